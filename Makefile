@@ -1,0 +1,38 @@
+# The two commands of the README. Each makes .venv on a fresh machine and does its whole job.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+JOBS ?= 2
+
+.PHONY: demo test check docs clean
+
+demo: .venv/.core
+	$(BIN)/python examples/demo.py
+
+test: .venv/.test check
+	$(BIN)/python -m pytest -n $(JOBS)
+
+check: .venv/.test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+docs: .venv/.test
+	$(BIN)/hedgerow errors --write docs/errors
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hedgerow needs Python 3.11 or later; found " + sys.version.split()[0] + ". Pass another: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/.core: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing Hedgerow into .venv (a minute or two the first time)"
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+.venv/.test: .venv/bin/python pyproject.toml constraints.txt
+	@echo "Installing Hedgerow with its test tools into .venv (a minute or two the first time)"
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@ .venv/.core
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

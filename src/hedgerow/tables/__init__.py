@@ -1,0 +1,26 @@
+"""Tables and what is public about them: domains, reading, encoding, padding, partitions."""
+
+from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.domain import Domain
+from hedgerow.tables.encode import Encoded, encode
+from hedgerow.tables.onehot import offsets, one_hot
+from hedgerow.tables.padding import check_capacity, pad
+from hedgerow.tables.partition import align, horizontal, vertical
+from hedgerow.tables.reading import read_batches, read_table
+
+__all__ = [
+    "Attribute",
+    "Domain",
+    "Encoded",
+    "Target",
+    "align",
+    "check_capacity",
+    "encode",
+    "horizontal",
+    "offsets",
+    "one_hot",
+    "pad",
+    "read_batches",
+    "read_table",
+    "vertical",
+]

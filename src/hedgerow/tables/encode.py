@@ -1,0 +1,254 @@
+"""A table under its public domain: small-integer bins, class indices and presence bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.binning import bin_numbers
+from hedgerow.tables.categories import MISSING, UNLISTED, lookup
+from hedgerow.tables.column import Column
+from hedgerow.tables.domain import Domain
+from hedgerow.tables.frame import Frame, map_columns, view
+from hedgerow.tables.ids import row_ids
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """A table as every learner sees it.
+
+    Attributes
+    ----------
+    domain : Domain
+        What the bins mean.
+    bins : uint8 or uint16 (n_slots, d), Fortran order
+        Bin of every cell; columns are contiguous.
+    target : uint8, uint16 (n_slots,) or float64 (n_slots,) or None
+        Class index, or the number itself.
+    present : bool (n_slots,)
+        Whether a slot holds a record.
+    ids : int64 or str (n_slots,) or None
+        Row ids, where they were given; meaningless where `present` is false.
+
+    Raises
+    ------
+    InputError
+        H108 if the arrays do not fit together.
+    """
+
+    domain: Domain
+    bins: NDArray[Any]
+    target: NDArray[Any] | None
+    present: NDArray[np.bool_]
+    ids: NDArray[Any] | None = None
+
+    def __post_init__(self) -> None:
+        n_features = len(self.domain.attributes)
+        if self.bins.ndim != 2 or self.bins.shape[1] != n_features:
+            raise Code.WRONG_SHAPE.error(
+                expected=f"bins of shape (n_slots, {n_features})", found=f"{self.bins.shape}"
+            )
+        if self.bins.dtype != self.domain.dtype:
+            raise Code.WRONG_TYPE.error(
+                expected=f"bins of type {self.domain.dtype}", found=f"{self.bins.dtype}"
+            )
+        for name in ("target", "present", "ids"):
+            array = getattr(self, name)
+            if array is not None and array.shape != (self.n_slots,):
+                raise Code.WRONG_SHAPE.error(
+                    expected=f"{name} of shape ({self.n_slots},)", found=f"{array.shape}"
+                )
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots, records and empty ones together."""
+        return int(self.bins.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of attributes."""
+        return int(self.bins.shape[1])
+
+    def rows(self, index: NDArray[np.intp]) -> Encoded:
+        """Return the slots at `index`, in that order; intp (m,)."""
+        bins = np.empty((len(index), self.n_features), dtype=self.bins.dtype, order="F")
+        np.take(self.bins.T, index, axis=1, out=bins.T)
+        return Encoded(
+            domain=self.domain,
+            bins=bins,
+            target=None if self.target is None else self.target[index],
+            present=self.present[index],
+            ids=None if self.ids is None else self.ids[index],
+        )
+
+    def select(self, columns: Iterable[str | int], *, target: bool = True) -> Encoded:
+        """Return some columns, names or positions, in that order, with or without the target."""
+        index = self.domain.indices(columns)
+        domain = self.domain.select(index, target=target)
+        return Encoded(
+            domain=domain,
+            # A narrower type may do once the widest attribute is elsewhere.
+            bins=np.asfortranarray(self.bins[:, index], dtype=domain.dtype),
+            target=self.target if target else None,
+            present=self.present,
+            ids=self.ids,
+        )
+
+
+def encode(frame: Any, domain: Domain, y: Any = None, *, ids: Any = None) -> Encoded:
+    """Encode a table under a domain.
+
+    The result depends on each record alone: no value of another row and no count enters. Errors
+    name rows and values; they are for the eyes of the data's owner.
+
+    Parameters
+    ----------
+    frame : table (n, d)
+        NumPy 2-D, pandas, pyarrow Table or RecordBatch, anything with ``__arrow_c_stream__``, a
+        mapping of columns, or a sequence of rows. Columns are matched by name (others are
+        ignored), or by position where there are no names.
+    domain : Domain
+        The public facts.
+    y : array-like (n,) or str, optional
+        The target, or the name of its column in `frame`.
+    ids : array-like (n,) or str, optional
+        Row ids, whole numbers or strings, or the name of their column in `frame`.
+
+    Returns
+    -------
+    Encoded
+        With n slots, all of them present.
+
+    Raises
+    ------
+    InputError
+        H101 missing value without a rule, H102 unknown category, H103 outside the bounds where
+        the domain says "error", H104 unknown class, H105 empty table, H106 duplicate column, H107
+        column not found, H108 wrong shape, H110 duplicate id, H116 no target in the domain.
+    InputTypeError
+        H109 values of a type that does not fit the attribute.
+    """
+    table = view(frame)
+    columns = table.pick(domain.names)
+    bins = np.empty((table.n_rows, len(columns)), dtype=domain.dtype, order="F")
+    jobs = list(zip(domain.attributes, columns, bins.T, strict=True))
+    map_columns(lambda job: _encode_attribute(*job), jobs, cells=bins.size)
+    target = None
+    if y is not None:
+        if domain.target is None:
+            raise Code.BAD_TARGET.error(found="a target, and a domain that declares none")
+        target = encode_target(_beside(table, y, domain.target.name), domain.target)
+    return Encoded(
+        domain=domain,
+        bins=bins,
+        target=target,
+        present=np.ones(table.n_rows, dtype=np.bool_),
+        ids=None if ids is None else row_ids(_beside(table, ids, "ids")),
+    )
+
+
+def _beside(table: Frame, values: Any, name: str) -> Column:
+    """Return a column that belongs to the table's rows: one of its own, or an array."""
+    column = table.column(values) if isinstance(values, str) else Column(name, values)
+    if len(column) != table.n_rows:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{table.n_rows:,} values in {name!r}, one per row of the table",
+            found=f"{len(column):,} values",
+        )
+    return column
+
+
+def _encode_attribute(attribute: Attribute, column: Column, out: NDArray[Any]) -> None:
+    """Write the bins of one column, uint8 or uint16 (n,)."""
+    if attribute.bounds is not None:
+        _encode_numeric(attribute, attribute.bounds, column, out)
+        return
+    codes = lookup(column, attribute.categories or ())
+    if attribute.missing == "error":
+        _refuse(Code.MISSING_VALUE, column, codes == MISSING)
+    if attribute.outside == "error":
+        _refuse(Code.UNKNOWN_CATEGORY, column, codes == UNLISTED)
+    n_values = attribute.n_values
+    # Codes -2 and -1 count from the end of this table: the missing bin, the bin "other".
+    bin_of_code = np.append(np.arange(n_values), [n_values, n_values - 1]).astype(out.dtype)
+    np.take(bin_of_code, codes, out=out, mode="wrap")
+
+
+def _encode_numeric(
+    attribute: Attribute, bounds: tuple[float, float], column: Column, out: NDArray[Any]
+) -> None:
+    numbers = column.numbers()
+    missing_bin = attribute.n_values if attribute.missing == "own bin" else 0
+    count = bin_numbers(numbers, attribute.cuts, bounds, missing_bin, out)
+    if count.n_missing and attribute.missing == "error":
+        _refuse(Code.MISSING_VALUE, column, np.isnan(numbers))
+    if count.n_outside and attribute.outside == "error":
+        _refuse_outside(column, numbers, bounds)
+
+
+def encode_target(column: Column, target: Target) -> NDArray[Any]:
+    """Encode the target.
+
+    Parameters
+    ----------
+    column : Column
+        The labels or numbers, (n,).
+    target : Target
+        Its classes or bounds.
+
+    Returns
+    -------
+    uint8, uint16 or float64 (n,)
+        Class indices, or the numbers, clipped to the bounds if the target says so.
+
+    Raises
+    ------
+    InputError
+        H101 missing, H103 outside the bounds, H104 unknown class.
+    """
+    if target.classes is not None:
+        codes = lookup(column, target.classes)
+        _refuse(Code.MISSING_VALUE, column, codes == MISSING, fix=_DROP_UNLABELLED)
+        _refuse(Code.UNKNOWN_CLASS, column, codes == UNLISTED)
+        return codes.astype(np.uint8 if len(target.classes) <= 256 else np.uint16)
+    numbers = column.numbers()
+    _refuse(Code.MISSING_VALUE, column, np.isnan(numbers), fix=_DROP_UNLABELLED)
+    lo, hi = target.bounds or (-np.inf, np.inf)
+    if target.outside == "error":
+        _refuse_outside(column, numbers, (lo, hi))
+    return np.clip(numbers, lo, hi)
+
+
+_DROP_UNLABELLED = "drop the rows without a target"
+
+
+def _refuse_outside(
+    column: Column, numbers: NDArray[np.float64], bounds: tuple[float, float]
+) -> None:
+    lo, hi = bounds
+    _refuse(
+        Code.OUTSIDE_BOUNDS,
+        column,
+        (numbers < lo) | (numbers > hi),
+        expected=f"a value from {lo:g} to {hi:g}, the bounds that the domain declares",
+    )
+
+
+def _refuse(
+    code: Code,
+    column: Column,
+    mask: NDArray[np.bool_],
+    *,
+    expected: str | None = None,
+    fix: str | None = None,
+) -> None:
+    """Raise `code` with the rows in `mask`, if there are any."""
+    rows = np.flatnonzero(mask)
+    if rows.size:
+        raise code.error(found=column.where(rows), expected=expected, fix=fix)

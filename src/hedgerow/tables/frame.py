@@ -1,0 +1,217 @@
+"""One view of a table, whatever it is made of: named columns of NumPy or Arrow values."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.tables.column import Column, listed
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+_WORTH_THREADS = 200_000
+"""Cells below which starting threads takes longer than the work."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The columns of a table.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        In the table's order.
+    named : bool
+        Whether the table names its columns; otherwise they are called x0, x1, ...
+    n_rows : int
+        Length of every column.
+    """
+
+    columns: tuple[Column, ...]
+    named: bool
+    n_rows: int
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """Return the column called `name`."""
+        if not self.named or name not in self.names:
+            found = f"columns {listed(self.names)}" if self.named else "a table without names"
+            raise Code.MISSING_COLUMN.error(expected=f"a column {name!r}", found=found)
+        return self.columns[self.names.index(name)]
+
+    def without(self, name: str) -> Frame:
+        """Return the frame less one column."""
+        rest = tuple(column for column in self.columns if column.name != name)
+        return _frame(rest, named=self.named, n_rows=self.n_rows)
+
+    def pick(self, names: Sequence[str]) -> list[Column]:
+        """Return one column per name: matched by name if both sides have names, else by position.
+
+        A side has no names if it is an array without them, or if its names are x0, x1, ...
+        Columns that are not asked for are ignored when names are matched.
+        """
+        nameless = tuple(names) == tuple(f"x{i}" for i in range(len(names)))
+        missing = set(names).difference(self.names)
+        if self.named and not (nameless and missing):
+            if missing:
+                raise Code.MISSING_COLUMN.error(
+                    expected=f"columns {listed([n for n in names if n in missing])}",
+                    found=f"columns {listed(self.names)}",
+                )
+            by_name = dict(zip(self.names, self.columns, strict=True))
+            return [by_name[name] for name in names]
+        if len(self.columns) != len(names):
+            raise Code.WRONG_SHAPE.error(
+                expected=f"{len(names)} columns, matched by position",
+                found=f"{len(self.columns)} columns",
+                fix="pass the same columns in the same order, or a table with column names",
+            )
+        return list(self.columns)
+
+
+def view(table: Any) -> Frame:
+    """Look at a table as a `Frame`; values are converted only when they are used.
+
+    Parameters
+    ----------
+    table : numpy 2-D, pandas DataFrame, pyarrow Table or RecordBatch, mapping, sequence of rows
+        Or anything with ``__arrow_c_stream__`` (Polars, DuckDB, ...) or ``__array__``.
+
+    Raises
+    ------
+    InputError
+        H105 no rows or no columns, H106 duplicate column, H108 not two-dimensional or ragged.
+    InputTypeError
+        H109 not a table at all.
+    """
+    if isinstance(table, Frame):
+        return table
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(table, pandas.DataFrame):
+        series = [table.iloc[:, i] for i in range(table.shape[1])]
+        return _labelled(list(table.columns), series, len(table))
+    if isinstance(table, Mapping):
+        return _labelled(list(table), list(table.values()), None)
+    if isinstance(table, np.ndarray):
+        return _from_array(table)
+    if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.Table | pa.RecordBatch):
+        table = _from_stream(table)
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return _labelled(list(table.schema.names), list(table.columns), table.num_rows)
+    if hasattr(table, "__array__"):
+        return _from_array(np.asarray(table))
+    if isinstance(table, Sequence) and not isinstance(table, str | bytes):
+        return _from_rows(table)
+    raise Code.WRONG_TYPE.error(
+        expected="a table: NumPy, pandas, Arrow, a dict of columns or a list of rows",
+        found=f"{type(table).__module__}.{type(table).__qualname__}",
+        fix="convert it first; a sparse matrix with .toarray()",
+    )
+
+
+def _from_stream(table: Any) -> pa.Table:
+    try:
+        return pa.table(table)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise Code.WRONG_SHAPE.error(
+            expected="a two-dimensional table",
+            found=f"{type(table).__name__}: {error}",
+            fix="pass a table of named columns",
+        ) from None
+
+
+def _from_array(array: NDArray[Any]) -> Frame:
+    if array.ndim != 2:
+        raise Code.WRONG_SHAPE.error(
+            expected="a two-dimensional table",
+            found=f"an array of {array.ndim} dimensions",
+            fix="reshape your data: .reshape(-1, 1) for one column, .reshape(1, -1) for one row",
+        )
+    columns = tuple(Column(f"x{i}", array[:, i]) for i in range(array.shape[1]))
+    return _frame(columns, named=False, n_rows=array.shape[0])
+
+
+def _from_rows(rows: Sequence[Any]) -> Frame:
+    if not rows:
+        raise Code.EMPTY_TABLE.error(found="no rows")
+    kinds = set(map(type, rows))
+    if not all(issubclass(k, Sequence | np.ndarray) and not issubclass(k, str) for k in kinds):
+        raise Code.WRONG_SHAPE.error(
+            found=f"a sequence of {', '.join(sorted(k.__name__ for k in kinds))}, not of rows",
+            fix="reshape your data: a row is itself a sequence; columns go into a dict",
+        )
+    widths = sorted(set(map(len, rows)))
+    if len(widths) > 1:
+        raise Code.WRONG_SHAPE.error(
+            expected="rows of one length", found=f"rows of {widths[0]} to {widths[-1]} values"
+        )
+    # Not np.array(rows): one string among the numbers would turn all of them into strings.
+    columns = tuple(Column(f"x{i}", values) for i, values in enumerate(zip(*rows, strict=True)))
+    return _frame(columns, named=False, n_rows=len(rows))
+
+
+def _labelled(labels: list[Any], values: list[Any], n_rows: int | None) -> Frame:
+    """Build a frame from column labels; labels that are all no strings count as no names."""
+    strings = sum(isinstance(label, str) for label in labels)
+    if 0 < strings < len(labels):
+        other = next(label for label in labels if not isinstance(label, str))
+        raise Code.WRONG_TYPE.error(
+            expected="column names that are all strings, or all not",
+            found=f"strings and {other!r} ({type(other).__name__})",
+            fix="convert the column names to strings",
+        )
+    repeated = [label for label, count in Counter(labels).items() if count > 1]
+    if repeated:
+        raise Code.DUPLICATE_COLUMN.error(
+            found=f"{listed([str(label) for label in repeated])} more than once"
+        )
+    named = strings > 0
+    columns = tuple(
+        Column(str(label) if named else f"x{i}", value)
+        for i, (label, value) in enumerate(zip(labels, values, strict=True))
+    )
+    if n_rows is None:
+        lengths = {column.name: len(column) for column in columns}
+        if len(set(lengths.values())) > 1:
+            shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:8])
+            raise Code.WRONG_SHAPE.error(
+                expected="columns of one length", found=f"columns of different lengths: {shown}"
+            )
+        n_rows = next(iter(lengths.values()), 0)
+    return _frame(columns, named=named, n_rows=n_rows)
+
+
+def _frame(columns: tuple[Column, ...], *, named: bool, n_rows: int) -> Frame:
+    if not columns or not n_rows:
+        raise Code.EMPTY_TABLE.error(found=f"{n_rows} rows and {len(columns)} columns")
+    return Frame(columns, named, n_rows)
+
+
+def map_columns(
+    function: Callable[[_T], _R], items: Sequence[_T], *, cells: int | float
+) -> list[_R]:
+    """Apply `function` to every item, on all cores if there are many `cells`; order is kept.
+
+    NumPy, Arrow and the binning kernel let go of the interpreter lock. The first item that fails,
+    in order, raises.
+    """
+    if cells < _WORTH_THREADS or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(function, items))

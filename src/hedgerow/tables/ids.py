@@ -1,0 +1,68 @@
+"""Row ids: one per person, whole numbers or strings, the same in every library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.tables.column import Column
+
+
+def row_ids(column: Column) -> NDArray[Any]:
+    """Return a column of ids as int64 or str (n,), each of them once.
+
+    Parameters
+    ----------
+    column : Column
+        Whole numbers or strings.
+
+    Raises
+    ------
+    InputError
+        H101 if an id is missing, H110 if one is repeated.
+    InputTypeError
+        H109 if the ids are neither whole numbers nor strings.
+    """
+    values = column.arrow()
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    missing = np.flatnonzero(values.is_null(nan_is_null=True).to_numpy())
+    if missing.size:
+        raise Code.MISSING_VALUE.error(
+            expected="an id in every row", found=column.where(missing), fix="give every row an id"
+        )
+    if column.family == "string":
+        ids: NDArray[Any] = values.to_numpy(zero_copy_only=False).astype(np.str_)
+    elif pa.types.is_integer(values.type):
+        try:
+            ids = values.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid as error:
+            raise column.wrong_type("ids below 2^63", str(error)) from None
+    else:
+        raise column.wrong_type("whole numbers or strings as ids", f"Arrow type {values.type}")
+    rows = repeated_rows(ids)
+    if rows.size:
+        raise Code.DUPLICATE_ID.error(found=column.where(rows))
+    return ids
+
+
+def repeated_rows(ids: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the rows, in order, whose id another row has as well; intp (m,)."""
+    order = np.argsort(ids, kind="stable")
+    same = ids[order[1:]] == ids[order[:-1]]
+    repeated = np.zeros(len(ids), dtype=np.bool_)
+    repeated[1:] |= same
+    repeated[:-1] |= same
+    return np.sort(order[repeated])
+
+
+def id_bytes(ids: NDArray[Any]) -> list[bytes]:
+    """Write each id as bytes for hashing; the id 7 and the id "7" differ, and no two collide."""
+    if ids.dtype.kind == "U":
+        return [b"s" + text.encode() for text in ids.tolist()]
+    packed = ids.astype("<i8").tobytes()
+    return [b"i" + packed[i : i + 8] for i in range(0, len(packed), 8)]

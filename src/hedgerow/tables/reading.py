@@ -1,0 +1,233 @@
+"""Tables from files: CSV, Parquet and Arrow, whole or in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from hedgerow.errors import Code
+from hedgerow.tables.attribute import family
+from hedgerow.tables.domain import Domain
+
+_Format = Literal["csv", "parquet", "arrow"]
+_FORMATS: dict[str, _Format] = {
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+# The Arrow file format begins with this; the stream format does not.
+_ARROW_FILE = b"ARROW1"
+
+
+def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
+    """Read a file whole.
+
+    Parameters
+    ----------
+    path : str or Path
+        Ending in .csv, .parquet, .arrow, .feather or .ipc, which chooses the reader.
+    domain : Domain, optional
+        CSV has no types: with a domain, columns whose categories or classes are strings are read
+        as strings ("007" stays "007"), the rest by what they look like.
+
+    Returns
+    -------
+    pyarrow.Table
+        At least one row. An empty cell of a CSV file is null.
+
+    Raises
+    ------
+    FormatError
+        H115 if there is no such file or it cannot be read.
+    InputError
+        H105 if it has no rows.
+    """
+    path = Path(path)
+    kind = _format(path)
+    with _numbered(path):
+        if kind == "csv":
+            convert = pa.csv.ConvertOptions(column_types=_strings(domain))
+            table = _clean_csv(pa.csv.read_csv(path, convert_options=convert))
+        elif kind == "parquet":
+            with pa.parquet.ParquetFile(path) as file:
+                table = file.read()
+        else:
+            with _open_arrow(path) as reader:
+                table = reader.read_all()
+            # Nothing in the file itself guards an offset that points outside of it.
+            table.validate(full=True)
+    _not_empty(table.num_rows, path)
+    return table
+
+
+def read_batches(
+    path: str | Path, *, rows: int = 65_536, domain: Domain | None = None
+) -> Iterator[pa.Table]:
+    """Read a file in pieces, so that it may be larger than memory.
+
+    Parameters
+    ----------
+    path : str or Path
+        As for `read_table`.
+    rows : int, default=65_536
+        Rows of each piece; the last one may have fewer.
+    domain : Domain, optional
+        As for `read_table`. The types of a CSV file are taken from its beginning, so without a
+        domain a later line may not fit them; with one, numeric attributes are read as float64.
+
+    Yields
+    ------
+    pyarrow.Table
+        Exactly `rows` rows, except for the last.
+
+    Raises
+    ------
+    FormatError
+        H115 when a piece cannot be read.
+    InputError
+        H105 if there are no rows, H501 if `rows` is not positive.
+    """
+    if rows < 1:
+        raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")
+    path = Path(path)
+    source = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches}
+    return _pieces(path, source[_format(path)](path, rows, domain), rows)
+
+
+def _pieces(path: Path, tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    n_rows = 0
+    with _numbered(path):
+        for piece in _rechunk(tables, rows):
+            n_rows += piece.num_rows
+            yield piece
+    _not_empty(n_rows, path)
+
+
+def _format(path: Path) -> _Format:
+    """Choose the reader, or say why there is nothing to read."""
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise Code.UNREADABLE_FILE.error(
+            expected=f"a file ending in {', '.join(_FORMATS)}", found=f"{path.name!r}"
+        )
+    if not path.is_file():
+        raise Code.UNREADABLE_FILE.error(
+            found=f"{path} is {'not a file' if path.exists() else 'not there'}"
+        )
+    if path.stat().st_size == 0:
+        raise Code.UNREADABLE_FILE.error(found=f"{path} has 0 bytes")
+    return kind
+
+
+@contextmanager
+def _numbered(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise Code.UNREADABLE_FILE.error(found=f"{path}: {error}") from None
+
+
+def _not_empty(n_rows: int, path: Path) -> None:
+    if not n_rows:
+        raise Code.EMPTY_TABLE.error(found=f"no rows in {path}")
+
+
+def _strings(domain: Domain | None) -> dict[str, pa.DataType]:
+    """Return the columns of a domain whose values are strings."""
+    if domain is None:
+        return {}
+    lists = {attribute.name: attribute.categories for attribute in domain.attributes}
+    if domain.target is not None:
+        lists[domain.target.name] = domain.target.classes
+    return {
+        name: pa.string()
+        for name, values in lists.items()
+        if values and family(values[0]) == "string"
+    }
+
+
+def _clean_csv(table: pa.Table) -> pa.Table:
+    """Make empty cells of string columns null, as Arrow does for all other types.
+
+    Arrow's own switch would also turn the strings "NA" and "null" into nulls, and these may be
+    categories. Text that is not UTF-8 comes from Arrow as bytes and is refused.
+    """
+    for i, (name, field) in enumerate(zip(table.schema.names, table.schema, strict=True)):
+        if pa.types.is_binary(field.type):
+            raise pa.ArrowInvalid(f"column {name!r} is not UTF-8 text")
+        if pa.types.is_string(field.type):
+            column = table.column(i)
+            blank = pc.equal(column, "")
+            table = table.set_column(i, field, pc.if_else(blank, None, column))
+    return table
+
+
+def _csv_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+    types = _strings(domain)
+    if domain is not None:
+        with pa.csv.open_csv(
+            path, convert_options=pa.csv.ConvertOptions(column_types=types)
+        ) as file:
+            looks = {field.name: field.type for field in file.schema}
+        numeric = [a.name for a in domain.attributes if a.kind == "numeric"]
+        if domain.target is not None and domain.target.bounds is not None:
+            numeric.append(domain.target.name)
+        types |= {
+            name: pa.float64()
+            for name in numeric
+            if name in looks and not pa.types.is_temporal(looks[name])
+        }
+    with pa.csv.open_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types)) as file:
+        for batch in file:
+            yield _clean_csv(pa.Table.from_batches([batch]))
+
+
+def _parquet_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+    with pa.parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=rows):
+            yield pa.Table.from_batches([batch])
+
+
+def _arrow_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+    with _open_arrow(path) as reader:
+        if isinstance(reader, pa.ipc.RecordBatchFileReader):
+            batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            batches = iter(reader)
+        for batch in batches:
+            batch.validate(full=True)
+            yield pa.Table.from_batches([batch])
+
+
+def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
+    with path.open("rb") as file:
+        is_file = file.read(len(_ARROW_FILE)) == _ARROW_FILE
+    source = pa.memory_map(str(path))
+    return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+
+
+def _rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Cut a sequence of tables of one schema into pieces of `rows` rows, without copying."""
+    waiting: list[pa.Table] = []
+    n_waiting = 0
+    for table in tables:
+        waiting.append(table)
+        n_waiting += table.num_rows
+        if n_waiting < rows:
+            continue
+        joined = pa.concat_tables(waiting)
+        whole = n_waiting - n_waiting % rows
+        for start in range(0, whole, rows):
+            yield joined.slice(start, rows)
+        waiting, n_waiting = [joined.slice(whole)], n_waiting - whole
+    if n_waiting:
+        yield pa.concat_tables(waiting)

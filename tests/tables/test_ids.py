@@ -1,0 +1,81 @@
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from table_strategies import relaxed
+
+from hedgerow.errors import HedgerowError
+from hedgerow.tables.column import Column
+from hedgerow.tables.ids import id_bytes, repeated_rows, row_ids
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[3, 1], np.array([3, 1], dtype=np.uint8), pd.Series([3, 1]), pa.array([3, 1], pa.uint64())],
+)
+def test_numbers(values):
+    ids = row_ids(Column("id", values))
+    assert ids.dtype == np.int64
+    assert ids.tolist() == [3, 1]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["b", "a"],
+        np.array(["b", "a"]),
+        pd.Series(["b", "a"], dtype="category"),
+        pa.array(["b", "a"], pa.large_string()),
+    ],
+)
+def test_strings(values):
+    ids = row_ids(Column("id", values))
+    assert ids.dtype.kind == "U"
+    assert ids.tolist() == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("values", "number"),
+    [
+        ([1, None], "H101"),
+        (["a", None], "H101"),
+        ([1, 2, 1], "H110"),
+        (["a", "b", "a"], "H110"),
+        ([1.0, 2.0], "H109"),
+        ([True, False], "H109"),
+        ([None, None], "H101"),
+        (np.array([2**63], dtype=np.uint64), "H109"),
+    ],
+)
+def test_refused(values, number):
+    with pytest.raises(HedgerowError, match=number):
+        row_ids(Column("id", values))
+
+
+def test_repeated_ids_are_shown():
+    with pytest.raises(HedgerowError, match=r"4 rows of column 'id' \(row 0: 5, row 2: 5, row 3"):
+        row_ids(Column("id", [5, 6, 5, 7, 7]))
+
+
+@relaxed
+@given(st.lists(st.integers(0, 9), max_size=20))
+def test_repeated_rows(values):
+    expected = [i for i, value in enumerate(values) if values.count(value) > 1]
+    assert repeated_rows(np.array(values, dtype=np.int64)).tolist() == expected
+
+
+@relaxed
+@given(
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9, unique=True),
+    st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), unique=True),
+)
+def test_bytes_do_not_collide(numbers, texts):
+    found = id_bytes(np.array(numbers, dtype=np.int64)) + id_bytes(np.array(texts, dtype=np.str_))
+    assert len(set(found)) == len(numbers) + len(texts)
+
+
+def test_known_bytes():
+    assert id_bytes(np.array([1, -1])) == [b"i\x01" + b"\0" * 7, b"i" + b"\xff" * 8]
+    assert id_bytes(np.array(["é"])) == [b"s\xc3\xa9"]
