@@ -1,0 +1,39 @@
+"""What is given away: mechanisms, ledger, declared leakage, auditor."""
+
+from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.budget import Budget, Reservation
+from hedgerow.privacy.leakage import Leakage, Opening
+from hedgerow.privacy.ledger import Ledger
+from hedgerow.privacy.mechanisms import (
+    ExponentialMechanism,
+    NoisyMax,
+    PermuteAndFlip,
+    TwoSidedGeometric,
+)
+from hedgerow.privacy.release import Release, register_mechanism
+from hedgerow.privacy.scopes import EACH, ROOT, By, Partition, Scope, part, step
+from hedgerow.privacy.source import NoiseSource
+
+__all__ = [
+    "EACH",
+    "ROOT",
+    "Budget",
+    "By",
+    "ExponentialMechanism",
+    "Guarantee",
+    "Leakage",
+    "Ledger",
+    "NoiseSource",
+    "NoisyMax",
+    "Opening",
+    "Partition",
+    "PermuteAndFlip",
+    "Relation",
+    "Release",
+    "Reservation",
+    "Scope",
+    "TwoSidedGeometric",
+    "part",
+    "register_mechanism",
+    "step",
+]

@@ -1,0 +1,314 @@
+"""Composition: what a set of releases costs together.
+
+Each accountant is an algebra on the tree of scopes: the cost of one release, how costs in sequence
+add, and which cost covers a record in any of several sibling parts (see
+`hedgerow.privacy.scopes` for why one of them is enough).
+
+**Pairs.** (eps, delta) add componentwise in sequence, and siblings take the maximum of each
+component: a part with (eps_j, delta_j) also satisfies (max eps, max delta).
+
+**Delta next to a curve.** zCDP, RDP and optimal composition speak of pure releases; what delta the
+releases bring themselves (finite precision) is composed apart, D = sum of delta_i, and the
+conversion gets what is left: epsilon at delta is the curve's epsilon at delta - D. Proof. An
+(eps, delta)-DP release is a post-processing of "with probability delta tell all, else randomised
+response with eps" (Paper: kairouz2015composition, theorem 3.3). Over a sequence nothing is told
+with probability at least 1 - D, and the releases then compose like pure ones, so
+P(S) <= (1-D) P0(S) + D <= (1-D)(e^e Q0(S) + d) + D <= e^e Q(S) + d + D.
+
+**A better curve next to a delta.** That argument gives eps^2/2 at best. A law that is within total
+variation tau of one that is eps-DP and has a better curve keeps that curve if its delta is at
+least (1 + e^eps) tau. Proof, one release at a time, the laws of the others fixed: let o be its
+outcome, y the rest of the transcript, c = e^e Q(y given o)/P(y given o). Replacing Q(o) by Q'(o)
+raises the hockey-stick term P(y)[P(o) - c Q(o)]+ by at most P(y)[min(P(o), c Q(o)) - c Q'(o)]+,
+which is at most P(y) e^eps (Q(o) - Q'(o))+ for c <= e^eps and, as P(o) <= e^eps Q(o), for
+c > e^eps too; summed, e^eps tau. When all Q are replaced, replacing each P by P' adds its tau.
+`MechanismRule.tau_delta` says that deltas are of this kind.
+
+**Replace.** Replacing a record is removing one and adding one: (2 eps, (1+e^eps) delta) of the
+composed total. Release by release (2 eps_i, (1+e^eps_i) delta_i), 4 rho_i, then the same algebra,
+holds too and is what the curves use: if both records are in one part, each of its releases is met
+twice in a row; if they are in two, each part is met once, and one release at 2 eps covers one at
+eps in either part, as 2 D(eps) <= D(2 eps) for every Renyi order and every loss distribution.
+
+**Fixed in advance.** Curves need epsilons that do not depend on earlier answers: charge the worst
+case first. Sums of floats are correctly rounded, conversions are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy.composition import fold
+from hedgerow.privacy.optimal import optimal_epsilon
+from hedgerow.privacy.release import Release, pure_rho
+
+_UP = 1 + 1e-12
+_ORDERS = 1 + np.geomspace(0.02, 1e6, 300)
+Curve = NDArray[np.float64]
+
+
+class Relation(Enum):
+    """What one record may change: be there or not, or be another one."""
+
+    ADD_REMOVE = "add/remove"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """(epsilon, delta) under a neighbour relation, how it was found, and why it does not hold."""
+
+    epsilon: float
+    delta: float
+    relation: Relation = Relation.ADD_REMOVE
+    method: str = "basic composition"
+    why: str = ""
+
+    @property
+    def private(self) -> bool:
+        """Whether this promises anything."""
+        return math.isfinite(self.epsilon) and self.delta < 1
+
+    def __str__(self) -> str:
+        figures = f"epsilon {self.epsilon:.6g}, delta {self.delta:.3g}"
+        text = f"{figures}, {self.relation.value}, {self.method}"
+        return f"{text} ({self.why})" if self.why else text
+
+
+class Pair(NamedTuple):
+    """An epsilon (or a rho) and the delta beside it."""
+
+    epsilon: float
+    delta: float
+
+
+def basic(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
+    """Return the total of (eps, delta) pairs; for REPLACE, twice the composed total."""
+    epsilon, delta = fold(releases, _pair, _add_pairs, _worst_pair)
+    if relation is Relation.REPLACE:
+        epsilon, delta = 2 * epsilon, _replace_delta(epsilon, delta)
+    return Guarantee(epsilon, min(1.0, delta), relation)
+
+
+def claimed(releases: Iterable[Release]) -> float:
+    """Return the epsilon that the papers' figures add up to, in the papers' own terms."""
+
+    def leaf(release: Release) -> Pair:
+        figure = release.epsilon if release.claimed is None else release.claimed
+        return Pair(figure * release.times, 0.0)
+
+    return fold(releases, leaf, _add_pairs, _worst_pair).epsilon
+
+
+def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Pair:
+    """Return (rho, delta): delta-approximate zCDP of the releases together."""
+
+    def leaf(release: Release) -> Pair:
+        factor = 4 if relation is Relation.REPLACE else 1
+        delta = _leaf_delta(release, relation)
+        return Pair(factor * _rho(release) * release.times, delta)
+
+    return fold(releases, leaf, _add_pairs, _worst_pair)
+
+
+def tightest(
+    releases: Iterable[Release], delta: float, relation: Relation = Relation.ADD_REMOVE
+) -> Guarantee:
+    """Return the smallest epsilon that an accountant can prove at `delta`.
+
+    Parameters
+    ----------
+    releases : iterable of Release
+    delta : float
+        In [0, 1). Releases whose own deltas add up to more have no epsilon at it.
+    relation : Relation
+
+    Returns
+    -------
+    Guarantee
+        With the name of the accountant that won; epsilon is infinite where none applies.
+    """
+    if not isinstance(delta, (int, float)) or not 0 <= delta < 1:
+        raise Code.BAD_RELEASE.error(
+            expected="0 <= delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"
+        )
+    releases = list(releases)
+    epsilon = basic(releases, relation).epsilon
+    own = fold(
+        releases, lambda r: Pair(0.0, _leaf_delta(r, relation)), _add_pairs, _worst_pair
+    ).delta
+    if own > delta or math.isinf(epsilon):
+        why = f"the releases' own deltas add up to {own:.3g}" if own > delta else ""
+        return Guarantee(math.inf, delta, relation, "none", why)
+    found = {"basic composition": epsilon}
+    # Rounding down what is left keeps the sum of both deltas below the one asked for.
+    left = (delta - own) * (1 - 1e-12)
+    if left > 0 and epsilon > 0:
+        found["zCDP"] = _zcdp_epsilon(zcdp(releases, relation).epsilon, left)
+        found["RDP"] = _rdp_epsilon(_rdp(releases, relation), left)
+        found["optimal composition (PLD)"] = optimal_epsilon(_sequence(releases, relation), left)
+    method = min(found, key=lambda name: found[name])
+    return Guarantee(found[method], delta, relation, method)
+
+
+def covers(reserved: Release, spent: list[Release]) -> bool:
+    """Whether a charge pays for releases made in its place, under every accountant.
+
+    The total must fit, and so must the curves: a charge of several times pays for as many
+    releases, each at most its epsilon (one of twice the epsilon has a worse curve than two); a
+    charge of one time pays for any releases that add up to it. A mechanism with a curve better
+    than eps^2/2 pays for itself only. Totals are compared within the rounding of sums.
+    """
+    total, limit = basic(spent), basic([reserved])
+    fits = total.epsilon <= limit.epsilon * _UP and total.delta <= limit.delta * _UP
+    alike = reserved.rule.rho is pure_rho or all(r.mechanism == reserved.mechanism for r in spent)
+    slots = Counter({reserved.epsilon * _UP: reserved.times})
+    one_by_one = reserved.times == 1 or _dominates(slots, _sequence(spent, Relation.ADD_REMOVE))
+    return fits and alike and one_by_one
+
+
+def _pair(release: Release) -> Pair:
+    return Pair(release.epsilon * release.times, release.delta * release.times)
+
+
+def _add_pairs(pairs: list[Pair]) -> Pair:
+    return Pair(_sum(pair.epsilon for pair in pairs), _sum(pair.delta for pair in pairs))
+
+
+def _worst_pair(pairs: list[Pair]) -> Pair:
+    return Pair(max(pair.epsilon for pair in pairs), max(pair.delta for pair in pairs))
+
+
+def _sum(values: Iterable[float]) -> float:
+    try:
+        return math.fsum(values)
+    except OverflowError:
+        return math.inf
+
+
+def _replace_delta(epsilon: float, delta: float) -> float:
+    """Return (1 + e^eps) delta, rounded up, at most 1; 0 stays 0 for every epsilon."""
+    if delta == 0:
+        return 0.0
+    if epsilon > 700:  # near the largest float; a delta of 1 promises nothing and is safe
+        return 1.0
+    return min(1.0, (1 + math.exp(epsilon)) * delta * _UP)
+
+
+def _leaf_delta(release: Release, relation: Relation) -> float:
+    delta = release.delta
+    if relation is Relation.REPLACE:
+        delta = _replace_delta(release.epsilon, delta)
+    return delta * release.times
+
+
+def _rho(release: Release) -> float:
+    """Return zCDP of one time: the mechanism's own where its delta allows, never above eps^2/2."""
+    exact = release.delta == 0 or release.rule.tau_delta
+    pure = pure_rho(release.epsilon)
+    return min(pure, release.rule.rho(release.epsilon)) if exact else pure
+
+
+def _rdp(releases: list[Release], relation: Relation) -> Curve:
+    """Return the Renyi curve at `_ORDERS`."""
+
+    def leaf(release: Release) -> Curve:
+        factor = 2 if relation is Relation.REPLACE else 1
+        line = _ORDERS * _rho(release) * factor**2
+        return release.times * np.minimum(line, response_curve(release.epsilon * factor, _ORDERS))
+
+    zero = np.zeros_like(_ORDERS)
+    return fold(
+        releases,
+        leaf,
+        lambda curves: np.sum([zero, *curves], axis=0),
+        lambda curves: np.max(curves, axis=0),
+    )
+
+
+def response_curve(epsilon: float, orders: Curve) -> Curve:
+    """Return the Renyi divergences of randomised response, the largest of any eps-DP mechanism.
+
+    With x = (a-1) eps: E[(P/Q)^a] - 1 = (1 - e^-x)(e^(a eps) - 1) / (1 + e^eps), which has no
+    cancellation for small eps.
+
+    Parameters
+    ----------
+    epsilon : float
+    orders : ndarray of float64, shape (n,)
+        Above 1.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+    """
+    x = (orders - 1) * epsilon
+    a = orders * epsilon
+    with np.errstate(over="ignore"):
+        small = np.log1p(-np.expm1(-x) * np.expm1(a) / (1 + np.exp(min(epsilon, 709.0))))
+    large = np.logaddexp(a, -x) - np.logaddexp(0, epsilon)
+    curve = np.where(a < 500, small, large) / (orders - 1)
+    return np.asarray(np.minimum(epsilon, curve * _UP))
+
+
+def _rdp_epsilon(curve: Curve, delta: float) -> float:
+    # Imported here: it takes longer than the rest of the package, and only this needs it.
+    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
+
+    epsilon, _ = compute_epsilon(_ORDERS, curve * _UP, delta)
+    return float(epsilon) * _UP + 1e-14
+
+
+def _zcdp_epsilon(rho: float, delta: float) -> float:
+    """Paper: bun2016concentrated, proposition 1.3."""
+    return (rho + 2 * math.sqrt(rho * -math.log(delta))) * _UP
+
+
+def _sequence(releases: list[Release], relation: Relation) -> Counter[float]:
+    """Return epsilon -> count of a sequence of pure releases that dominates all of them.
+
+    Siblings: the sequence that is at least every other, term by term in descending order, where
+    there is one; else one release with the largest total. (The worst of the siblings' results
+    would not do: which part a record is in may depend on earlier answers.)
+    """
+    factor = 2 if relation is Relation.REPLACE else 1
+
+    def worst(sequences: list[Counter[float]]) -> Counter[float]:
+        longest = max(sequences, key=_total)
+        if all(_dominates(longest, other) for other in sequences):
+            return longest
+        return Counter({_total(longest): 1})
+
+    return fold(
+        releases,
+        lambda release: Counter({release.epsilon * factor: release.times}),
+        _join,
+        worst,
+    )
+
+
+def _join(sequences: list[Counter[float]]) -> Counter[float]:
+    joined: Counter[float] = Counter()
+    for sequence in sequences:
+        joined.update(sequence)
+    return joined
+
+
+def _total(sequence: Counter[float]) -> float:
+    return _sum(epsilon * count for epsilon, count in sequence.items())
+
+
+def _dominates(one: Counter[float], other: Counter[float]) -> bool:
+    """Whether the sorted terms of `one` are at least those of `other`, place by place."""
+    levels = sorted({level for level in (*one, *other) if level > 0}, reverse=True)
+    return all(lead >= 0 for lead in accumulate(one[level] - other[level] for level in levels))

@@ -1,0 +1,42 @@
+"""The auditor: attacks privacy claims and reports the epsilon that the attack proves.
+
+`audit` attacks one `Target`, `audit_all` several; `register` adds targets to those that
+``hedgerow audit`` knows. `hedgerow.privacy.audit.tables` has neighbouring tables for tree learners,
+`hedgerow.privacy.audit.report` tables, JSON and the exit code.
+"""
+
+from hedgerow.privacy.audit.bounds import (
+    ceiling,
+    epsilon_lower,
+    probability_lower,
+    probability_upper,
+)
+from hedgerow.privacy.audit.engine import Pair, Result, Run, Target, audit, audit_all, repeated
+from hedgerow.privacy.audit.registry import load, lookup, register, targets
+from hedgerow.privacy.audit.report import exit_code, table, to_json, verdict
+from hedgerow.privacy.audit.tables import Table, families, neighbours
+
+__all__ = [
+    "Pair",
+    "Result",
+    "Run",
+    "Table",
+    "Target",
+    "audit",
+    "audit_all",
+    "ceiling",
+    "epsilon_lower",
+    "exit_code",
+    "families",
+    "load",
+    "lookup",
+    "neighbours",
+    "probability_lower",
+    "probability_upper",
+    "register",
+    "repeated",
+    "table",
+    "targets",
+    "to_json",
+    "verdict",
+]

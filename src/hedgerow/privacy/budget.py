@@ -1,0 +1,100 @@
+"""Budgets, reservations, entries and marks of a ledger, and who sees which of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from hedgerow.errors import Code
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.release import Audience, Release
+
+# Splitting an epsilon and adding the pieces up again may end a rounding error above it.
+_SLACK = 1 + 1e-12
+
+
+class HasProvenance(Protocol):
+    """What the ledger asks of a domain."""
+
+    @property
+    def is_public(self) -> bool:
+        """False if bounds, categories or classes were read from the data."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every single audience may cost at most, under add/remove.
+
+    The default delta leaves room for finite precision and for nothing else.
+    """
+
+    epsilon: float
+    delta: float = 2.0**-40
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
+            raise Code.BAD_RELEASE.error(
+                expected="a budget with epsilon >= 0 and 0 <= delta <= 1", found=str(self)
+            )
+
+    def allows(self, total: Guarantee) -> bool:
+        """Whether a total fits, up to the rounding of sums."""
+        return total.epsilon <= self.epsilon * _SLACK and total.delta <= self.delta * _SLACK
+
+
+def as_budget(value: Budget | float | Sequence[float] | None) -> Budget | None:
+    """Read a budget: epsilon alone, or (epsilon, delta)."""
+    if value is None or isinstance(value, Budget):
+        return value
+    return Budget(value) if isinstance(value, (int, float)) else Budget(*value)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A worst case that was charged; what is really spent inside it is information."""
+
+    index: int
+    release: Release
+
+
+class Entry(NamedTuple):
+    """One line of the ledger; `inside` is the index of the reservation of a realised release."""
+
+    kind: Literal["charge", "reservation", "realised"]
+    release: Release
+    inside: int | None = None
+
+
+class Mark(NamedTuple):
+    """Why there is no guarantee against a coalition of these audiences; none means everyone."""
+
+    reason: str
+    audiences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Stands in for the domain of a ledger that was read from a file."""
+
+    is_public: bool
+
+
+def viewers_of(audiences: Collection[str]) -> list[Audience]:
+    """Return the members of a coalition; an empty one is refused."""
+    names = [audiences] if isinstance(audiences, str) else list(audiences)
+    if not names:
+        raise Code.BAD_RELEASE.error(expected="at least one audience", found="none")
+    return [Audience.parse(name) for name in names]
+
+
+def sees(viewers: list[Audience], audience: str) -> bool:
+    """Whether a member of the coalition sees what goes to an audience."""
+    return any(viewer.sees(Audience.parse(audience)) for viewer in viewers)
+
+
+def seen_by(releases: Collection[Release], audiences: Collection[str]) -> list[Release]:
+    """Return the releases that a coalition sees, in order."""
+    viewers = viewers_of(audiences)
+    seen = {name for name in {release.audience for release in releases} if sees(viewers, name)}
+    return [release for release in releases if release.audience in seen]

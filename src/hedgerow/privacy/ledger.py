@@ -1,0 +1,356 @@
+"""The ledger: every release, charged before it is drawn, and what they cost each audience."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.privacy import statement
+from hedgerow.privacy.accounting import Guarantee, Relation, basic, claimed, covers, tightest
+from hedgerow.privacy.budget import (
+    Budget,
+    Entry,
+    HasProvenance,
+    Mark,
+    Provenance,
+    Reservation,
+    as_budget,
+    seen_by,
+    sees,
+    viewers_of,
+)
+from hedgerow.privacy.release import Audience, Release
+
+VERSION = 1
+_SCHEMA = "hedgerow.ledger"
+_KEYS = {"schema", "version", "domain_is_public", "budget", "entries", "not_private"}
+
+
+class Ledger:
+    """An append-only account of releases.
+
+    Parameters
+    ----------
+    domain : Domain, optional
+        Only its `is_public` is read: with a domain that was read from the data, a release with a
+        finite epsilon is refused.
+    budget : Budget, float or (float, float), optional
+        epsilon or (epsilon, delta); refuses a charge after which some audience would cost more.
+    """
+
+    def __init__(
+        self,
+        domain: HasProvenance | None = None,
+        budget: Budget | float | Sequence[float] | None = None,
+    ) -> None:
+        self.domain = domain
+        self.budget = as_budget(budget)
+        self._entries: list[Entry] = []
+        self._marks: list[Mark] = []
+        self._lock = threading.RLock()
+
+    def charge(self, *releases: Release) -> None:
+        """Record releases, all of them or none. Call it before the noise is drawn; no refunds.
+
+        Raises
+        ------
+        PrivacyError
+            H202 for a domain that was read from the data, H207 for a budget that would be
+            exceeded; nothing is recorded then.
+        """
+        self._append("charge", releases)
+
+    def reserve(self, release: Release) -> Reservation:
+        """Charge the worst case of an adaptive run: this, and nothing else, is what it costs."""
+        return Reservation(self._append("reservation", [release]), release)
+
+    def realise(self, reservation: Reservation, release: Release) -> None:
+        """Record what was really spent inside a reservation: information that costs nothing.
+
+        Raises
+        ------
+        PrivacyError
+            H205 if the release has another audience or lies outside the reservation's scope,
+            H207 if more would be spent than was reserved; nothing is recorded then.
+        """
+        with self._lock:
+            kind, reserved, _ = self._entry(reservation.index)
+            if kind != "reservation" or reserved != reservation.release:
+                raise Code.BAD_RELEASE.error(
+                    expected="a reservation of this ledger", found=repr(reservation)
+                )
+            if release.audience != reserved.audience or not reserved.scope.covers(release.scope):
+                raise Code.BAD_RELEASE.error(
+                    expected=f"a release to {reserved.audience} inside {reserved.scope}",
+                    found=f"to {release.audience} in {release.scope}",
+                    fix="reserve for that audience and scope too",
+                )
+            spent = [*self._realised(reservation.index), release]
+            if not covers(reserved, spent):
+                raise Code.BUDGET_EXCEEDED.error(
+                    expected=f"at most {reserved.times} x {reserved.mechanism} at "
+                    f"{reserved.epsilon:.6g}, as reserved",
+                    found=f"{basic(spent)} with {release.mechanism} for {release.reason!r}",
+                    fix="reserve the worst case over public parameters",
+                )
+            self._entries.append(Entry("realised", release, reservation.index))
+
+    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
+        """State that no guarantee holds, whatever was charged; see `formal_total` for that.
+
+        Parameters
+        ----------
+        reason : str
+            Such as ``"seeded noise"``.
+        audiences : collection of str
+            Whom it concerns: all of these together, such as two of three servers. Empty: everyone.
+        """
+        if isinstance(audiences, str):
+            audiences = (audiences,)
+        names = tuple(sorted({str(Audience.parse(audience)) for audience in audiences}))
+        if not isinstance(reason, str) or not reason.strip():
+            raise Code.BAD_RELEASE.error(expected="a reason", found=f"reason={reason!r}")
+        with self._lock:
+            mark = Mark(reason, names)
+            if mark not in self._marks:
+                self._marks.append(mark)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that was recorded, in order."""
+        with self._lock:
+            return tuple(self._entries)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What was charged, reservations included, in order."""
+        return tuple(entry.release for entry in self.entries if entry.kind != "realised")
+
+    @property
+    def not_private(self) -> tuple[Mark, ...]:
+        """Why and against whom there is no guarantee."""
+        with self._lock:
+            return tuple(self._marks)
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """Everyone who was named: in the order of the charges, the public first."""
+        named = dict.fromkeys(release.audience for release in self.releases)
+        return ("public", *(audience for audience in named if audience != "public"))
+
+    def total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return what an audience learned, by basic composition; infinite if marked not private.
+
+        Releases to the public count for everyone; a role without a name (``analyst``) is all who
+        hold it together.
+        """
+        return self.coalition([audience], relation)
+
+    def coalition(
+        self, audiences: Collection[str], relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return what several audiences learned together.
+
+        Only releases are counted: what colluding servers reconstruct from their shares is the
+        protocol's claim, which it states with `mark_not_private`.
+        """
+        return self._explain(basic(self._seen_by(audiences), relation), audiences)
+
+    def formal_total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return the total of the charges alone, as if nothing was marked as not private."""
+        return basic(self._seen_by([audience]), relation)
+
+    def realised_total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return the total with reservations replaced by what was spent: not a guarantee."""
+        spent = [entry.release for entry in self.entries if entry.kind != "reservation"]
+        return basic(seen_by(spent, [audience]), relation)
+
+    def claimed_total(self, audience: str = "public") -> float | None:
+        """Return the epsilon that the papers state, in their own terms; None without a claim."""
+        releases = self._seen_by([audience])
+        has_claim = any(release.claimed is not None for release in releases)
+        return claimed(releases) if has_claim else None
+
+    def tightest(
+        self,
+        audience: str | Collection[str],
+        delta: float,
+        relation: Relation = Relation.ADD_REMOVE,
+    ) -> Guarantee:
+        """Return the smallest epsilon that holds at `delta`, with the accountant that found it.
+
+        `audience` may be several, a coalition. See `hedgerow.privacy.accounting.tightest`.
+        """
+        audiences = [audience] if isinstance(audience, str) else audience
+        return self._explain(tightest(self._seen_by(audiences), delta, relation), audiences)
+
+    def charged(self, reason: str, audience: str | None = None) -> int:
+        """Return how many releases with this reason were charged, to that audience if given."""
+        return sum(
+            release.times
+            for release in self.releases
+            if release.reason == reason
+            and (
+                audience is None
+                or Audience.parse(audience).is_within(Audience.parse(release.audience))
+            )
+        )
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row for every entry, in order."""
+        return [{"kind": entry.kind, **statement.row(entry.release)} for entry in self.entries]
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return one row for every audience and relation."""
+        return [
+            statement.summary_row(audience, self.total(audience, r), self.claimed_total(audience))
+            for audience in self.audiences
+            for r in Relation
+        ]
+
+    def __str__(self) -> str:
+        return statement.text(self.summary(), self.table())
+
+    def __repr__(self) -> str:
+        return f"<Ledger with {len(self.entries)} entries; public: {self.total()}>"
+
+    def to_json(self) -> str:
+        """Return the whole ledger as JSON; infinities are the string ``"inf"``."""
+        budget = self.budget
+        data = {
+            "schema": _SCHEMA,
+            "version": VERSION,
+            "domain_is_public": None if self.domain is None else bool(self.domain.is_public),
+            "budget": None if budget is None else [statement.plain(budget.epsilon), budget.delta],
+            "entries": [
+                {"kind": kind, "inside": inside, "release": release.to_dict()}
+                for kind, release, inside in self.entries
+            ],
+            "not_private": [
+                {"reason": reason, "audiences": list(audiences)}
+                for reason, audiences in self.not_private
+            ],
+        }
+        return json.dumps(data, indent=1, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, domain: HasProvenance | None = None) -> Ledger:
+        """Read what `to_json` wrote, replaying every check.
+
+        Parameters
+        ----------
+        text : str
+        domain : Domain, optional
+            Otherwise what the file says about the domain's provenance holds.
+
+        Raises
+        ------
+        FormatError
+            H211 for another schema or version, H204 for a mechanism nobody registered.
+        """
+        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
+        try:
+            is_public, budget = data["domain_is_public"], data["budget"]
+            if domain is None and is_public is not None:
+                domain = Provenance(is_public is True)
+            ledger = cls(domain)
+            for entry in data["entries"]:
+                ledger._replay(**entry)
+            for mark in data["not_private"]:
+                ledger.mark_not_private(**mark)
+            # Totals only grow, so one look at the end stands for one after every charge.
+            ledger.budget = as_budget(None if budget is None else [float(x) for x in budget])
+            ledger._check_budget()
+        except HedgerowError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise Code.BAD_LEDGER_FILE.error(found=str(error)) from None
+        return ledger
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Locks cannot be copied; estimators that hold a ledger can.
+        with self._lock:
+            state = {key: value for key, value in vars(self).items() if key != "_lock"}
+            return {**state, "_entries": list(self._entries), "_marks": list(self._marks)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
+
+    def _replay(self, kind: str, release: object, inside: int | None) -> None:
+        event = Release.from_dict(release)
+        if kind == "charge" and inside is None:
+            self.charge(event)
+        elif kind == "reservation" and inside is None:
+            self.reserve(event)
+        elif kind == "realised" and isinstance(inside, int):
+            self.realise(Reservation(inside, self._entry(inside).release), event)
+        else:
+            raise Code.BAD_LEDGER_FILE.error(found=f"an entry {kind!r} inside {inside!r}")
+
+    def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
+        for release in releases:
+            if not isinstance(release, Release):
+                raise Code.UNKNOWN_MECHANISM.error(expected="a Release", found=repr(release))
+            if self.domain is not None and not self.domain.is_public:
+                self._refuse_finite(release)
+        with self._lock:
+            self._check_budget(releases)
+            self._entries.extend(Entry(kind, release) for release in releases)
+            return len(self._entries) - 1
+
+    def _refuse_finite(self, release: Release) -> None:
+        if math.isfinite(release.epsilon):
+            raise Code.DOMAIN_READ_FROM_DATA.error(
+                found=f"a finite epsilon for {release.reason!r} with a domain read from the data"
+            )
+
+    def _check_budget(self, more: Sequence[Release] = ()) -> None:
+        if self.budget is None:
+            return
+        releases = [*self.releases, *more]
+        for audience in dict.fromkeys(release.audience for release in releases):
+            total = basic(seen_by(releases, [audience]))
+            if not self.budget.allows(total):
+                raise Code.BUDGET_EXCEEDED.error(
+                    expected=f"at most epsilon {self.budget.epsilon:.6g} and "
+                    f"delta {self.budget.delta:.3g} for every audience",
+                    found=f"{total} for {audience}",
+                )
+
+    def _entry(self, index: int) -> Entry:
+        if not 0 <= index < len(self._entries):
+            raise Code.BAD_RELEASE.error(expected="an entry of this ledger", found=f"entry {index}")
+        return self._entries[index]
+
+    def _realised(self, index: int) -> list[Release]:
+        return [entry.release for entry in self._entries if entry.inside == index]
+
+    def _seen_by(self, audiences: Collection[str]) -> list[Release]:
+        return seen_by(self.releases, audiences)
+
+    def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
+        """Apply the marks, and say why a guarantee is infinite."""
+        viewers = viewers_of(audiences)
+        reasons = [
+            mark.reason
+            for mark in self.not_private
+            if all(sees(viewers, audience) for audience in mark.audiences)
+        ]
+        if reasons:
+            return replace(found, epsilon=math.inf, method="none", why="; ".join(reasons))
+        without = [r.reason for r in self._seen_by(audiences) if math.isinf(r.epsilon)]
+        if without:
+            names = ", ".join(dict.fromkeys(without))
+            return replace(found, method="none", why=f"no finite epsilon: {names}")
+        return found

@@ -1,0 +1,163 @@
+"""What the mechanisms that choose one of several candidates have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy.mechanisms.mechanism import (
+    LIMIT,
+    Sampler,
+    check_epsilon,
+    check_integers,
+    check_sampler,
+    check_sensitivity,
+    rate,
+)
+from hedgerow.privacy.source import NoiseSource
+
+_NO_MASK = np.zeros((0, 0), dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Choice(ABC):
+    """Choose, per row of scores, a candidate with a large score.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite and positive.
+    sensitivity : int
+        How far one record moves any single score.
+    monotone : bool
+        True if adding a record moves no two scores in opposite directions; it halves the noise.
+        It never holds when a record is replaced.
+    sampler : {"coins", "opendp"}
+        See `hedgerow.privacy.mechanisms.mechanism.Sampler`.
+    """
+
+    epsilon: float
+    sensitivity: int = 1
+    monotone: bool = False
+    sampler: Sampler = "coins"
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
+        check_sampler(self.sampler)
+
+    @cached_property
+    def a(self) -> Fraction:
+        """Rate of the noise: epsilon over how far the winner's threshold can move."""
+        return rate(self.epsilon, self.sensitivity * (1 if self.monotone else 2))
+
+    @abstractmethod
+    def delta(self, m: int) -> float:
+        """Price of finite precision for one choice among m candidates."""
+
+    @abstractmethod
+    def _draw(
+        self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
+    ) -> NDArray[np.int64]:
+        """Choose per row; scores (n, c), valid (n, c) or (0, 0) if all are; n, c >= 1."""
+
+    @abstractmethod
+    def _draw_one_opendp(self, scores: list[int]) -> int:
+        """Choose once, through OpenDP's samplers."""
+
+    @abstractmethod
+    def _law(self, gaps: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Probabilities for scores given as distances below the largest."""
+
+    def __call__(
+        self, values: ArrayLike, source: NoiseSource, *, valid: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Choose one candidate per row.
+
+        Parameters
+        ----------
+        values : array_like of integers, shape (..., c)
+            Scores, to maximise. Clamped to magnitude 2**61.
+        source : NoiseSource
+        valid : array_like of bool, shape (..., c), optional
+            Candidates that may be chosen. Public: it must not depend on the data except through
+            earlier releases.
+
+        Returns
+        -------
+        ndarray of int64, shape (...,)
+        """
+        check_sampler(self.sampler, source)
+        scores, mask = _check(values, valid)
+        lead, c = scores.shape[:-1], scores.shape[-1]
+        rows = np.ascontiguousarray(scores).reshape(-1, c)
+        mask = mask if mask is _NO_MASK else np.ascontiguousarray(mask).reshape(-1, c)
+        if rows.shape[0] == 0:
+            return np.empty(lead, dtype=np.int64)
+        if self.sampler == "coins":
+            return self._draw(rows, mask, source).reshape(lead)
+        out = np.empty(rows.shape[0], dtype=np.int64)
+        for r, row in enumerate(np.clip(rows, -LIMIT, LIMIT)):
+            allowed = np.flatnonzero(mask[r]) if mask is not _NO_MASK else np.arange(c)
+            out[r] = allowed[self._draw_one_opendp(row[allowed].tolist())]
+        return out.reshape(lead)
+
+    def law(self, values: ArrayLike, *, valid: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Exact probability of each candidate, for the ideal (untruncated) law.
+
+        Parameters
+        ----------
+        values : array_like of integers, shape (c,)
+        valid : array_like of bool, shape (c,), optional
+
+        Returns
+        -------
+        ndarray of float64, shape (c,)
+        """
+        scores, mask = _check(values, valid)
+        if scores.ndim != 1:
+            raise Code.BAD_MECHANISM_INPUT.error(
+                expected="scores of one choice, shape (c,)", found=f"shape {scores.shape}"
+            )
+        allowed = np.arange(scores.size) if mask is _NO_MASK else np.flatnonzero(mask)
+        kept = np.clip(scores[allowed], -LIMIT, LIMIT)
+        out = np.zeros(scores.size)
+        out[allowed] = self._law(kept.max() - kept)
+        return out
+
+
+def _check(
+    values: ArrayLike, valid: ArrayLike | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    scores = check_integers(values, "scores")
+    if scores.ndim == 0 or scores.shape[-1] == 0:
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected="scores of shape (..., candidates) with at least one candidate",
+            found=f"shape {scores.shape}",
+            fix="pass the scores of at least one candidate",
+        )
+    if valid is None:
+        return scores, _NO_MASK
+    mask = np.asarray(valid)
+    if mask.dtype != np.bool_ or mask.shape != scores.shape:
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected=f"valid of type bool and shape {scores.shape}",
+            found=f"type {mask.dtype} and shape {mask.shape}",
+            fix="pass one boolean per score",
+        )
+    empty = ~mask.any(axis=-1)
+    if empty.any():
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected="at least one valid candidate in every row",
+            found=f"{int(empty.sum())} rows without one",
+            fix="leave out the rows that have nothing to choose from",
+        )
+    return scores, mask

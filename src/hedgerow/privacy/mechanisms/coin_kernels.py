@@ -1,0 +1,203 @@
+"""The inner loops of the mechanisms, compiled.
+
+Every kernel reads random bytes that were drawn before, and returns a status. When the bytes or
+the digits of the constants do not suffice, the caller adds some *behind* those already there and
+runs the same work again: bytes that were read once are read again in the same order, so running
+out never changes the law. (New bytes for a row that ran out would favour the outcomes that need
+few.)
+
+All kernels live in one file because the on-disk cache of a compiled function notices changes of
+its own file only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from hedgerow.privacy.coins import MAX_DIGITS
+
+DONE = 0
+TAILS = 0
+HEADS = 1
+MORE_BYTES = -1
+MORE_DIGITS = -2
+_LIMIT = 2**MAX_DIGITS
+
+
+@njit(cache=True, nogil=True)
+def flip(
+    stream: NDArray[np.uint8], at: int, probability: NDArray[np.uint8]
+) -> tuple[int, int]:  # pragma: no cover
+    """Flip one coin; return the new position in the stream and HEADS, TAILS or what is short."""
+    for k in range(probability.size):
+        if at >= stream.size:
+            return at, MORE_BYTES
+        byte = stream[at]
+        at += 1
+        if byte != probability[k]:
+            return at, HEADS if byte < probability[k] else TAILS
+    return at, MORE_DIGITS
+
+
+@njit(cache=True, nogil=True)
+def below(stream: NDArray[np.uint8], at: int, bound: int) -> tuple[int, int]:  # pragma: no cover
+    """Draw uniformly from 0, ..., bound - 1 < 2**32; return position and value, or MORE_BYTES.
+
+    Lemire's method: the high half of bound times a 32-bit word, rejecting the low halves that
+    would make some values more likely than others.
+    """
+    unfair = (2**32 - bound) % bound
+    while True:
+        if at + 4 > stream.size:
+            return at, MORE_BYTES
+        word = np.uint64(0)
+        for k in range(4):
+            word = (word << np.uint64(8)) | np.uint64(stream[at + k])
+        at += 4
+        product = word * np.uint64(bound)
+        if (product & np.uint64(0xFFFFFFFF)) >= np.uint64(unfair):
+            return at, int(np.int64(product >> np.uint64(32)))
+
+
+@njit(cache=True, nogil=True)
+def geometric(
+    main: NDArray[np.uint8],
+    tail: NDArray[np.uint8],
+    coins: NDArray[np.uint8],
+    out: NDArray[np.int64],
+) -> int:  # pragma: no cover
+    """Draw geometric variables, one coin per binary digit.
+
+    Coin i of variable j compares ``main[i, j]`` (uint8, shape (L, n)) with the first byte of
+    ``coins[i]`` (uint8, shape (L, T)); ties go on with bytes of ``tail``. Writes ``out``
+    (int64, shape (n,)).
+    """
+    n = out.size
+    at = 0
+    tied = np.empty(n, np.int64)
+    out[:] = 0
+    for i in range(coins.shape[0]):
+        first = coins[i, 0]
+        rest = coins[i, 1:]
+        digit = np.int64(1) << i
+        row = main[i]
+        # Two loops without branches, which the compiler turns into vector code, and a short one
+        # over the one coin in 256 that the first byte leaves open.
+        for j in range(n):
+            out[j] += digit * int(row[j] < first)
+        ties = 0
+        for j in range(n):
+            tied[ties] = j
+            ties += int(row[j] == first)
+        for k in range(ties):
+            at, side = flip(tail, at, rest)
+            if side < 0:
+                return side
+            out[tied[k]] += digit * side
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def two_sided(
+    values: NDArray[np.int64],
+    out: NDArray[np.int64],
+    main: NDArray[np.uint8],
+    tail: NDArray[np.uint8],
+    coins: NDArray[np.uint8],
+) -> int:  # pragma: no cover
+    """Add G1 - G2 to each value, clamped; ``main`` has 2 n columns for n values."""
+    n = values.size
+    noise = np.empty(2 * n, np.int64)
+    status = geometric(main, tail, coins, noise)
+    if status == DONE:
+        for j in range(n):
+            value = min(max(values[j], -_LIMIT), _LIMIT)
+            out[j] = value + noise[j] - noise[n + j]
+    return status
+
+
+@njit(cache=True, nogil=True)
+def noisy_argmax(
+    scores: NDArray[np.int64],
+    valid: NDArray[np.bool_],
+    out: NDArray[np.int64],
+    main: NDArray[np.uint8],
+    tail: NDArray[np.uint8],
+    coins: NDArray[np.uint8],
+) -> int:  # pragma: no cover
+    """Return per row the candidate with the largest score plus noise, lowest index first.
+
+    ``scores`` int64 (n, c); ``valid`` bool (n, c), or (0, 0) if all are; ``main`` has n c columns.
+    """
+    n, c = scores.shape
+    noise = np.empty(n * c, np.int64)
+    status = geometric(main, tail, coins, noise)
+    if status == DONE:
+        for r in range(n):
+            best = -1
+            top = np.int64(0)
+            for j in range(c):
+                if valid.size > 0 and not valid[r, j]:
+                    continue
+                value = min(max(scores[r, j], -_LIMIT), _LIMIT) + noise[r * c + j]
+                if best < 0 or value > top:
+                    best, top = j, value
+            out[r] = best
+    return status
+
+
+@njit(cache=True, nogil=True)
+def rejecting_choice(
+    scores: NDArray[np.int64],
+    valid: NDArray[np.bool_],
+    replace: bool,
+    out: NDArray[np.int64],
+    row: int,
+    stream: NDArray[np.uint8],
+    coins: NDArray[np.uint8],
+) -> tuple[int, int, int]:  # pragma: no cover
+    """Propose candidates in random order until the coin exp(-a gap) of one lands heads.
+
+    Without replacement this is permute-and-flip, with replacement the exponential mechanism.
+    Starts at `row`; returns the row it has come to, the position of that row's first byte in the
+    stream, and a status. ``coins`` (63, T): powers exp(-a 2^i).
+    """
+    n, c = scores.shape
+    order = np.empty(c, np.int64)
+    at = 0
+    for r in range(row, n):
+        begin = at
+        size = 0
+        top = -_LIMIT
+        for j in range(c):
+            if valid.size == 0 or valid[r, j]:
+                order[size] = j
+                size += 1
+                top = max(top, min(int(scores[r, j]), _LIMIT))
+        left = 0
+        while True:
+            at, step = below(stream, at, size - left)
+            if step < 0:
+                return r, begin, MORE_BYTES
+            pick = left + step
+            candidate = order[pick]
+            gap = top - max(min(int(scores[r, candidate]), _LIMIT), -_LIMIT)
+            side = HEADS
+            # The highest digit is the likeliest to land tails: it saves the others.
+            i = 62
+            while gap > 0 and side == HEADS:
+                if gap >> i:
+                    at, side = flip(stream, at, coins[i])
+                    gap -= 1 << i
+                i -= 1
+            if side < 0:
+                return r, begin, side
+            if side == HEADS:
+                out[r] = candidate
+                break
+            if not replace:
+                order[pick] = order[left]
+                left += 1
+    return n, at, DONE

@@ -1,0 +1,116 @@
+"""What every mechanism offers, and the checks that all of them share."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from fractions import Fraction
+from numbers import Real
+from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy.coins import MAX_DIGITS
+from hedgerow.privacy.source import NoiseSource
+
+Sampler = Literal["coins", "opendp"]
+"""``coins``: the biased-coin sampler, vectorised. ``opendp``: OpenDP's samplers, one call per
+choice or vector; untruncated, so delta is 0."""
+
+# Values beyond this are clamped. A clamp moves no two values further apart, so it costs no
+# privacy, where an error that depends on the data would.
+LIMIT = 2**MAX_DIGITS
+
+
+@runtime_checkable
+class Mechanism(Protocol):
+    """A random function of integers with a privacy guarantee; a frozen dataclass."""
+
+    @property
+    def name(self) -> str:
+        """The name that a ledger records."""
+
+    @property
+    def epsilon(self) -> float:
+        """What one release costs."""
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one record moves the input."""
+
+    def delta(self, m: int) -> float:
+        """Price of finite precision for one release of m values, or of one choice among m."""
+
+    def __call__(self, values: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Draw, for a whole array at once."""
+
+    def law(self, values: Any) -> NDArray[np.float64]:
+        """Exact probabilities."""
+
+
+def check_epsilon(epsilon: object) -> float:
+    """Return epsilon as a float, or raise H201."""
+    if isinstance(epsilon, Real) and not isinstance(epsilon, bool):
+        with suppress(OverflowError):  # integers beyond the range of floats
+            value = float(epsilon)
+            if math.isfinite(value) and value > 0:
+                return value
+    raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+
+
+def check_sensitivity(sensitivity: object) -> int:
+    """Return the sensitivity as an int, or raise H209."""
+    if isinstance(sensitivity, (int, np.integer)) and not isinstance(sensitivity, bool):
+        value = int(sensitivity)
+        if value >= 1:
+            return value
+    raise Code.BAD_MECHANISM_INPUT.error(
+        expected="an integer sensitivity >= 1", found=f"sensitivity={sensitivity!r}"
+    )
+
+
+def check_sampler(sampler: str, source: NoiseSource | None = None) -> None:
+    """Refuse unknown samplers, and OpenDP's together with a seed, which it cannot take."""
+    if sampler not in get_args(Sampler):
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected=f"sampler one of {get_args(Sampler)}",
+            found=f"sampler={sampler!r}",
+            fix="leave sampler='coins' unless single choices with delta = 0 are wanted",
+        )
+    if sampler == "opendp" and source is not None and not source.private:
+        raise Code.SEEDED_NOISE.error(
+            expected="a system source with sampler='opendp'",
+            found="a seeded source, which OpenDP would ignore",
+            fix="use sampler='coins' where draws must repeat",
+        )
+
+
+def check_count(m: int) -> int:
+    """Return the number of variables of a release, or raise H209."""
+    if m < 1:
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected="at least one variable in a release", found=f"m={m}"
+        )
+    return m
+
+
+def check_integers(values: ArrayLike, what: str) -> NDArray[np.int64]:
+    """Return values as int64; unsigned ones beyond the limit are clamped.
+
+    Signed values are clamped by the kernels, which read them anyway.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected=f"{what} of an integer type", found=f"type {array.dtype}"
+        )
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(LIMIT))
+    return cast("NDArray[np.int64]", array.astype(np.int64, copy=False))
+
+
+def rate(epsilon: float, movement: int) -> Fraction:
+    """Return a = epsilon / movement exactly, for noise with p = exp(-a)."""
+    return Fraction(epsilon) / movement

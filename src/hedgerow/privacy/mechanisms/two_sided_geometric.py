@@ -1,0 +1,131 @@
+"""The two-sided geometric mechanism (discrete Laplace) for counts and integer sums.
+
+Paper: ghosh2012universally.
+
+Law: value + G1 - G2 with G1, G2 geometric, p = exp(-epsilon / sensitivity), that is
+P[noise = k] = (1 - p)/(1 + p) p^|k|.
+
+Privacy: if one record moves the values by at most `sensitivity` in total (L1), the probability of
+any output changes by at most p^-sensitivity = exp(epsilon).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.privacy.coins import DESIGN_VARIABLES, Geometric, shortest, upper
+from hedgerow.privacy.mechanisms import opendp_backend
+from hedgerow.privacy.mechanisms.coin_kernels import two_sided
+from hedgerow.privacy.mechanisms.coin_streams import BLOCK, feed_block, in_lanes
+from hedgerow.privacy.mechanisms.mechanism import (
+    Sampler,
+    check_count,
+    check_epsilon,
+    check_integers,
+    check_sampler,
+    check_sensitivity,
+    rate,
+)
+from hedgerow.privacy.source import NoiseSource
+
+
+@dataclass(frozen=True)
+class TwoSidedGeometric:
+    """Add two-sided geometric noise to integers.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite and positive.
+    sensitivity : int
+        How far one record moves the released values in total (L1).
+    sampler : {"coins", "opendp"}
+        See `hedgerow.privacy.mechanisms.mechanism.Sampler`.
+    """
+
+    epsilon: float
+    sensitivity: int = 1
+    sampler: Sampler = "coins"
+    name: ClassVar[str] = "two-sided geometric"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
+        check_sampler(self.sampler)
+        _ = self.variable  # refuses noise that does not fit into 64 bits
+
+    @cached_property
+    def variable(self) -> Geometric:
+        """The geometric variable that is drawn twice per value."""
+        log_weight = math.log(2 * DESIGN_VARIABLES) + _log_one_plus_exp(self.epsilon)
+        return shortest(rate(self.epsilon, self.sensitivity), log_weight)
+
+    def delta(self, m: int, t: int | None = None) -> float:
+        """Price of finite precision for one release of m values.
+
+        delta = (1 + e^epsilon) tau with tau as in `Geometric.log_tau`: two variables per value.
+        (With every event S: P'[S] <= P[S] + tau <= e^epsilon Q[S] + tau <= e^epsilon (Q'[S] + tau)
+        + tau, where P', Q' are the laws as drawn on neighbouring inputs and P, Q the ideal ones.)
+
+        Parameters
+        ----------
+        m : int
+            Values in the release.
+        t : int, optional
+            Bits per coin where coins are rounded, as under secure computation.
+
+        Returns
+        -------
+        float
+            Rounded up; below 2**-60 for m <= 2**20 with exact coins.
+        """
+        check_count(m)
+        if self.sampler == "opendp":
+            return 0.0
+        return upper(_log_one_plus_exp(self.epsilon) + self.variable.log_tau(2 * m, t))
+
+    def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
+        """Add noise to each value.
+
+        Parameters
+        ----------
+        values : array_like of integers, any shape
+            Clamped to magnitude 2**61, so that value plus noise fits into 64 bits.
+        source : NoiseSource
+
+        Returns
+        -------
+        ndarray of int64, the same shape
+        """
+        check_sampler(self.sampler, source)
+        array = check_integers(values, "values")
+        flat = np.ascontiguousarray(array).reshape(-1)
+        if self.sampler == "opendp":
+            return opendp_backend.two_sided(flat, self.variable.a).reshape(array.shape)
+        table = self.variable.coins
+        out = np.empty(flat.size, dtype=np.int64)
+
+        def work(start: int, stop: int, stream: NoiseSource) -> None:
+            for at in range(start, stop, BLOCK):
+                part = slice(at, min(at + BLOCK, stop))
+                kernel = partial(two_sided, flat[part], out[part])
+                feed_block(stream, table, 2 * (part.stop - part.start), kernel)
+
+        in_lanes(flat.size, 2 * table.count, source, work)
+        return out.reshape(array.shape)
+
+    def law(self, values: ArrayLike) -> NDArray[np.float64]:
+        """Probability that the noise equals each of the given integers, same shape."""
+        k = np.abs(np.asarray(values, dtype=np.float64))
+        a = float(self.variable.a)
+        return np.asarray(math.tanh(a / 2) * np.exp(-a * k), dtype=np.float64)
+
+
+def _log_one_plus_exp(epsilon: float) -> float:
+    return float(np.logaddexp(0.0, epsilon))

@@ -1,0 +1,287 @@
+"""Releases: frozen events that say what left, to whom, at what cost and why that cost holds.
+
+A release names a *registered* mechanism. The register holds what an accountant may use about it
+beyond epsilon, so that an event nobody vouched for raises instead of being guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
+
+from hedgerow.errors import Code
+from hedgerow.privacy.scopes import Scope
+
+ROLES = ("server", "peer", "owner", "site", "analyst")
+_AUDIENCE = re.compile(rf"({'|'.join(ROLES)})(?: (\w(?:[\w .@-]*[\w.])?))?")
+
+
+def _number(value: object, name: str, low: float, high: float) -> float:
+    # NaN fails every comparison, so it is refused with the rest.
+    if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
+        return float(value)
+    raise Code.BAD_RELEASE.error(found=f"{name}={value!r}")
+
+
+def _count(value: object, name: str) -> int:
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
+        return int(value)
+    raise Code.BAD_RELEASE.error(expected=f"{name} a whole number >= 1", found=f"{name}={value!r}")
+
+
+def _text(value: object, name: str) -> str:
+    if isinstance(value, str) and value.strip() and value.isprintable():
+        return value
+    raise Code.BAD_RELEASE.error(
+        expected=f"printable text as {name}", found=f"{name}={value!r}", fix=f"give the {name}"
+    )
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who sees a release: the public, one party (``server 0``), or a whole role (``analyst``).
+
+    A role without a name stands for all who hold it. A release to ``analyst`` is seen by every
+    analyst, and what ``analyst`` saw is what all analysts saw together.
+    """
+
+    role: str
+    name: str | None = None
+
+    @staticmethod
+    def parse(text: object) -> Audience:
+        """Read ``public``, ``server 0``, ``analyst``, ``owner clinic north``; else H205."""
+        audience = _parse_audience(text) if isinstance(text, str) else None
+        if audience is None:
+            raise Code.BAD_RELEASE.error(
+                expected=f"an audience: 'public', or one of {', '.join(ROLES)}, with a name or not",
+                found=f"audience {text!r}",
+                fix="name who sees the value, such as 'server 0'",
+            )
+        return audience
+
+    def sees(self, other: Audience) -> bool:
+        """Whether this audience sees what goes to `other`."""
+        if other.role == "public":
+            return True
+        same_role = self.role == other.role
+        return same_role and (None in (self.name, other.name) or self.name == other.name)
+
+    def is_within(self, other: Audience) -> bool:
+        """Whether everyone here belongs to `other`: it is the same, its role, or the public."""
+        return other.role == "public" or other in (self, Audience(self.role))
+
+    def __str__(self) -> str:
+        return self.role if self.name is None else f"{self.role} {self.name}"
+
+
+@lru_cache(maxsize=1024)
+def _parse_audience(text: str) -> Audience | None:
+    if text == "public":
+        return Audience("public")
+    match = _AUDIENCE.fullmatch(text)
+    return Audience(match[1], match[2]) if match else None
+
+
+def pure_rho(epsilon: float) -> float:
+    """Return epsilon^2 / 2: zCDP of every epsilon-DP mechanism.
+
+    Paper: bun2016concentrated, proposition 1.4.
+    """
+    return epsilon * epsilon / 2
+
+
+def bounded_range_rho(epsilon: float) -> float:
+    """Return epsilon^2 / 8: zCDP of a mechanism whose privacy loss spans at most epsilon.
+
+    The exponential mechanism is such a one, with monotone scores too; noisy max with geometric
+    noise and permute-and-flip are not. Paper: cesar2021bounding.
+    """
+    return epsilon * epsilon / 8
+
+
+@dataclass(frozen=True)
+class MechanismRule:
+    """What the accountant knows about a mechanism.
+
+    Attributes
+    ----------
+    name : str
+        As releases spell it.
+    argument : str
+        The privacy argument in a line.
+    rho : callable
+        epsilon -> zCDP of the mechanism at that epsilon, at most epsilon^2 / 2.
+    guarantee : bool
+        False: no finite epsilon may be stated, such as for a law that is approximate in an
+        unknown way, or for an exact value.
+    tau_delta : bool
+        Every delta charged is at least (1 + e^epsilon) tau, with tau the total variation distance
+        to a law that is epsilon-DP and has this rho. Needed where rho < epsilon^2 / 2, else a
+        release with delta > 0 counts at epsilon^2 / 2 (see `hedgerow.privacy.accounting`).
+    """
+
+    name: str
+    argument: str
+    rho: Callable[[float], float] = pure_rho
+    guarantee: bool = True
+    tau_delta: bool = False
+
+
+_REGISTER: dict[str, MechanismRule] = {}
+
+
+def register_mechanism(
+    name: str,
+    *,
+    argument: str,
+    rho: Callable[[float], float] = pure_rho,
+    guarantee: bool = True,
+    tau_delta: bool = False,
+) -> MechanismRule:
+    """Make a mechanism known to accountants; see `MechanismRule` for the parameters.
+
+    Registering the same rule twice changes nothing; another rule under a known name is refused.
+    """
+    rule = MechanismRule(
+        _text(name, "name"), _text(argument, "argument"), rho, guarantee, tau_delta
+    )
+    if _REGISTER.setdefault(name, rule) != rule:
+        raise Code.BAD_RELEASE.error(
+            expected="one rule for each mechanism",
+            found=f"a second rule for {name!r}",
+            fix="register the variant under its own name",
+        )
+    return rule
+
+
+def mechanism_rule(name: str) -> MechanismRule:
+    """Return the rule of a registered mechanism; an unknown one raises H204."""
+    try:
+        return _REGISTER[name]
+    except (KeyError, TypeError):
+        raise Code.UNKNOWN_MECHANISM.error(
+            expected=f"one of: {', '.join(sorted(_REGISTER))}", found=repr(name)
+        ) from None
+
+
+def registered_mechanisms() -> tuple[MechanismRule, ...]:
+    """Return every rule, sorted by name."""
+    return tuple(_REGISTER[name] for name in sorted(_REGISTER))
+
+
+register_mechanism(
+    "two-sided geometric",
+    argument="a shift by the sensitivity changes no probability by more than e^epsilon",
+)
+register_mechanism(
+    "noisy max",
+    argument="the winner's threshold moves by at most what the noise covers at e^epsilon",
+)
+register_mechanism(
+    "permute-and-flip",
+    argument="noisy max with exponential noise has the same law",
+)
+register_mechanism(
+    "exponential mechanism",
+    argument="weights and their sum each move by a factor within epsilon: bounded range",
+    rho=bounded_range_rho,
+    tau_delta=True,
+)
+register_mechanism(
+    "exact",
+    argument="a noiseless function of the data: no finite epsilon",
+    guarantee=False,
+)
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release, or `times` equal ones in a row.
+
+    Parameters
+    ----------
+    mechanism : str
+        Name of a registered mechanism.
+    epsilon, delta : float
+        Cost of one time, under add/remove neighbours; epsilon may be infinite. In a scope that
+        ends in `EACH`, the cost inside one part: delta counts the variables of that part.
+    sensitivity : float
+        How far one record moves the input, > 0.
+    scope : Scope
+        Where it stands among the other releases.
+    audience : str
+        Who sees it; see `Audience`.
+    reason : str
+        What it is for; declared openings refer to a release by this text.
+    claimed : float, optional
+        The epsilon that a paper states for one time, where it differs.
+    times : int
+        How often it is made, in sequence; a worst case where the number is adaptive.
+    variables : int, optional
+        How many noise variables one time holds; information, used in no formula.
+    """
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    sensitivity: float
+    scope: Scope
+    audience: str
+    reason: str
+    claimed: float | None = None
+    times: int = 1
+    variables: int | None = None
+
+    def __post_init__(self) -> None:
+        rule = mechanism_rule(self.mechanism)
+        self._set("epsilon", _number(self.epsilon, "epsilon", 0, math.inf))
+        self._set("delta", _number(self.delta, "delta", 0, 1))
+        self._set("sensitivity", _number(self.sensitivity, "sensitivity", 0, math.inf))
+        if self.sensitivity == 0 or math.isinf(self.sensitivity):
+            raise Code.BAD_RELEASE.error(found=f"sensitivity={self.sensitivity}")
+        if not isinstance(self.scope, Scope):
+            raise Code.BAD_RELEASE.error(expected="a Scope", found=f"scope={self.scope!r}")
+        Audience.parse(self.audience)
+        _text(self.reason, "reason")
+        if self.claimed is not None:
+            self._set("claimed", _number(self.claimed, "claimed", 0, math.inf))
+        self._set("times", _count(self.times, "times"))
+        if self.variables is not None:
+            self._set("variables", _count(self.variables, "variables"))
+        if not rule.guarantee and math.isfinite(self.epsilon):
+            raise Code.BAD_RELEASE.error(
+                expected=f"epsilon = infinity for {self.mechanism!r} ({rule.argument})",
+                found=f"epsilon={self.epsilon}",
+                fix="charge infinity, and give a paper's figure as claimed=",
+            )
+
+    def _set(self, field: str, value: float) -> None:
+        object.__setattr__(self, field, value)
+
+    @property
+    def rule(self) -> MechanismRule:
+        """What the accountant knows about the mechanism."""
+        return mechanism_rule(self.mechanism)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; infinity becomes ``"inf"``."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data["scope"] = self.scope.to_list()
+        infinite = {key: "inf" for key in ("epsilon", "claimed") if data[key] == math.inf}
+        return {**data, **infinite}
+
+    @classmethod
+    def from_dict(cls, data: object) -> Release:
+        """Read what `to_dict` wrote; unknown or missing keys raise H205."""
+        names = {field.name for field in fields(cls)}
+        if not isinstance(data, Mapping) or set(data) != names:
+            found = sorted(map(str, data)) if isinstance(data, Mapping) else data
+            raise Code.BAD_RELEASE.error(expected=f"the keys {sorted(names)}", found=repr(found))
+        unbounded = {key: math.inf for key in ("epsilon", "claimed") if data[key] == "inf"}
+        return cls(**{**data, **unbounded, "scope": Scope.from_list(data["scope"])})

@@ -1,0 +1,104 @@
+"""How ledgers and leakage records are written: rows, plain-text tables, checked JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any, NoReturn
+
+from hedgerow.errors import Code
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.release import Release
+
+Row = dict[str, Any]
+_SHOWN = ("kind", "reason", "audience", "mechanism", "epsilon", "delta")
+
+
+def row(release: Release) -> Row:
+    """Return the fields of a release, its scope as text."""
+    values = {field.name: getattr(release, field.name) for field in fields(release)}
+    return {**values, "scope": str(release.scope)}
+
+
+def summary_row(audience: str, total: Guarantee, claimed: float | None) -> Row:
+    """Return what a reader wants to know about one audience."""
+    return {
+        "audience": audience,
+        "epsilon": total.epsilon,
+        "delta": total.delta,
+        "relation": total.relation.value,
+        "claimed": claimed,
+        "private": "yes" if total.private else "no",
+        "why": total.why,
+    }
+
+
+def text(summary: Sequence[Row], table: Sequence[Row]) -> str:
+    """Return the summary and, below it, the entries; equal ones in many scopes are one line."""
+    alike: Counter[tuple[Any, ...]] = Counter()
+    for line in table:
+        alike[tuple(line[key] for key in _SHOWN)] += line["times"]
+    lines = [{**dict(zip(_SHOWN, key, strict=True)), "times": n} for key, n in alike.items()]
+    return "\n\n".join(filter(None, [columns(summary), columns(lines)]))
+
+
+def columns(rows: Sequence[Row]) -> str:
+    """Return rows as aligned plain text with a heading; columns without content are left out.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        With equal keys.
+
+    Returns
+    -------
+    str
+        Without square brackets of its own, so that rich prints it as it is.
+    """
+    if not rows:
+        return ""
+    cells = {key: [key, *(_cell(line[key]) for line in rows)] for key in rows[0]}
+    kept = [column for column in cells.values() if any(column[1:])]
+    widths = [max(map(len, column)) for column in kept]
+    lines = zip(*kept, strict=True)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def plain(value: float) -> float | str:
+    """Return a number that JSON can hold: infinity as text."""
+    return "inf" if value == math.inf else value
+
+
+def read_object(text: str, schema: str, version: int, keys: set[str]) -> Mapping[str, Any]:
+    """Parse a JSON object with exactly these keys, of this schema and version; else H211."""
+    try:
+        data = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise Code.BAD_LEDGER_FILE.error(found=str(error)) from None
+    if not isinstance(data, dict) or data.get("schema") != schema:
+        raise Code.BAD_LEDGER_FILE.error(expected=f"an object of schema {schema}", found="another")
+    if data.get("version") != version:
+        raise Code.BAD_LEDGER_FILE.error(
+            expected=f"version {version}", found=f"version {data.get('version')!r}"
+        )
+    if set(data) != keys:
+        raise Code.BAD_LEDGER_FILE.error(
+            expected=f"the keys {sorted(keys)}", found=str(sorted(data))
+        )
+    return data
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"the constant {constant}")

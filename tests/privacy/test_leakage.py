@@ -1,0 +1,259 @@
+"""Declared leakage: refusals before anything is sent, counts, comparison, JSON."""
+
+import copy
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_strategies import release
+
+from hedgerow.errors import Code, FormatError, HedgerowError, LeakageError
+from hedgerow.privacy.leakage import Leakage, Opening
+from hedgerow.privacy.ledger import Ledger
+
+SPLITS = Opening("splits", "public", ("nodes",), release="split", times="depth")
+MASKED = Opening("masked", "server 1", (2, "rows"), independent="a uniform mask hides it")
+OWN = Opening("own part", "owner", lambda p: (p["rows"],), independent="theirs", times=3)
+DECLARED = [SPLITS, MASKED, OWN]
+PUBLIC = {"nodes": 4, "depth": 2, "rows": 10}
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "to", "shape"),
+    [
+        (Code.UNDECLARED_OPENING, "secret counts", "public", (4,)),
+        (Code.UNDECLARED_OPENING, None, "public", (4,)),
+        (Code.WRONG_AUDIENCE, "masked", "server 2", (2, 10)),
+        (Code.WRONG_AUDIENCE, "masked", "public", (2, 10)),
+        (Code.WRONG_AUDIENCE, "masked", "server", (2, 10)),
+        (Code.WRONG_AUDIENCE, "own part", "analyst", (10,)),
+        (Code.WRONG_AUDIENCE, "masked", "whoever", (2, 10)),
+        (Code.WRONG_AUDIENCE, "masked", None, (2, 10)),
+        (Code.WRONG_OPENING_SHAPE, "splits", "public", (5,)),
+        (Code.WRONG_OPENING_SHAPE, "splits", "public", (4, 1)),
+        (Code.WRONG_OPENING_SHAPE, "splits", "public", ()),
+    ],
+)
+def test_what_differs_from_the_declaration_is_refused_and_not_recorded(
+    code: Code, name: str, to: str, shape: tuple[int, ...]
+) -> None:
+    leakage = Leakage(DECLARED, **PUBLIC)
+    with pytest.raises(LeakageError) as error:
+        leakage.check(name, to, shape)
+    assert error.value.code is code
+    assert all(row["opened"] == 0 for row in leakage.compare())
+
+
+def test_more_openings_than_declared_are_refused() -> None:
+    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage.check("splits", "public", [4])
+    leakage.check("splits", "public", (4,))
+    with pytest.raises(LeakageError, match="H304"):
+        leakage.check("splits", "public", (4,))
+    never = Leakage([Opening("n", "public", (), independent="x", times=0)])
+    with pytest.raises(LeakageError, match="H304"):
+        never.check("n", "public", ())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"release": "split", "independent": "a mask"},
+        {"release": ""},
+        {"independent": "  "},
+        {"independent": "a mask", "audience": "everybody"},
+        {"independent": "a mask", "name": ""},
+        {"independent": "a mask", "name": None},
+    ],
+)
+def test_declarations_name_an_audience_and_one_reason(fields: dict[str, str]) -> None:
+    with pytest.raises(LeakageError, match="H305"):
+        Opening(**{"name": "n", "audience": "public", "shape": (), **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"shape": ("columns",)},
+        {"shape": (-1,)},
+        {"shape": (1.5,)},
+        {"shape": (True,)},
+        {"shape": 3},
+        {"shape": lambda p: None},
+        {"shape": lambda p: ("rows",), "times": "no such"},
+        {"times": -1},
+        {"times": "columns"},
+        {"times": None},
+        {"per_release": 0},
+    ],
+)
+def test_shapes_and_counts_come_from_public_parameters(fields: dict[str, object]) -> None:
+    opening = Opening(
+        **{"name": "n", "audience": "public", "shape": (), "independent": "x", **fields}
+    )
+    with pytest.raises(LeakageError, match="H305"):
+        Leakage([opening], **PUBLIC)
+
+
+def test_a_name_is_declared_once() -> None:
+    with pytest.raises(LeakageError, match="H305"):
+        Leakage([SPLITS, SPLITS], **PUBLIC)
+
+
+def test_what_each_audience_learned() -> None:
+    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage.check("splits", "public", (4,))
+    leakage.check("splits", "public", (4,))
+    leakage.check("masked", "server 1", (2, 10))
+    leakage.check("own part", "owner 2", (10,))
+    leakage.check("own part", "owner 3", (10,))
+    splits = {
+        "name": "splits",
+        "audience": "public",
+        "times": 2,
+        "values": 8,
+        "why": "release: split",
+    }
+    assert leakage.what_was_learned("public") == [splits]
+    assert leakage.what_was_learned("server 0") == [splits]
+    assert leakage.what_was_learned("server 1")[1] == {
+        "name": "masked",
+        "audience": "server 1",
+        "times": 1,
+        "values": 20,
+        "why": "independent: a uniform mask hides it",
+    }
+    assert [row["times"] for row in leakage.what_was_learned("owner 2")] == [2, 1]
+    assert [row["times"] for row in leakage.what_was_learned("owner")] == [2, 2]
+    assert leakage.compare() == [
+        {"name": "splits", "declared": 2, "opened": 2, "equal": True},
+        {"name": "masked", "declared": 1, "opened": 1, "equal": True},
+        {"name": "own part", "declared": 3, "opened": 2, "equal": False},
+    ]
+    with pytest.raises(HedgerowError, match="H205"):
+        leakage.what_was_learned("nobody")
+
+
+def test_the_declaration_as_a_table() -> None:
+    leakage = Leakage([*DECLARED, Opening("root", "public", (), independent="public")], **PUBLIC)
+    rows = leakage.declaration()
+    assert [row["shape"] for row in rows] == ["4", "2x10", "10", "one number"]
+    assert [row["times"] for row in rows] == [2, 1, 3, 1]
+    heading, first, *_ = str(leakage).splitlines()
+    assert heading.split() == ["name", "audience", "shape", "times", "why", "opened"]
+    assert first.split() == ["splits", "public", "4", "2", "release:", "split", "0"]
+    assert str(Leakage([])) == "nothing is opened"
+
+
+def test_a_release_is_charged_before_it_is_opened() -> None:
+    ledger = Ledger()
+    leakage = Leakage(DECLARED, ledger=ledger, **PUBLIC)
+    leakage.check("masked", "server 1", (2, 10))  # independent: nothing to pay
+    for _ in range(2):
+        with pytest.raises(LeakageError, match="H306"):
+            leakage.check("splits", "public", (4,))
+        ledger.charge(release(reason="split"))
+        leakage.check("splits", "public", (4,))
+
+
+def test_a_charge_to_one_does_not_pay_for_another() -> None:
+    ledger = Ledger()
+    opening = Opening("counts", "owner", (), release="counts", times=9)
+    leakage = Leakage([opening], ledger=ledger)
+    ledger.charge(release(audience="owner 1"))
+    for to in ("owner 2", "owner"):
+        with pytest.raises(LeakageError, match="H306"):
+            leakage.check("counts", to, ())
+    leakage.check("counts", "owner 1", ())
+    with pytest.raises(LeakageError, match="H306"):
+        leakage.check("counts", "owner 1", ())
+    # A charge to the whole role pays for one value, not for one value each.
+    ledger.charge(release(audience="owner"))
+    leakage.check("counts", "owner 2", ())
+    with pytest.raises(LeakageError, match="H306"):
+        leakage.check("counts", "owner 3", ())
+
+
+def test_one_release_may_be_opened_in_pieces() -> None:
+    ledger = Ledger()
+    opening = Opening("counts", "server", (5,), release="counts", times=6, per_release="servers")
+    leakage = Leakage([opening], ledger=ledger, servers=3)
+    ledger.charge(release(audience="server"))
+    for i in range(3):
+        leakage.check("counts", f"server {i}", (5,))
+    with pytest.raises(LeakageError, match="H306"):
+        leakage.check("counts", "server 0", (5,))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 4), st.integers(1, 3), st.integers(0, 9))
+def test_never_more_openings_than_declared_or_charged(
+    times: int, charges: int, attempts: int
+) -> None:
+    ledger = Ledger()
+    ledger.charge(release(times=charges))
+    opening = Opening("c", "public", (2,), release="counts", times=times)
+    leakage = Leakage([opening], ledger=ledger)
+    for attempt in range(attempts):
+        if attempt < min(times, charges):
+            leakage.check("c", "public", (2,))
+        else:
+            with pytest.raises(LeakageError, match=r"H30[46]"):
+                leakage.check("c", "public", (2,))
+    assert leakage.compare()[0]["opened"] == min(times, charges, attempts)
+
+
+def test_json_round_trip() -> None:
+    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage.check("splits", "public", (4,))
+    leakage.check("own part", "owner 2", (10,))
+    leakage.check("own part", "owner 2", (10,))
+    again = Leakage.from_json(leakage.to_json())
+    assert again.to_json() == leakage.to_json()
+    assert again.openings == leakage.openings
+    assert again.what_was_learned("owner 2") == leakage.what_was_learned("owner 2")
+    with pytest.raises(LeakageError, match="H306"):
+        Leakage.from_json(leakage.to_json(), ledger=Ledger())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 9},
+        {"openings": [{"name": "n"}]},
+        {"openings": 3},
+        {"record": [{"name": "splits", "to": "public"}]},
+        {"record": [{"name": "splits", "to": "public", "times": 0}]},
+        {"record": [{"name": "splits", "to": "public", "times": "1"}]},
+    ],
+)
+def test_damaged_files_are_refused(change: dict[str, object]) -> None:
+    data = json.loads(Leakage(DECLARED, **PUBLIC).to_json())
+    with pytest.raises(FormatError, match="H211"):
+        Leakage.from_json(json.dumps({**data, **change}))
+
+
+@pytest.mark.parametrize(("name", "code"), [("other", "H301"), ("masked", "H302")])
+def test_a_record_that_breaks_its_declaration_is_refused(name: str, code: str) -> None:
+    data = json.loads(Leakage(DECLARED, **PUBLIC).to_json())
+    data["record"] = [{"name": name, "to": "public", "times": 1}]
+    with pytest.raises(LeakageError, match=code):
+        Leakage.from_json(json.dumps(data))
+
+
+def test_recording_from_many_threads_loses_nothing() -> None:
+    leakage = Leakage([Opening("c", "public", (), independent="x", times=150)])
+
+    def attempt(_: int) -> bool:
+        try:
+            leakage.check("c", "public", ())
+        except LeakageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(attempt, range(200))) == 150
+    assert copy.deepcopy(leakage).compare()[0]["opened"] == 150

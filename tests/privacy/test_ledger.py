@@ -1,0 +1,377 @@
+"""The ledger: charging, audiences, budgets, reservations, marks, JSON."""
+
+import contextlib
+import copy
+import json
+import math
+import pickle
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_strategies import AUDIENCES, FINITE, NODES, release, release_lists
+
+from hedgerow.errors import Code, FormatError, HedgerowError, PrivacyError
+from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.budget import Budget, Reservation
+from hedgerow.privacy.ledger import Ledger
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.scopes import EACH, ROOT, part, step
+
+relaxed = settings(deadline=None, max_examples=60)
+
+
+@dataclass
+class Provenance:
+    is_public: bool
+
+
+def ledger_of(events: list[Release], **options: object) -> Ledger:
+    ledger = Ledger(**options)  # type: ignore[arg-type]
+    for event in events:
+        ledger.charge(event)
+    return ledger
+
+
+def test_charges_are_kept_in_order() -> None:
+    ledger = ledger_of([release(1.0), release(2.0)])
+    assert [r.epsilon for r in ledger.releases] == [1.0, 2.0]
+    assert ledger.total() == Guarantee(3.0, 0.0)
+    assert Ledger().total() == Guarantee(0.0, 0.0)
+
+
+@pytest.mark.parametrize("event", [None, 1.0, {"epsilon": 1.0}, "counts"])
+def test_an_unknown_event_raises(event: object) -> None:
+    with pytest.raises(PrivacyError, match="H204"):
+        Ledger().charge(event)  # type: ignore[arg-type]
+
+
+@relaxed
+@given(release_lists(), st.sampled_from(AUDIENCES), st.sampled_from(Relation))
+def test_public_releases_count_for_everyone(
+    events: list[Release], audience: str, relation: Relation
+) -> None:
+    ledger = ledger_of(events)
+    public, total = ledger.total("public", relation), ledger.total(audience, relation)
+    assert total.epsilon >= public.epsilon
+    assert total.delta >= public.delta
+    for event in events:
+        if event.audience in ("public", audience):
+            assert total.epsilon >= event.epsilon
+
+
+@relaxed
+@given(release_lists(), st.lists(st.sampled_from(AUDIENCES), min_size=2, max_size=3))
+def test_coalitions_learn_at_least_what_each_member_learns_and_at_most_the_sum(
+    events: list[Release], members: list[str]
+) -> None:
+    ledger = ledger_of(events)
+    together = ledger.coalition(members).epsilon
+    alone = [ledger.total(member).epsilon for member in members]
+    assert max(alone) <= together <= sum(alone) * (1 + 1e-12)
+
+
+def test_coalitions_add_up_without_counting_public_releases_twice() -> None:
+    ledger = ledger_of([release(1.0), release(2.0, audience="server 0")])
+    ledger.charge(release(4.0, audience="server 1"))
+    assert ledger.total("public").epsilon == 1
+    assert ledger.total("server 0").epsilon == 3
+    assert ledger.total("owner 7").epsilon == 1
+    assert ledger.coalition(["server 0", "server 1"]).epsilon == 7
+    assert ledger.total("server").epsilon == 7
+    assert ledger.tightest(["server 0", "server 1"], 0).epsilon == 7
+    assert ledger.audiences == ("public", "server 0", "server 1")
+
+
+def test_a_role_is_told_together_and_counted_together() -> None:
+    ledger = ledger_of([release(1.0, audience="analyst"), release(2.0, audience="analyst ana")])
+    assert ledger.total("analyst ana").epsilon == 3
+    assert ledger.total("analyst ben").epsilon == 1
+    assert ledger.total("analyst").epsilon == 3
+
+
+@pytest.mark.parametrize("audience", ["nobody", "", None])
+def test_unknown_audiences_are_refused(audience: object) -> None:
+    with pytest.raises(PrivacyError, match="H205"):
+        Ledger().total(audience)  # type: ignore[arg-type]
+    with pytest.raises(PrivacyError, match="H205"):
+        Ledger().coalition([])
+
+
+def test_a_domain_read_from_the_data_allows_no_finite_epsilon() -> None:
+    ledger = Ledger(Provenance(is_public=False))
+    for charge in (ledger.charge, ledger.reserve):
+        with pytest.raises(PrivacyError, match="H202") as error:
+            charge(release(1.0))
+        assert error.value.code is Code.DOMAIN_READ_FROM_DATA
+    assert ledger.entries == ()
+    ledger.charge(release(math.inf))
+    assert ledger.total().epsilon == math.inf
+    Ledger(Provenance(is_public=True)).charge(release(1.0))
+
+
+def test_the_budget_holds_for_every_audience_and_a_refusal_changes_nothing() -> None:
+    ledger = ledger_of([release(0.6), release(0.4, audience="server 0")], budget=1.0)
+    before = ledger.to_json()
+    for refused in (
+        release(0.1),  # would bring server 0 to 1.1
+        release(0.1, audience="server 0"),
+        release(0.5, audience="owner 1"),
+        release(math.inf),
+        release(0.0, delta=1e-6),
+    ):
+        with pytest.raises(PrivacyError, match="H207"):
+            ledger.charge(refused)
+        with pytest.raises(PrivacyError, match="H207"):
+            ledger.reserve(refused)
+        assert ledger.to_json() == before
+    ledger.charge(release(0.4, audience="owner 1"))
+    ledger.charge(release(0.0))
+
+
+def test_several_charges_are_made_together_or_not_at_all() -> None:
+    ledger = Ledger(budget=1.0)
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(release(0.6), release(0.6))
+    with pytest.raises(PrivacyError, match="H204"):
+        ledger.charge(release(0.6), None)  # type: ignore[arg-type]
+    assert ledger.entries == ()
+    ledger.charge(release(0.6), release(0.4))
+    ledger.charge()
+    assert ledger.total().epsilon == 1.0
+
+
+@relaxed
+@given(release_lists(max_size=10), st.floats(0, 6), st.sampled_from([0.0, 1e-9, 1.0]))
+def test_no_budget_is_ever_exceeded(events: list[Release], epsilon: float, delta: float) -> None:
+    ledger, free = Ledger(budget=(epsilon, delta)), Ledger()
+    for event in events:
+        before = ledger.releases
+        with contextlib.suppress(PrivacyError):
+            ledger.charge(event)
+        assert ledger.releases in (before, (*before, event))
+        for audience in ledger.audiences:
+            assert ledger.budget is not None
+            assert ledger.budget.allows(ledger.total(audience))
+        free.charge(event)
+    if all(free.total(audience).epsilon <= epsilon for audience in free.audiences):
+        assert delta < 1 or ledger.releases == free.releases
+
+
+def test_pieces_of_an_epsilon_fit_into_it() -> None:
+    for pieces in range(1, 50):
+        ledger_of([release(1.7 / pieces) for _ in range(pieces)], budget=1.7)
+
+
+def test_not_private_is_infinite_and_says_why() -> None:
+    ledger = ledger_of([release(1.0)])
+    ledger.mark_not_private("seeded noise")
+    ledger.mark_not_private("seeded noise")
+    ledger.mark_not_private("test run")
+    for found in (ledger.total(), ledger.tightest("public", 1e-6), ledger.coalition(["peer 1"])):
+        assert found.epsilon == math.inf
+        assert not found.private
+        assert found.why == "seeded noise; test run"
+    assert ledger.formal_total() == Guarantee(1.0, 0.0)
+    with pytest.raises(PrivacyError, match="H205"):
+        ledger.mark_not_private(" ")
+
+
+def test_a_mark_may_concern_a_coalition_only() -> None:
+    ledger = ledger_of([release(1.0)])
+    ledger.mark_not_private("two servers hold all shares", ["server 0", "server 1"])
+    assert ledger.total("server 0").epsilon == 1
+    assert ledger.coalition(["server 0", "owner 1"]).epsilon == 1
+    assert ledger.coalition(["server 0", "server 1"]).epsilon == math.inf
+    assert ledger.total("server").epsilon == math.inf
+    ledger.mark_not_private("alignment reveals membership", "peer")
+    assert ledger.total("peer 1").why == "alignment reveals membership"
+    assert ledger.total("public").epsilon == 1
+
+
+def test_infinity_says_which_release_it_came_from() -> None:
+    ledger = ledger_of([release(1.0), release(math.inf, reason="tree shape", claimed=0.5)])
+    assert ledger.total().epsilon == ledger.total(relation=Relation.REPLACE).epsilon == math.inf
+    assert ledger.total().why == "no finite epsilon: tree shape"
+    assert ledger.claimed_total() == 1.5
+    assert ledger.claimed_total("server 0") == 1.5
+    assert ledger_of([release(1.0)]).claimed_total() is None
+
+
+def test_a_reservation_is_the_charge_and_what_happens_in_it_is_information() -> None:
+    growth = ROOT / step("growth")
+    ledger = Ledger()
+    held = ledger.reserve(release(0.5, growth, times=8, reason="splits"))
+    for i in range(3):
+        ledger.realise(held, release(0.5, growth / step(f"split {i}")))
+    assert ledger.total().epsilon == 4
+    assert ledger.realised_total().epsilon == 1.5
+    assert [entry.kind for entry in ledger.entries] == ["reservation", *["realised"] * 3]
+    assert ledger.charged("splits") == 8
+    before = ledger.to_json()
+    for code, wrong in (
+        ("H207", release(2.6, growth)),
+        ("H207", release(0.6, growth)),
+        ("H207", release(0.1, growth, delta=1e-9)),
+        ("H205", release(0.1, ROOT)),
+        ("H205", release(0.1, growth, audience="server 0")),
+    ):
+        with pytest.raises(PrivacyError, match=code):
+            ledger.realise(held, wrong)
+    for stranger in (Reservation(7, held.release), Reservation(1, held.release)):
+        with pytest.raises(PrivacyError, match="H205"):
+            ledger.realise(stranger, release(0.1, growth))
+    assert ledger.to_json() == before
+    ledger.realise(held, release(0.5, growth, times=5))
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.realise(held, release(0.0001, growth))
+
+
+def test_a_reservation_in_each_part_covers_every_part() -> None:
+    ledger = Ledger()
+    held = ledger.reserve(release(1.0, ROOT / part(NODES, EACH)))
+    ledger.realise(held, release(0.9, ROOT / part(NODES, "x")))
+    ledger.realise(held, release(0.8, ROOT / part(NODES, "y")))
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.realise(held, release(0.2, ROOT / part(NODES, EACH)))
+
+
+def test_charged_counts_what_reaches_an_audience() -> None:
+    ledger = ledger_of([release(audience="analyst ana", times=2), release(audience="analyst")])
+    assert ledger.charged("counts") == 3
+    assert ledger.charged("counts", "analyst ana") == 3
+    assert ledger.charged("counts", "analyst ben") == 1
+    assert ledger.charged("counts", "analyst") == 1
+    assert ledger.charged("other") == 0
+
+
+@relaxed
+@given(release_lists(FINITE, max_size=4), st.sampled_from([0.0, 1e-6, 0.1]))
+def test_tightest_is_at_most_the_total(events: list[Release], delta: float) -> None:
+    ledger = ledger_of(events)
+    total, found = ledger.total(), ledger.tightest("public", delta)
+    assert found.epsilon <= total.epsilon or total.delta > delta
+
+
+@relaxed
+@given(
+    release_lists(),
+    st.sampled_from([None, Budget(math.inf, 1.0)]),
+    st.sampled_from([None, Provenance(True)]),
+    st.lists(st.sampled_from(AUDIENCES), max_size=2),
+)
+def test_json_round_trip(
+    events: list[Release], budget: Budget | None, domain: Provenance | None, marked: list[str]
+) -> None:
+    ledger = ledger_of(events, budget=budget, domain=domain)
+    held = ledger.reserve(release(0.3, times=2))
+    ledger.realise(held, release(0.1, ROOT / step("a")))
+    if marked:
+        ledger.mark_not_private("a reason", marked)
+    again = Ledger.from_json(ledger.to_json())
+    assert again.to_json() == ledger.to_json()
+    assert again.entries == ledger.entries
+    assert again.not_private == ledger.not_private
+    assert again.summary() == ledger.summary()
+    assert again.budget == ledger.budget
+
+
+def test_what_was_not_public_stays_so_in_the_file() -> None:
+    ledger = ledger_of([release(math.inf)], domain=Provenance(False))
+    again = Ledger.from_json(ledger.to_json())
+    with pytest.raises(PrivacyError, match="H202"):
+        again.charge(release(1.0))
+    Ledger.from_json(ledger.to_json(), domain=Provenance(True)).charge(release(1.0))
+
+
+def damaged(change: dict[str, object], release_change: dict[str, object] | None = None) -> str:
+    data = json.loads(ledger_of([release(1.0)], budget=1.0).to_json())
+    data["entries"][0]["release"].update(release_change or {})
+    return json.dumps({**data, **change})
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (damaged({"version": 2}), Code.BAD_LEDGER_FILE),
+        (damaged({"schema": "hedgerow.tree"}), Code.BAD_LEDGER_FILE),
+        (damaged({"more": 1}), Code.BAD_LEDGER_FILE),
+        (damaged({"entries": 3}), Code.BAD_LEDGER_FILE),
+        (damaged({"entries": [{"kind": "charge"}]}), Code.BAD_LEDGER_FILE),
+        (damaged({"budget": ["one", 0]}), Code.BAD_LEDGER_FILE),
+        (damaged({"budget": 3}), Code.BAD_LEDGER_FILE),
+        (damaged({"not_private": [{"reason": "x"}, 3]}), Code.BAD_LEDGER_FILE),
+        (damaged({"budget": [0.5, 0.0]}), Code.BUDGET_EXCEEDED),
+        (damaged({"domain_is_public": False}), Code.DOMAIN_READ_FROM_DATA),
+        (damaged({}, {"mechanism": "unheard of"}), Code.UNKNOWN_MECHANISM),
+        (damaged({}, {"epsilon": -1}), Code.BAD_RELEASE),
+        (damaged({}, {"epsilon": "nan"}), Code.BAD_RELEASE),
+        (damaged({}, {"scope": [{"part": "1", "partition": "p", "by": "x"}]}), Code.BAD_SCOPE),
+        ("no json", Code.BAD_LEDGER_FILE),
+    ],
+)
+def test_damaged_files_are_refused_with_a_number(text: str, code: Code) -> None:
+    with pytest.raises(HedgerowError) as error:
+        Ledger.from_json(text)
+    assert error.value.code is code
+
+
+@pytest.mark.parametrize(
+    "entry", [{"kind": "refund", "inside": None}, {"kind": "charge", "inside": 0}]
+)
+def test_unknown_kinds_of_entries_are_refused(entry: dict[str, object]) -> None:
+    text = damaged({"entries": [{**entry, "release": release().to_dict()}]})
+    with pytest.raises(FormatError, match="H211"):
+        Ledger.from_json(text)
+
+
+def test_tables_for_the_eye() -> None:
+    levels = [ROOT / step(f"level {i}") / part(NODES, EACH) for i in range(5)]
+    events = [release(0.1, s, reason="split", mechanism="noisy max") for s in levels]
+    ledger = ledger_of([*events, release(0.5, reason="leaf counts", claimed=0.25)])
+    assert [row["scope"] for row in ledger.table()][:2] == [
+        "level 0 / nodes: each",
+        "level 1 / nodes: each",
+    ]
+    add, replace = ledger.summary()
+    assert (add["epsilon"], replace["epsilon"]) == (1.0, 2.0)
+    assert (add["claimed"], add["private"], add["why"]) == (0.75, "yes", "")
+    assert str(ledger).splitlines() == [
+        "audience  epsilon  delta  relation    claimed  private",
+        "public    1        0      add/remove  0.75     yes",
+        "public    2        0      replace     0.75     yes",
+        "",
+        "kind    reason       audience  mechanism            epsilon  delta  times",
+        "charge  split        public    noisy max            0.1      0      5",
+        "charge  leaf counts  public    two-sided geometric  0.5      0      1",
+    ]
+    assert repr(ledger).startswith("<Ledger with 6 entries; public: epsilon 1,")
+
+
+def test_charging_from_many_threads_loses_nothing() -> None:
+    ledger = Ledger(budget=100.0)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ledger.charge, [release(0.25) for _ in range(200)]))
+    assert ledger.total().epsilon == 50
+
+
+def test_estimators_that_hold_a_ledger_can_be_copied() -> None:
+    ledger = ledger_of([release(1.0)])
+    for again in (copy.deepcopy(ledger), pickle.loads(pickle.dumps(ledger))):
+        again.charge(release(1.0))
+        assert again.total().epsilon == 2
+    assert ledger.total().epsilon == 1
+
+
+def test_the_page_about_the_ledger_shows_what_its_example_prints(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (Path(__file__).parents[2] / "docs/explanation/ledger.md").read_text()
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)
+    exec(compile(code, "ledger.md", "exec"), {})
+    assert capsys.readouterr().out == shown

@@ -1,0 +1,67 @@
+"""Rows, plain-text tables and checked JSON."""
+
+import json
+import math
+
+import pytest
+from release_strategies import NODES, release
+
+from hedgerow.errors import FormatError
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.scopes import EACH, ROOT, part
+from hedgerow.privacy.statement import columns, plain, read_object, row, summary_row, text
+
+
+def test_columns_are_aligned_and_empty_ones_left_out() -> None:
+    rows = [
+        {"name": "a", "epsilon": 0.1 + 0.2, "why": "", "claimed": None},
+        {"name": "longer", "epsilon": math.inf, "why": "", "claimed": None},
+    ]
+    assert columns(rows) == "name    epsilon\na       0.3\nlonger  inf"
+    assert columns([]) == ""
+
+
+def test_rows_hold_plain_text() -> None:
+    line = row(release(scope=ROOT / part(NODES, EACH)))
+    assert line["scope"] == "nodes: each"
+    assert line["epsilon"] == 1.0
+    assert summary_row("public", Guarantee(math.inf, 0.0, why="seeded"), 1.0)["private"] == "no"
+
+
+def test_equal_entries_are_one_line() -> None:
+    table = [{"kind": "charge", **row(release(scope=ROOT / part(NODES, i)))} for i in range(40)]
+    table += [{"kind": "charge", **row(release(2.0, times=3))}]
+    lines = text([], table).splitlines()
+    assert len(lines) == 3
+    assert [line.split()[-1] for line in lines] == ["times", "40", "3"]
+
+
+def test_infinity_becomes_text() -> None:
+    assert plain(math.inf) == "inf"
+    assert plain(1.5) == 1.5
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"schema": "s", "version": 2, "x": 1}',
+        '{"schema": "s", "version": "1", "x": 1}',
+        '{"schema": "t", "version": 1, "x": 1}',
+        '{"schema": "s", "version": 1}',
+        '{"schema": "s", "version": 1, "x": 1, "y": 2}',
+        '{"schema": "s", "version": 1, "x": NaN}',
+        '{"schema": "s", "version": 1, "x": Infinity}',
+    ],
+)
+def test_other_json_is_refused(damaged: str) -> None:
+    with pytest.raises(FormatError, match="H211"):
+        read_object(damaged, "s", 1, {"schema", "version", "x"})
+
+
+def test_json_of_the_schema_is_read() -> None:
+    data = {"schema": "s", "version": 1, "x": [1.5]}
+    assert read_object(json.dumps(data), "s", 1, set(data)) == data
