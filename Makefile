@@ -4,12 +4,15 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
 
+# Numba's cache does not notice that a kernel in another file changed: drop it when one did.
+KERNELS := $(shell grep -rlE '(from|import) numba|import jit' --include='*.py' src)
+
 .PHONY: demo test check docs clean
 
-demo: .venv/.core
+demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py
 
-test: .venv/.test check
+test: .venv/.test .venv/.kernels check
 	$(BIN)/python -m pytest -n $(JOBS)
 
 check: .venv/.test
@@ -33,6 +36,10 @@ docs: .venv/.test
 	@echo "Installing Hedgerow with its test tools into .venv (a minute or two the first time)"
 	$(PIP) install -c constraints.txt -e '.[test]'
 	@touch $@ .venv/.core
+
+.venv/.kernels: .venv/bin/python $(KERNELS)
+	find src \( -name '*.nbi' -o -name '*.nbc' \) -delete
+	@touch $@
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

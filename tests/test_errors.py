@@ -5,25 +5,36 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import Code, HedgerowError, InputError, InputTypeError, PrivacyError
+from hedgerow.errors import (
+    Code,
+    HedgerowError,
+    InputError,
+    InputTypeError,
+    PrivacyError,
+    _specs,
+)
 
 PAGES = Path(__file__).parents[1] / "docs" / "errors"
 
 
 def test_numbers_are_unique_and_ordered() -> None:
-    numbers = [code.value.number for code in Code]
+    numbers = [code.value for code in Code]
     assert numbers == sorted(set(numbers))
+
+
+def test_every_number_has_its_texts_and_no_text_is_left_over() -> None:
+    assert list(_specs()) == [code.name for code in Code]
 
 
 @pytest.mark.parametrize("code", Code, ids=lambda c: c.name)
 def test_message_says_expected_found_and_what_to_do(code: Code) -> None:
     error = code.error(found="three hedgehogs")
-    assert isinstance(error, code.value.raises)
+    assert isinstance(error, code.spec.raises)
     text = str(error)
     assert text.startswith(f"{code.number}: ")
-    for part in (code.value.expected, "three hedgehogs", code.value.fix):
+    for part in (code.spec.expected, "three hedgehogs", code.spec.fix):
         assert part in text
-    assert not any(field.endswith(".") for field in (code.value.expected, code.value.fix))
+    assert not any(field.endswith(".") for field in (code.spec.expected, code.spec.fix))
 
 
 @pytest.mark.parametrize("code", Code, ids=lambda c: c.name)

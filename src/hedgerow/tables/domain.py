@@ -225,7 +225,7 @@ class Domain(Numbered):
             return cls.model_validate(data)
         except HedgerowError as error:
             raise Code.BAD_DOMAIN_FILE.error(
-                found=f"in {source}: {error.code.value.title}: {error.found}",
+                found=f"in {source}: {error.code.spec.title}: {error.found}",
                 fix=f"{error.fix}; `Domain.to_toml()` of any domain shows the format",
             ) from error
 
