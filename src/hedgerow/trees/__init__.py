@@ -1,0 +1,32 @@
+"""Public trees and forests, learners over counts, drawing and export."""
+
+from hedgerow.trees.draw import to_svg, to_text
+from hedgerow.trees.export_onnx import to_onnx
+from hedgerow.trees.export_sklearn import to_sklearn
+from hedgerow.trees.forest import Forest
+from hedgerow.trees.grow_forest import grow_forest
+from hedgerow.trees.grow_tree import grow_cart, grow_id3
+from hedgerow.trees.growth import Limits
+from hedgerow.trees.importance import impurity_decrease
+from hedgerow.trees.model import read_model, write_model
+from hedgerow.trees.private import grow_private, plan_private
+from hedgerow.trees.tree import SplitKind, Tree
+
+__all__ = [
+    "Forest",
+    "Limits",
+    "SplitKind",
+    "Tree",
+    "grow_cart",
+    "grow_forest",
+    "grow_id3",
+    "grow_private",
+    "impurity_decrease",
+    "plan_private",
+    "read_model",
+    "to_onnx",
+    "to_sklearn",
+    "to_svg",
+    "to_text",
+    "write_model",
+]

@@ -1,0 +1,104 @@
+"""What is known of the nodes of a growing tree: where their rows lie, how they are split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.trees.layout import SplitKind
+
+
+class Nodes:
+    """Growing arrays with one entry per node, numbered as in `Tree`.
+
+    Parameters
+    ----------
+    n_rows
+        Rows of the root.
+    counts : shape (1, k)
+        Channels of the root.
+    n_features
+        Number of attributes d.
+
+    Attributes
+    ----------
+    start, stop : int64, shape (>= size,)
+        Range of the node's rows; empty where the rows are not kept.
+    counts : int64 or float64, shape (>= size, k)
+    constant : bool, shape (>= size, d)
+        Attributes known to have one occupied bin in the node. It stays so in every descendant.
+    """
+
+    def __init__(self, n_rows: int, counts: NDArray[Any], n_features: int) -> None:
+        self.size = 1
+        self.start = np.zeros(1, dtype=np.int64)
+        self.stop = np.full(1, n_rows, dtype=np.int64)
+        self.counts = counts
+        self.constant = np.zeros((1, n_features), dtype=np.bool_)
+
+    def lengths(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of rows kept for some nodes, int64 (nodes,)."""
+        lengths: NDArray[np.int64] = self.stop[nodes] - self.start[nodes]
+        return lengths
+
+    def append(
+        self,
+        start: NDArray[np.int64],
+        stop: NDArray[np.int64],
+        counts: NDArray[Any],
+        constant: NDArray[np.bool_],
+    ) -> None:
+        """Add nodes at the end."""
+        old, self.size = self.size, self.size + start.size
+        if self.size > self.start.size:
+            room = max(self.size, 2 * self.start.size)
+            self.start, self.stop = _widened(self.start, room), _widened(self.stop, room)
+            self.counts = _widened(self.counts, room)
+            self.constant = _widened(self.constant, room)
+        new = slice(old, self.size)
+        self.start[new], self.stop[new] = start, stop
+        self.counts[new], self.constant[new] = counts, constant
+
+
+def _widened(array: NDArray[Any], room: int) -> NDArray[Any]:
+    more = np.zeros((room - array.shape[0], *array.shape[1:]), dtype=array.dtype)
+    return np.concatenate([array, more])
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Chosen splits of some nodes, with what their children would hold.
+
+    Parameters
+    ----------
+    nodes : int64, shape (m,)
+    feature, cut : int32, shape (m,)
+    kind : uint8, shape (m,)
+    first : int64, shape (m + 1,)
+        Children of the i-th node are ``first[i]:first[i + 1]`` below.
+    counts : int64 or float64, shape (children, channels)
+    gap : int64, shape (m, 2)
+        Largest occupied bin of child 0, smallest one of the other children.
+    """
+
+    nodes: NDArray[np.int64]
+    feature: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    cut: NDArray[np.int32]
+    first: NDArray[np.int64]
+    counts: NDArray[Any]
+    gap: NDArray[np.int64]
+
+    def centred(self) -> Split:
+        """Put each threshold into the middle of the empty bins around it."""
+        between = (self.gap[:, 0] >= 0) & (self.kind == SplitKind.THRESHOLD)
+        cut = np.where(between, self.gap.sum(axis=1) // 2, self.cut).astype(np.int32)
+        return replace(self, cut=cut)
+
+    @property
+    def owner(self) -> NDArray[np.int64]:
+        """For each child the position of its parent in `nodes`, int64 (children,)."""
+        return np.repeat(np.arange(self.nodes.size), np.diff(self.first))

@@ -1,0 +1,121 @@
+"""Export to ONNX: onnxruntime answers as the model does."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from test_export_sklearn import encoded, one_cut, raw_values
+from tree_strategies import random_bins, random_domain, random_tree
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.attribute import Target
+from hedgerow.tables.domain import Domain
+from hedgerow.trees.export_onnx import to_onnx
+from hedgerow.trees.forest import Forest
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.tree import Tree
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="needs the extra hedgerow[onnx]")
+
+
+def run(made, X):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": np.asarray(X, dtype=np.float64)}), strict=True))
+
+
+def assert_same(model, made, X, bins):
+    out = run(made, X)
+    if not model.is_classifier:
+        assert np.allclose(out["variable"], model.decide(bins), rtol=1e-6, atol=1e-6)
+        return
+    p = model.distribution(bins)
+    assert np.allclose(out["probabilities"], p, rtol=0, atol=1e-6)
+    best = np.sort(p, axis=1)[:, -2:]
+    # A forest's sums are rounded in another order, so that only exact ties may differ.
+    rows = (best[:, 1] - best[:, 0] > 1e-9) | isinstance(model, Tree)
+    expected = np.array(model.domain.target.classes)[model.predict_class(bins)]
+    assert np.array_equal(out["label"][rows], expected[rows])
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_model_on_bins(classes, seed):
+    rng = np.random.default_rng([classes, seed])
+    domain = random_domain(rng, classes=classes)
+    bins = random_bins(rng, domain, 300)
+    grown = [random_tree(rng, domain, max_splits=5 * i) for i in range(3)]
+    for model in (*grown, Forest(grown)):
+        assert_same(model, to_onnx(model, on="bins"), bins, bins)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+@pytest.mark.parametrize("seed", range(4))
+def test_thresholds_on_raw_values_cut_points_included(classes, seed):
+    rng = np.random.default_rng([classes, seed, 1])
+    domain = random_domain(rng, classes=classes, numeric_only=True)
+    grown = [random_tree(rng, domain, kinds=[SplitKind.THRESHOLD], max_splits=15) for _ in range(3)]
+    X = raw_values(rng, domain, 300)
+    for model in (grown[0], Forest(grown)):
+        assert_same(model, to_onnx(model), X, encoded(domain, X))
+
+
+@pytest.mark.parametrize("cut", [0.1, 1 / 3, -0.7, 16_777_217.0, 3.9e38])
+def test_values_are_compared_in_double_precision(cut):
+    tree = one_cut(cut)
+    X = np.array([[cut], [np.nextafter(cut, np.inf)], [np.nextafter(cut, -np.inf)]])
+    assert run(to_onnx(tree), X)["label"].tolist() == ["left", "right", "left"]
+
+
+def test_missing_values_go_right_and_can_be_split_off():
+    tree = one_cut(0.5, missing="own bin")
+    last = Tree(tree.domain, **(tree.arrays | {"cut": np.array([1, -1, -1])}))
+    X = [[0.0], [1.0], [np.nan]]
+    assert run(to_onnx(tree), X)["label"].tolist() == ["left", "right", "right"]
+    assert run(to_onnx(last), X)["label"].tolist() == ["left", "left", "right"]
+
+
+def test_ties_and_negative_counts():
+    tree = one_cut(0.5)
+    tree = Tree(tree.domain, **(tree.arrays | {"value": [[0, 0], [-4, -1], [-1, 3.0]]}))
+    out = run(to_onnx(tree), [[0.0], [1.0]])
+    assert out["label"].tolist() == ["left", "right"]
+    assert out["probabilities"].tolist() == [[0.5, 0.5], [0, 1]]
+
+
+def test_labels_are_strings_integers_or_an_index():
+    for classes, expected in (
+        (("a", "b"), ["a", "b"]),
+        ((7, -3), [7, -3]),
+        ((False, True), [0, 1]),
+        ((0.5, 1.5), [0, 1]),
+    ):
+        tree = one_cut(0.5)
+        domain = Domain(attributes=tree.domain.attributes, target=Target(classes=classes))
+        made = to_onnx(Tree(domain, **tree.arrays))
+        assert run(made, [[0.0], [1.0]])["label"].tolist() == expected
+
+
+def test_refuses_what_it_cannot_express():
+    rng = np.random.default_rng(0)
+    domain = random_domain(rng, classes=1)
+    with pytest.raises(HedgerowError, match="one class") as caught:
+        to_onnx(random_tree(rng, domain), on="bins")
+    assert caught.value.code is Code.CANNOT_EXPORT
+    with pytest.raises(HedgerowError) as caught:
+        to_onnx(one_cut(0.5), on="labels")
+    assert caught.value.code is Code.BAD_PARAMETER
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(HedgerowError, match=r"hedgerow\[onnx\]") as caught:
+        to_onnx(one_cut(0.5))
+    assert caught.value.code is Code.MISSING_EXTRA
+    assert isinstance(caught.value, ImportError)
