@@ -1,0 +1,31 @@
+"""Hedgerow: one tree model for several organisations, and nobody's rows cross the hedge."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hedgerow.estimators import CARTClassifier, CARTRegressor, DPTreeClassifier, ID3Classifier
+    from hedgerow.privacy import Ledger
+    from hedgerow.tables import Attribute, Domain, Target
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attribute",
+    "CARTClassifier",
+    "CARTRegressor",
+    "DPTreeClassifier",
+    "Domain",
+    "ID3Classifier",
+    "Ledger",
+    "Target",
+]
+
+_ROOMS = {"Attribute": "tables", "Domain": "tables", "Target": "tables", "Ledger": "privacy"}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: scikit-learn and Numba take seconds, `hedgerow errors` should not.
+    if name not in __all__:
+        raise AttributeError(f"module 'hedgerow' has no attribute {name!r}")
+    return getattr(import_module(f"hedgerow.{_ROOMS.get(name, 'estimators')}"), name)

@@ -1,0 +1,224 @@
+"""``hedgerow``: the verbs. No logic lives here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hedgerow import __version__
+from hedgerow.errors import Code, HedgerowError
+
+app = typer.Typer(
+    help="One tree model for several organisations, and nobody's rows cross the hedge.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+domain_app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
+app.add_typer(domain_app, name="domain")
+
+# Modules that register what can be audited; loaded on demand so that `hedgerow errors` is quick.
+AUDIT_TARGETS = ["hedgerow.estimators.audit_targets"]
+
+
+class Format(StrEnum):
+    """How a verb prints its result."""
+
+    text = "text"
+    json = "json"
+
+
+class Task(StrEnum):
+    """What is to be predicted."""
+
+    auto = "auto"
+    classification = "classification"
+    regression = "regression"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="text for people, json for programs")
+]
+
+
+@app.command()
+def version(format: FormatOption = Format.text) -> None:
+    """Print the version."""
+    print(json.dumps({"version": __version__}) if format is Format.json else __version__)
+
+
+@app.command()
+def errors(
+    number: Annotated[str | None, typer.Argument(help="such as H201")] = None,
+    write: Annotated[Path | None, typer.Option(help="write one page per number here")] = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """List the numbered errors, explain one, or write their pages."""
+    if write is not None:
+        write.mkdir(parents=True, exist_ok=True)
+        for page in write.glob("H*.md"):
+            page.unlink()
+        for code in Code:
+            (write / f"{code.number}.md").write_text(code.page())
+        lines = [f"- [{code.number}]({code.number}.md): {code.spec.title}" for code in Code]
+        (write / "README.md").write_text("# Numbered errors\n\n" + "\n".join(lines) + "\n")
+        return
+    codes = [code for code in Code if number in (None, code.number)]
+    if not codes:
+        raise Code.UNKNOWN_ERROR_NUMBER.error(found=str(number))
+    if format is Format.json:
+        rows = [
+            {
+                "number": code.number,
+                "name": code.name,
+                "title": code.spec.title,
+                "expected": code.spec.expected,
+                "fix": code.spec.fix,
+                "why": code.spec.why,
+            }
+            for code in codes
+        ]
+        print(json.dumps({"rows": rows}))
+    elif number is None:
+        table = Table("number", "title", "what to do")
+        for code in codes:
+            table.add_row(code.number, code.spec.title, code.spec.fix)
+        Console().print(table)
+    else:
+        Console().print(Markdown(codes[0].page()))
+
+
+@app.command()
+def audit(
+    names: Annotated[list[str] | None, typer.Argument(help="targets to attack")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="attack every registered target")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="print the targets and stop")] = False,
+    runs: Annotated[int | None, typer.Option(help="runs per neighbouring input, at most")] = None,
+    details: Annotated[bool, typer.Option(help="say which attack was the best")] = False,
+    seed: Annotated[
+        int | None, typer.Option(help="repeatable noise, for tests of the auditor itself")
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Attack mechanisms, estimators and protocols; fail if one leaks more than its ledger says."""
+    from hedgerow.privacy import NoiseSource
+    from hedgerow.privacy import audit as auditor
+
+    auditor.load(AUDIT_TARGETS)
+    if list_:
+        rows = [{"target": t.name, "kind": t.kind, "sound": t.sound} for t in auditor.targets()]
+        if format is Format.json:
+            print(json.dumps({"rows": rows}))
+        else:
+            table = Table("target", "kind", "sound")
+            for row in rows:
+                table.add_row(*(str(value) for value in row.values()))
+            Console().print(table)
+        return
+    targets = auditor.targets() if all_ else [auditor.lookup(name) for name in names or []]
+    if not targets:
+        raise Code.UNKNOWN_TARGET.error(found="no target", fix="name a target or pass --all")
+    source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+    results = []
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.completed}/{task.total} attacking {task.description}"),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as progress:
+        task = progress.add_task("", total=len(targets))
+        for target in targets:
+            progress.update(task, description=target.name)
+            # Each target gets its own stream; confidence is shared out over all that are tried.
+            most = target.runs if runs is None else min(runs, target.runs)
+            results.append(auditor.audit(target, most, source.spawn(), tests=len(targets)))
+            progress.advance(task)
+    if format is Format.json:
+        print(auditor.to_json(results))
+    else:
+        Console().print(auditor.table(results, details=details))
+    raise typer.Exit(auditor.exit_code(results))
+
+
+@domain_app.command("suggest")
+def domain_suggest(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    target: Annotated[str | None, typer.Option(help="column to predict")] = None,
+    task: Annotated[Task, typer.Option(help="whether the target has classes")] = Task.auto,
+    bins: Annotated[int, typer.Option(help="largest number of bins of a numeric column")] = 32,
+) -> None:
+    """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
+    from hedgerow.tables import Domain, read_table
+
+    draft = Domain.suggest(
+        read_table(table), target, max_bins=bins, bins="uniform", task=task.value, quiet=True
+    )
+    Console(stderr=True).print(
+        "This draft was READ FROM THE DATA. Check every bound, category and class against public "
+        'knowledge, then set provenance = "confirmed public".'
+    )
+    print(draft.to_toml(), end="")
+
+
+@domain_app.command("check")
+def domain_check(
+    domain: Annotated[Path, typer.Argument(help="domain file (TOML)")],
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    format: FormatOption = Format.text,
+) -> None:
+    """Check a table against a domain, for the owner's eyes."""
+    from hedgerow.tables import Domain, encode, read_table
+
+    public = Domain.from_toml(domain)
+    rows_read = read_table(table, domain=public)
+    encoded = encode(rows_read, public, public.target.name if public.target else None)
+    rows, columns = encoded.bins.shape
+    if format is Format.json:
+        print(json.dumps({"ok": True, "rows": rows, "attributes": columns}))
+    else:
+        print(f"{rows:,} rows fit the domain of {columns} attributes.")
+
+
+@app.command()
+def show(
+    model: Annotated[Path, typer.Argument(help="model file (JSON)")],
+    svg: Annotated[bool, typer.Option(help="print an SVG picture instead of text")] = False,
+    depth: Annotated[int | None, typer.Option(help="levels to draw")] = None,
+    number: Annotated[int, typer.Option("--tree", help="which tree of a forest")] = 0,
+) -> None:
+    """Draw a tree from its model file."""
+    from hedgerow.trees import Forest, read_model, to_svg, to_text
+
+    read = read_model(model)
+    trees = read.model.trees if isinstance(read.model, Forest) else (read.model,)
+    if not 0 <= number < len(trees):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
+        )
+    draw = to_svg if svg else to_text
+    print(draw(trees[number], max_depth=depth, noisy=read.privacy is not None))
+
+
+def main() -> None:
+    """Run the command line; a numbered error is printed without a traceback."""
+    try:
+        app()
+    except HedgerowError as error:
+        Console(stderr=True).print(f"[bold red]{error.code.number}[/] {error.code.spec.title}")
+        for label, text in (
+            ("expected", error.expected),
+            ("found", error.found),
+            ("what to do", error.fix),
+        ):
+            Console(stderr=True).print(f"  {label}: {text}", markup=False, highlight=False)
+        sys.exit(2)

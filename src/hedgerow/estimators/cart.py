@@ -1,0 +1,205 @@
+"""`CARTClassifier` and `CARTRegressor`: binary trees without privacy, the oracle for the rest."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.estimators.base import (
+    TreeClassifier,
+    TreeEstimator,
+    TreeRegressor,
+    check_parameter,
+    generator,
+    importances,
+    is_count,
+)
+from hedgerow.tables import Domain
+from hedgerow.trees import Limits, grow_cart
+
+
+class _CART(TreeEstimator):
+    """Parameters and growth that both tasks share."""
+
+    _criteria: ClassVar[tuple[str, ...]]
+    _importances: NDArray[np.float64]
+
+    def __init__(
+        self,
+        *,
+        criterion: str | None = None,
+        splitter: str = "best",
+        max_depth: int | None = None,
+        min_samples_split: int = 2,
+        min_samples_leaf: int = 1,
+        min_impurity_decrease: float = 0.0,
+        max_features: int | float | str | None = None,
+        max_leaf_nodes: int | None = None,
+        domain: Domain | None = None,
+        max_bins: int = 255,
+        missing: str = "error",
+        random_state: Any = None,
+    ) -> None:
+        self.criterion = criterion
+        self.splitter = splitter
+        self.max_depth = max_depth
+        self.min_samples_split = min_samples_split
+        self.min_samples_leaf = min_samples_leaf
+        self.min_impurity_decrease = min_impurity_decrease
+        self.max_features = max_features
+        self.max_leaf_nodes = max_leaf_nodes
+        self.domain = domain
+        self.max_bins = max_bins
+        self.missing = missing
+        self.random_state = random_state
+
+    def _limits(self) -> Limits:
+        check_parameter(
+            "splitter", self.splitter, self.splitter in ("best", "random"), "must be best or random"
+        )
+        for name, least in (("max_depth", 1), ("max_leaf_nodes", 2)):
+            value = getattr(self, name)
+            check_parameter(
+                name, value, value is None or is_count(value, least), f"must be None or >= {least}"
+            )
+        for name, least in (("min_samples_split", 2), ("min_samples_leaf", 1)):
+            value = getattr(self, name)
+            check_parameter(name, value, is_count(value, least), f"must be a number >= {least}")
+        decrease = self.min_impurity_decrease
+        check_parameter(
+            "min_impurity_decrease",
+            decrease,
+            isinstance(decrease, numbers.Real) and 0 <= decrease < np.inf,
+            "must be a finite number >= 0",
+        )
+        return Limits(
+            self.max_depth,
+            self.min_samples_split,
+            self.min_samples_leaf,
+            float(decrease),
+            self.max_leaf_nodes,
+        )
+
+    def _grow(self, X: Any, y: Any) -> Self:
+        limits = self._limits()
+        criterion = self.criterion or self._criteria[0]
+        check_parameter(
+            "criterion", criterion, criterion in self._criteria, f"must be one of {self._criteria}"
+        )
+        encoded = self._encode_training(
+            X, y, self.domain, max_bins=self.max_bins, missing=self.missing
+        )
+        self.tree_ = grow_cart(
+            encoded,
+            criterion=criterion,
+            limits=limits,
+            splitter=self.splitter,  # type: ignore[arg-type]
+            max_features=self.max_features,  # type: ignore[arg-type]
+            rng=generator(self.random_state),
+        )
+        self._importances = importances(self.tree_, criterion)
+        return self
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised decrease of impurity per attribute, shape (n_features,)."""
+        return self._importances
+
+
+class CARTClassifier(TreeClassifier, _CART):
+    """Binary classification tree over histograms; no privacy.
+
+    Grows the same tree as scikit-learn's ``DecisionTreeClassifier`` on the same bins, ties apart.
+    Paper: breiman1984cart.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "max"} or None, default=None
+        What a split has to reduce; None for the first.
+    splitter : {"best", "random"}, default="best"
+        "random" tries one random cut per attribute (extra trees).
+    max_depth : int or None, default=None
+        Largest depth; None grows until the leaves are pure or small.
+    min_samples_split : int, default=2
+        Rows that a node needs to be split.
+    min_samples_leaf : int, default=1
+        Rows that each child must have.
+    min_impurity_decrease : float, default=0.0
+        Decrease of impurity that a split must bring, weighted by the node's share of rows.
+    max_features : int, float, "sqrt", "log2" or None, default=None
+        Attributes that are tried at each node, drawn at random.
+    max_leaf_nodes : int or None, default=None
+        Leaves at the most; with it the tree grows best-first.
+    domain : Domain or None, default=None
+        Public attributes and bins. None reads them from the data.
+    max_bins : int, default=255
+        Bins per numeric attribute if the domain is read from the data; exact up to that many
+        distinct values.
+    missing : {"error", "own bin"}, default="error"
+        What to do with missing values if the domain is read from the data; a bin of their own is
+        the largest bin, so it goes right.
+    random_state : int, RandomState or None, default=None
+        For the random splitter and `max_features`.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The fitted tree.
+    domain_ : Domain
+        The domain used.
+    feature_importances_ : ndarray of shape (n_features,)
+        Normalised decrease of impurity per attribute.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+    classes_ : ndarray
+        The classes.
+    """
+
+    _criteria = ("gini", "entropy", "max")
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        return self._grow(X, y)
+
+
+class CARTRegressor(TreeRegressor, _CART):
+    """Binary regression tree over histograms; no privacy.
+
+    Grows the same tree as scikit-learn's ``DecisionTreeRegressor`` on the same bins, ties apart.
+    Parameters and attributes are those of `CARTClassifier`, but for the classes and the criterion:
+    "squared_error" is the only one.
+    Paper: breiman1984cart.
+    """
+
+    _criteria = ("squared_error",)
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Numbers.
+
+        Returns
+        -------
+        self
+        """
+        return self._grow(X, y)

@@ -1,0 +1,235 @@
+"""`DPTreeClassifier`: one curator, one tree that may be published."""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.base import TreeClassifier, check_parameter, importances, is_count
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.tables import Domain
+from hedgerow.trees import grow_private, plan_private
+from hedgerow.trees.private import PrivatePlan
+
+
+class DPTreeClassifier(TreeClassifier):
+    """Differentially private decision tree: splits by noisy max, leaves by noisy counts.
+
+    Every level of splits and the leaf counts are one release each; epsilon is their sum, and
+    ``privacy_`` lists them. Neighbours are tables that differ by one added or removed row, so one
+    person has to be one row.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit. Finite and greater than 0.
+    domain : Domain
+        Public attributes, bounds, categories and classes. Never read from the data.
+    max_depth : int or "auto", default="auto"
+        Levels of splits. "auto" chooses by a public rule from the domain's capacity, epsilon, the
+        number of candidates and classes.
+    criterion : {"auto", "max", "gini", "entropy"}, default="auto"
+        Score of a split; "auto" chooses "max" or "gini" by a public rule.
+    branching : {"binary", "wary"}, default="binary"
+        Thresholds and single values against the rest, or one branch per bin.
+    split_share : float, default=0.7
+        Share of epsilon for the splits; the rest is for the leaves.
+    random_state : int or None, default=None
+        None draws noise keyed by the operating system. A number makes the noise repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
+    insecure_domain_from_data : bool, default=False
+        Read the domain from the data if none is given. The ledger then records that the model is
+        NOT private.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The released tree; leaf counts are noisy.
+    privacy_ : Ledger
+        Every release with its cost and audience.
+    classes_ : ndarray
+        Classes of the domain.
+    domain_ : Domain
+        The domain used.
+    feature_importances_ : ndarray
+        Computed from the released noisy counts alone, so it costs nothing more.
+    criterion_ : str
+        The criterion used.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, DPTreeClassifier, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=100,
+    ... )
+    >>> rows, ill = [[age] for age in range(100)], [int(age > 60) for age in range(100)]
+    >>> tree = DPTreeClassifier(epsilon=2.0, domain=domain).fit(rows, ill)
+    >>> tree.privacy_.total("public").epsilon <= 2.0
+    True
+    """
+
+    privacy_: Ledger
+    criterion_: str
+    # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
+    _noise: NoiseSource | None = None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        max_depth: int | str = "auto",
+        criterion: str = "auto",
+        branching: str = "binary",
+        split_share: float = 0.7,
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.max_depth = max_depth
+        self.criterion = criterion
+        self.branching = branching
+        self.split_share = split_share
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on a table; spends ``epsilon``.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Class labels, all of them in the domain.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Reveals: the tree with noisy leaf counts, to the public, epsilon in total.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        """
+        self._check_parameters()
+        # A refusal of the domain must not depend on the rows, so it comes before they are read.
+        ledger = Ledger(domain=self.domain)
+        if self.domain is None:
+            if not self.insecure_domain_from_data:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            ledger.mark_not_private("the domain was read from the data")
+        elif not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        source = self._source(ledger)
+        encoded = self._encode_training(
+            X, y, self.domain, max_bins=32, bins="uniform", missing="error"
+        )
+        # Without a declared domain nothing is claimed, and the row count serves as capacity.
+        capacity = len(encoded.bins) if self.domain is None else self.domain.capacity
+        plan = self._plan(encoded.domain, capacity)
+        self.tree_ = grow_private(encoded, plan, ledger=ledger, source=source)
+        self.criterion_ = plan.score.name
+        self.privacy_ = ledger
+        return self
+
+    def plan(self, domain: Domain) -> PrivatePlan:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain
+            Public; not the data.
+        """
+        self._check_parameters()
+        return self._plan(domain, domain.capacity)
+
+    def _plan(self, domain: Domain, capacity: int | None) -> PrivatePlan:
+        return plan_private(
+            domain,
+            epsilon=float(self.epsilon),
+            depth=None if self.max_depth == "auto" else int(self.max_depth),
+            criterion=None if self.criterion == "auto" else self.criterion,
+            branching=self.branching,  # type: ignore[arg-type]
+            split_share=float(self.split_share),
+            capacity=capacity,
+        )
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Importances from the released counts; shape (n_features,)."""
+        check_is_fitted(self, "tree_")
+        return importances(self.tree_, "gini")
+
+    def to_json(self) -> str:
+        """Write the public model with its domain and its ledger as JSON."""
+        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def _check_parameters(self) -> None:
+        epsilon = self.epsilon
+        if (
+            not isinstance(epsilon, numbers.Real)
+            or isinstance(epsilon, bool)
+            or not (math.isfinite(epsilon) and epsilon > 0)
+        ):
+            raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+        check_parameter(
+            "max_depth",
+            self.max_depth,
+            self.max_depth == "auto" or is_count(self.max_depth),
+            "must be 'auto' or a whole number of at least 1",
+        )
+        for name, allowed in (
+            ("criterion", ("auto", "max", "gini", "entropy")),
+            ("branching", ("binary", "wary")),
+        ):
+            value = getattr(self, name)
+            check_parameter(name, value, value in allowed, f"must be one of {', '.join(allowed)}")
+        check_parameter(
+            "split_share",
+            self.split_share,
+            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
+            "must lie strictly between 0 and 1",
+        )
+
+    def _source(self, ledger: Ledger) -> NoiseSource:
+        if self._noise is not None:
+            if not self._noise.private:
+                ledger.mark_not_private("the noise was seeded")
+            return self._noise
+        if self.random_state is None:
+            return NoiseSource.system()
+        check_parameter(
+            "random_state",
+            self.random_state,
+            is_count(self.random_state, 0),
+            "must be None or >= 0",
+        )
+        warnings.warn(
+            "random_state makes the noise repeatable: the ledger records this model as not private",
+            HedgerowWarning,
+            stacklevel=3,
+        )
+        ledger.mark_not_private("the noise was seeded")
+        return NoiseSource.insecure_seeded(int(self.random_state))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags: Any = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        # Noise can drown any signal: no accuracy is promised for a given epsilon.
+        tags.classifier_tags.poor_score = True
+        return tags

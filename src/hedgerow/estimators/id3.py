@@ -1,0 +1,103 @@
+"""`ID3Classifier`: one branch per value, without privacy."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.estimators.base import TreeClassifier, check_parameter, importances, is_count
+from hedgerow.tables import Domain
+from hedgerow.trees import grow_id3
+
+CRITERIA = ("entropy", "gini", "max")
+
+
+class ID3Classifier(TreeClassifier):
+    """Multiway classification tree; each attribute is used at most once on a path.
+
+    Paper: quinlan1986id3. Numeric attributes are split into their bins. Of equally good attributes
+    the first wins; a branch that no row takes predicts what its parent predicts.
+
+    Parameters
+    ----------
+    criterion : {"entropy", "gini", "max"}, default="entropy"
+        "entropy" is Quinlan's information gain.
+    max_depth : int or None, default=None
+        Largest depth; None grows until the leaves are pure or no attribute is left.
+    domain : Domain or None, default=None
+        Public attributes and bins. None reads them from the data.
+    max_bins : int, default=8
+        Bins per numeric attribute if the domain is read from the data: each becomes a branch.
+    missing : {"error", "own bin"}, default="error"
+        What to do with missing values if the domain is read from the data.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The fitted tree.
+    classes_ : ndarray
+        The classes.
+    domain_ : Domain
+        The domain used.
+    feature_importances_ : ndarray of shape (n_features,)
+        Normalised decrease of impurity per attribute.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+    """
+
+    _importances: NDArray[np.float64]
+
+    def __init__(
+        self,
+        *,
+        criterion: str = "entropy",
+        max_depth: int | None = None,
+        domain: Domain | None = None,
+        max_bins: int = 8,
+        missing: str = "error",
+    ) -> None:
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.domain = domain
+        self.max_bins = max_bins
+        self.missing = missing
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Grow the tree.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        check_parameter(
+            "criterion",
+            self.criterion,
+            self.criterion in CRITERIA,
+            f"must be one of {', '.join(CRITERIA)}",
+        )
+        check_parameter(
+            "max_depth",
+            self.max_depth,
+            self.max_depth is None or is_count(self.max_depth),
+            "must be None or a whole number of at least 1",
+        )
+        encoded = self._encode_training(
+            X, y, self.domain, max_bins=self.max_bins, missing=self.missing
+        )
+        self.tree_ = grow_id3(encoded, criterion=self.criterion, max_depth=self.max_depth)
+        self._importances = importances(self.tree_, self.criterion)
+        return self
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised decrease of impurity per attribute, shape (n_features,)."""
+        return self._importances

@@ -1,0 +1,139 @@
+"""The command line: what it prints, and its exit codes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.datasets import load_iris
+from typer.testing import CliRunner
+
+from hedgerow import CARTClassifier, Domain, __version__
+from hedgerow.cli import app, main
+from hedgerow.errors import Code
+from hedgerow.trees import grow_forest, write_model
+
+runner = CliRunner()
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = runner.invoke(app, arguments, catch_exceptions=False)
+    return result.exit_code, result.stdout
+
+
+def fails_with(code: Code, monkeypatch, capsys, *arguments: str) -> str:
+    """Run as a user does: a numbered error is printed without a traceback, exit code 2."""
+    monkeypatch.setattr(sys, "argv", ["hedgerow", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 2
+    text = capsys.readouterr().err
+    assert code.number in text
+    for part in ("expected:", "found:", "what to do:"):
+        assert part in text
+    assert "Traceback" not in text
+    return text
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "wards.csv"
+    path.write_text("age,ward,ill\n31,a,no\n47,b,yes\n80,a,no\n22,b,yes\n")
+    return path
+
+
+def test_version() -> None:
+    assert run("version") == (0, f"{__version__}\n")
+    assert json.loads(run("version", "--format", "json")[1]) == {"version": __version__}
+
+
+def test_errors_are_listed_and_explained() -> None:
+    rows = json.loads(run("errors", "--format", "json")[1])["rows"]
+    assert [row["number"] for row in rows] == [code.number for code in Code]
+    assert "Epsilon" in run("errors", "H201")[1]
+
+
+def test_an_unknown_error_number_is_an_error(monkeypatch, capsys) -> None:
+    fails_with(Code.UNKNOWN_ERROR_NUMBER, monkeypatch, capsys, "errors", "H1")
+
+
+def test_error_pages_are_written(tmp_path: Path) -> None:
+    (tmp_path / "H000.md").write_text("a number of the past")
+    assert run("errors", "--write", str(tmp_path))[0] == 0
+    pages = {path.stem for path in tmp_path.glob("H*.md")}
+    assert pages == {code.number for code in Code}
+
+
+def test_domain_suggest_then_check(table: Path, tmp_path: Path) -> None:
+    code, text = run("domain", "suggest", str(table), "--target", "ill", "--bins", "4")
+    assert code == 0
+    draft = Domain.from_toml(text)
+    assert draft.provenance == "read from data"
+    assert draft.target is not None
+    assert draft.target.classes == ("no", "yes")
+    path = tmp_path / "domain.toml"
+    path.write_text(text)
+    code, out = run("domain", "check", str(path), str(table), "--format", "json")
+    assert (code, json.loads(out)) == (0, {"ok": True, "rows": 4, "attributes": 2})
+
+
+def test_domain_check_names_what_does_not_fit(table: Path, tmp_path, monkeypatch, capsys) -> None:
+    path = tmp_path / "domain.toml"
+    path.write_text(run("domain", "suggest", str(table), "--target", "ill")[1])
+    table.write_text(table.read_text() + "50,z,no\n")
+    text = fails_with(
+        Code.UNKNOWN_CATEGORY, monkeypatch, capsys, "domain", "check", str(path), str(table)
+    )
+    assert "ward" in text
+    assert "'z'" in text
+
+
+def test_a_missing_file_is_a_numbered_error(monkeypatch, capsys) -> None:
+    fails_with(Code.UNREADABLE_FILE, monkeypatch, capsys, "domain", "suggest", "nowhere.csv")
+
+
+def test_show_draws_trees_and_forests(tmp_path: Path, monkeypatch, capsys) -> None:
+    X, y = load_iris(return_X_y=True)
+    path = tmp_path / "tree.json"
+    path.write_text(CARTClassifier(max_depth=2).fit(X, y).to_json())
+    assert "x3 <= 1.75" in run("show", str(path))[1]
+    assert run("show", str(path), "--svg")[1].startswith("<svg")
+    assert run("show", str(path), "--depth", "1")[1].count("<=") == 1
+    model = CARTClassifier(max_depth=2)
+    encoded = model._encode_training(X, y, None)
+    write_model(grow_forest(encoded, n_trees=2, seed=0), path)
+    assert run("show", str(path), "--tree", "1")[0] == 0
+    fails_with(Code.BAD_PARAMETER, monkeypatch, capsys, "show", str(path), "--tree", "2")
+
+
+def test_show_refuses_a_broken_model(tmp_path: Path, monkeypatch, capsys) -> None:
+    path = tmp_path / "tree.json"
+    path.write_text("{")
+    fails_with(Code.BAD_MODEL_FILE, monkeypatch, capsys, "show", str(path))
+
+
+def test_audit_lists_every_kind() -> None:
+    rows = json.loads(run("audit", "--list", "--format", "json")[1])["rows"]
+    assert {row["kind"] for row in rows} == {"mechanism", "estimator"}
+    assert {row["sound"] for row in rows} == {True, False}
+    assert len({row["target"] for row in rows}) == len(rows)
+
+
+def test_audit_of_one_target_prints_json_and_passes() -> None:
+    code, out = run("audit", "noisy-max@1", "--runs", "20000", "--seed", "1", "--format", "json")
+    (row,) = json.loads(out)["rows"]
+    assert code == 0
+    assert {"target", "sound", "claimed", "proven", "attacked", "runs"} <= set(row)
+    assert row["runs"] == 20_000
+    assert 0.8 < row["attacked"] < row["proven"] == row["claimed"] == 1.0
+
+
+def test_audit_needs_a_known_target(monkeypatch, capsys) -> None:
+    fails_with(Code.UNKNOWN_TARGET, monkeypatch, capsys, "audit", "hedgehog")
+    fails_with(Code.UNKNOWN_TARGET, monkeypatch, capsys, "audit")
+
+
+def test_the_program_starts_without_loading_scikit_learn() -> None:
+    code = "import sys, hedgerow.cli; sys.exit('sklearn' in sys.modules or 'numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
