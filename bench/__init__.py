@@ -1,0 +1,1 @@
+"""Side-by-side benchmarks: each compares with a peer in the same run and prints ratios."""

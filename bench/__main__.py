@@ -1,0 +1,37 @@
+"""``python -m bench NAME [--json]``: run one benchmark and print its rows."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+
+from bench.harness import machine, print_table
+
+HELPERS = {"harness", "environment", "data"}
+
+
+def names() -> list[str]:
+    """Benchmarks are the modules of this package that define ``run()``."""
+    found = (m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return sorted(n for n in found if n not in HELPERS and not n.startswith(("_", "peer_")))
+
+
+def main() -> None:
+    """Parse the command line, run the benchmark, print an object or a table."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("name", choices=names())
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    rows = importlib.import_module(f"bench.{arguments.name}").run()
+    result = {"name": arguments.name, "machine": machine(), "rows": rows}
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        print_table(result)
+
+
+if __name__ == "__main__":
+    main()
