@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,9 @@ from hedgerow.trees import Tree, impurity_decrease, to_onnx, to_sklearn, to_svg,
 
 class TreeEstimator(BaseEstimator):
     """A scikit-learn estimator whose fitted state is a public `Tree` in ``tree_``."""
+
+    # Drawings say so where counts are noisy.
+    _noisy_counts: ClassVar[bool] = False
 
     domain: Domain | None
     tree_: Tree
@@ -108,12 +111,12 @@ class TreeEstimator(BaseEstimator):
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the fitted tree as indented text."""
         check_is_fitted(self, "tree_")
-        return to_text(self.tree_, max_depth=max_depth)
+        return to_text(self.tree_, max_depth=max_depth, noisy=self._noisy_counts)
 
     def to_svg(self, max_depth: int | None = None) -> str:
         """Draw the fitted tree as a self-contained SVG picture."""
         check_is_fitted(self, "tree_")
-        return to_svg(self.tree_, max_depth=max_depth)
+        return to_svg(self.tree_, max_depth=max_depth, noisy=self._noisy_counts)
 
     def to_json(self) -> str:
         """Write the public model, with its domain, as JSON."""

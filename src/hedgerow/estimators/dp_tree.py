@@ -81,6 +81,8 @@ class DPTreeClassifier(TreeClassifier):
     True
     """
 
+    _noisy_counts = True
+
     privacy_: Ledger
     criterion_: str
     # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
