@@ -205,6 +205,11 @@ def show(
         raise Code.BAD_PARAMETER.error(
             expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
         )
+    if read.privacy is not None:
+        from hedgerow.privacy import Ledger
+
+        total = Ledger.from_json(json.dumps(read.privacy)).total("public")
+        Console(stderr=True).print(f"public: {total}", highlight=False)
     draw = to_svg if svg else to_text
     print(draw(trees[number], max_depth=depth, noisy=read.privacy is not None))
 

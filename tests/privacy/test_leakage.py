@@ -12,6 +12,8 @@ from release_strategies import release
 from hedgerow.errors import Code, FormatError, HedgerowError, LeakageError
 from hedgerow.privacy.leakage import Leakage, Opening
 from hedgerow.privacy.ledger import Ledger
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.scopes import ROOT
 
 SPLITS = Opening("splits", "public", ("nodes",), release="split", times="depth")
 MASKED = Opening("masked", "server 1", (2, "rows"), independent="a uniform mask hides it")
@@ -217,6 +219,52 @@ def test_json_round_trip() -> None:
     assert again.what_was_learned("owner 2") == leakage.what_was_learned("owner 2")
     with pytest.raises(LeakageError, match="H306"):
         Leakage.from_json(leakage.to_json(), ledger=Ledger())
+
+
+def paid(ledger: Ledger, *names: str) -> Leakage:
+    openings = [Opening(name, "public", (1,), release="split", times=5) for name in names]
+    return Leakage(openings, ledger=ledger)
+
+
+def charge(ledger: Ledger) -> None:
+    ledger.charge(Release("noisy max", 1.0, 0.0, 1, ROOT, "public", "split"))
+
+
+def test_one_charge_pays_for_one_value_only() -> None:
+    # The index of noisy max is paid for; its noisy value is a second release.
+    ledger = Ledger()
+    charge(ledger)
+    leakage = paid(ledger, "index", "value")
+    leakage.check("index", "public", (1,))
+    with pytest.raises(LeakageError, match="H306"):
+        leakage.check("value", "public", (1,))
+    charge(ledger)
+    leakage.check("value", "public", (1,))
+
+
+def test_a_charge_is_used_up_for_every_record_on_the_ledger() -> None:
+    ledger = Ledger()
+    charge(ledger)
+    paid(ledger, "index").check("index", "public", (1,))
+    with pytest.raises(LeakageError, match="H306"):
+        paid(ledger, "index").check("index", "public", (1,))
+    again = Ledger.from_json(ledger.to_json())
+    with pytest.raises(LeakageError, match="H306"):
+        paid(again, "index").check("index", "public", (1,))
+
+
+def test_a_record_without_its_ledger_opens_nothing_more() -> None:
+    ledger = Ledger()
+    charge(ledger)
+    leakage = paid(ledger, "index")
+    with pytest.raises(LeakageError, match="H306"):
+        Leakage.from_json(leakage.to_json()).check("index", "public", (1,))
+    leakage.check("index", "public", (1,))
+    same = Leakage.from_json(leakage.to_json(), ledger=ledger)
+    with pytest.raises(LeakageError, match="H306"):
+        same.check("index", "public", (1,))
+    charge(ledger)
+    same.check("index", "public", (1,))
 
 
 @pytest.mark.parametrize(

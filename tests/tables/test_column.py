@@ -1,5 +1,7 @@
 import datetime as dt
 import decimal
+import math
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -129,7 +131,6 @@ def test_strings_are_no_numbers():
         [True, 1.5],
         np.array([1, "a"], dtype=object),
         [{"a": 1}, 1.0],
-        [2**70],
         "text",
         b"bytes",
         3,
@@ -181,3 +182,9 @@ def test_where():
 def test_listed():
     assert listed(["a", "b"]) == "'a', 'b'"
     assert listed([str(i) for i in range(10)]).endswith("'7' and 2 more")
+
+
+def test_numbers_of_several_types_are_read_one_by_one():
+    column = Column("c", [2**70, 1.5, None, Decimal("0.1"), math.nan])
+    expected = [2.0**70, 1.5, math.nan, 0.1, math.nan]
+    np.testing.assert_array_equal(column.numbers(), expected)

@@ -1,6 +1,7 @@
 """The private grower: exact without noise, the declared law with it, charged before it draws."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,8 +143,8 @@ def test_copies_have_the_law_of_single_trees(chi_square_two) -> None:
 def test_the_paid_total_is_what_was_asked_for() -> None:
     tree, ledger = grown(table(), epsilon=1.0, depth=4)
     assert tree.depth == 4
-    assert ledger.total().epsilon <= 1.0
-    assert math.isclose(ledger.total().epsilon, 1.0, rel_tol=1e-12)
+    assert ledger.formal_total().epsilon <= 1.0
+    assert math.isclose(ledger.formal_total().epsilon, 1.0, rel_tol=1e-12)
     assert [release.mechanism for release in ledger.releases] == [
         *["noisy max"] * 4,
         "two-sided geometric",
@@ -160,3 +161,43 @@ def test_no_candidate_is_refused() -> None:
     with pytest.raises(HedgerowError) as caught:
         grown(encoded, epsilon=1.0)
     assert caught.value.code is Code.BAD_PARAMETER
+
+
+def test_seeded_noise_marks_the_ledger() -> None:
+    _, ledger = grown(table(), epsilon=1.0)
+    assert ledger.total().epsilon == math.inf
+    assert ledger.formal_total().epsilon <= 1.0
+    _, ledger = grown(table(), epsilon=1.0, source=NoiseSource.system())
+    assert ledger.total().epsilon <= 1.0
+
+
+def test_a_domain_read_from_the_data_is_refused() -> None:
+    encoded = table()
+    read = replace(
+        encoded, domain=encoded.domain.model_copy(update={"provenance": "read from data"})
+    )
+    plan = plan_private(read.domain, epsilon=1.0, depth=2, criterion="max")
+    ledger = Ledger()
+    with pytest.raises(HedgerowError) as caught:
+        grow_private(read, plan, ledger=ledger, source=NoiseSource.system())
+    assert caught.value.code is Code.DOMAIN_READ_FROM_DATA
+    assert ledger.releases == ()
+
+
+def test_a_table_of_another_domain_is_refused() -> None:
+    plan = plan_private(table(bins=2).domain, epsilon=1.0, depth=2, criterion="max")
+    ledger = Ledger()
+    with pytest.raises(HedgerowError) as caught:
+        grow_private(table(bins=200), plan, ledger=ledger, source=NoiseSource.system())
+    assert caught.value.code is Code.BAD_DOMAIN
+    assert ledger.releases == ()
+
+
+def test_too_many_rows_are_refused_before_the_charge() -> None:
+    encoded = table()
+    plan = plan_private(encoded.domain, epsilon=1.0, depth=2, criterion="max", capacity=399)
+    ledger = Ledger()
+    with pytest.raises(HedgerowError) as caught:
+        grow_private(encoded, plan, ledger=ledger, source=NoiseSource.system())
+    assert caught.value.code is Code.CAPACITY_EXCEEDED
+    assert ledger.releases == ()

@@ -36,6 +36,9 @@ class TreeEstimator(BaseEstimator):
         types; everything else becomes a two-dimensional NumPy array. scikit-learn's own refusals
         come back with a number.
         """
+        if self.domain is not None and isinstance(X, list | tuple):
+            # NumPy would choose one type for all cells, and one odd row would change the others.
+            X = _objects(X)
         # scikit-learn's refusal of a missing y; otherwise y is read apart from the table.
         y_rule: dict[str, Any] = {"y": None} if reset and y is None else {}
         try:
@@ -68,7 +71,7 @@ class TreeEstimator(BaseEstimator):
             raise Code.EMPTY_TABLE.error(
                 found=f"0 {missing}(s) (shape=({rows}, {columns})) while a minimum of 1 is required"
             )
-        if isinstance(table, np.ndarray) and table.dtype == object:
+        if self.domain is None and isinstance(table, np.ndarray) and table.dtype == object:
             table = _numbers_or_objects(table)
         # A declared domain says what to do with a value beyond its bounds; without one, infinity
         # is refused as everywhere in scikit-learn.
@@ -142,7 +145,7 @@ class TreeClassifier(ClassifierMixin, TreeEstimator):
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
         """Encode rows and labels; without a domain, read one from the data."""
         table = self._table(X, y, reset=True)
-        y = _labels(y, len(table))
+        y = _labels(y, len(table), declared=domain is not None)
         if domain is None:
             domain = Domain.suggest(table, y, quiet=True, **suggest)
             self.classes_ = np.unique(y)
@@ -286,8 +289,24 @@ def _numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
         return table
 
 
-def _labels(y: Any, rows: int) -> NDArray[Any]:
+def _objects(rows: Any) -> Any:
+    """Keep the cells of a list of rows as they are; what is not a table stays for the refusal."""
+    try:
+        table = np.array(rows, dtype=object)
+    except ValueError:
+        return rows
+    return table if table.ndim == 2 else rows
+
+
+def _labels(y: Any, rows: int, *, declared: bool) -> NDArray[Any]:
+    if declared and isinstance(y, list | tuple):
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+        return _of_length(labels, rows)
     labels = _one_dimensional(y, rows)
+    if declared:
+        # The domain lists the classes; what other rows hold must not decide about this one.
+        return labels
     try:
         check_classification_targets(labels)
     except ValueError as error:
@@ -303,6 +322,12 @@ def _numbers(y: Any, rows: int) -> NDArray[np.float64]:
         raise Code.BAD_TARGET.error(found=str(error)) from error
 
 
+def _of_length(values: NDArray[Any], rows: int) -> NDArray[Any]:
+    if len(values) != rows:
+        raise Code.WRONG_SHAPE.error(found=f"{rows} rows and {len(values)} targets")
+    return values
+
+
 def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
     try:
         with warnings.catch_warnings():
@@ -310,8 +335,7 @@ def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
             values: NDArray[Any] = column_or_1d(y, warn=True)
     except ValueError as error:
         raise Code.WRONG_SHAPE.error(found=str(error)) from error
-    if len(values) != rows:
-        raise Code.WRONG_SHAPE.error(found=f"{rows} rows and {len(values)} targets")
+    values = _of_length(values, rows)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise Code.MISSING_VALUE.error(
             expected="a finite target in every row", found="NaN or infinity in the target"

@@ -137,7 +137,7 @@ class DPTreeClassifier(TreeClassifier):
             ledger.mark_not_private("the domain was read from the data")
         elif not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        source = self._source(ledger)
+        source = self._source()
         encoded = self._encode_training(
             X, y, self.domain, max_bins=32, bins="uniform", missing="error"
         )
@@ -208,10 +208,8 @@ class DPTreeClassifier(TreeClassifier):
             "must lie strictly between 0 and 1",
         )
 
-    def _source(self, ledger: Ledger) -> NoiseSource:
+    def _source(self) -> NoiseSource:
         if self._noise is not None:
-            if not self._noise.private:
-                ledger.mark_not_private("the noise was seeded")
             return self._noise
         if self.random_state is None:
             return NoiseSource.system()
@@ -226,7 +224,6 @@ class DPTreeClassifier(TreeClassifier):
             HedgerowWarning,
             stacklevel=3,
         )
-        ledger.mark_not_private("the noise was seeded")
         return NoiseSource.insecure_seeded(int(self.random_state))
 
     def __sklearn_tags__(self) -> Tags:

@@ -33,8 +33,27 @@ _KEYS = {"schema", "version", "openings", "record"}
 class Charges(Protocol):
     """What leakage asks of a ledger."""
 
-    def charged(self, reason: str, audience: str | None = None) -> int:
-        """Return how many releases with this reason were charged, to that audience if given."""
+    def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
+        """Use up a charge for an audience, for all together, or both; H306 if none is left."""
+
+    def taken(self, reason: str, audience: str) -> int:
+        """Return how many charges the openings to an audience have used up."""
+
+
+class _NoLedger:
+    """Stands in for the ledger of a record that was read without it."""
+
+    def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
+        """Refuse."""
+        raise Code.NOT_CHARGED.error(
+            expected=f"the ledger that was charged for {reason!r}",
+            found="a record that was read without its ledger",
+            fix="pass ledger= when the record is read",
+        )
+
+    def taken(self, reason: str, audience: str) -> int:
+        """Return 0: nothing is known."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -138,7 +157,8 @@ class Leakage:
     openings : iterable of Opening
         With distinct names.
     ledger : Ledger, optional
-        With one, an opening that a release pays for is refused until that release was charged.
+        With one, an opening that a release pays for is refused until that release was charged. A
+        charge is used up by the opening, here and in every other record on the same ledger.
     **public
         Public parameters that shapes and counts are computed from.
     """
@@ -282,13 +302,18 @@ class Leakage:
         ----------
         text : str
         ledger : Ledger, optional
-            With one, recorded openings must have been charged there too.
+            The one that the run was charged to. Without it the record can be read, and nothing
+            more that a release pays for can be opened.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
         try:
-            leakage = cls([Opening(**opening) for opening in data["openings"]], ledger=ledger)
+            leakage = cls([Opening(**opening) for opening in data["openings"]])
             for line in data["record"]:
                 leakage._replay(**line)
+            # The ledger has noted these openings already, so it is asked from here on.
+            leakage._ledger = _NoLedger() if ledger is None else ledger
+            if ledger is not None:
+                leakage._check_taken(ledger)
         except HedgerowError:
             raise
         except TypeError as error:
@@ -312,17 +337,24 @@ class Leakage:
             self.check(name, to, known.shape if known else ())
 
     def _check_charged(self, opening: Declared, to: str, count: int) -> None:
-        """Hold both what this recipient and what all recipients got against the charges."""
+        """Use up a charge when this is the first opening that a further release has to pay for."""
         if opening.release is None or self._ledger is None:
             return
-        own = 1 + self._record[opening.name, to]
-        for openings, audience in ((own, to), (count, None)):
-            charged = self._ledger.charged(opening.release, audience)
-            if openings > charged * opening.per_release:
+        own, overall = (
+            so_far % opening.per_release == 0
+            for so_far in (self._record[opening.name, to], count - 1)
+        )
+        if own or overall:
+            self._ledger.take(opening.release, to, own=own, overall=overall)
+
+    def _check_taken(self, ledger: Charges) -> None:
+        for (name, to), times in self._record.items():
+            opening = self._openings[name]
+            needed = -(-times // opening.per_release)
+            if opening.release is not None and ledger.taken(opening.release, to) < needed:
                 raise Code.NOT_CHARGED.error(
-                    expected=f"a charge {opening.release!r} for {to}, before {opening.name!r} is "
-                    "opened",
-                    found=f"{charged} charged, this would be opening {openings}",
+                    expected=f"a ledger in which {opening.release!r} paid for {name!r}",
+                    found=f"{ledger.taken(opening.release, to)} charges used, {needed} needed",
                 )
 
     def _opened(self, name: str) -> int:

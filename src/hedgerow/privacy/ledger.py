@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -28,7 +29,7 @@ from hedgerow.privacy.release import Audience, Release
 
 VERSION = 1
 _SCHEMA = "hedgerow.ledger"
-_KEYS = {"schema", "version", "domain_is_public", "budget", "entries", "not_private"}
+_KEYS = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 
 
 class Ledger:
@@ -52,6 +53,8 @@ class Ledger:
         self.budget = as_budget(budget)
         self._entries: list[Entry] = []
         self._marks: list[Mark] = []
+        # Charges that an opening has used up, by reason and audience ("" for all together).
+        self._taken: Counter[tuple[str, str]] = Counter()
         self._lock = threading.RLock()
 
     def charge(self, *releases: Release) -> None:
@@ -178,9 +181,7 @@ class Ledger:
 
     def claimed_total(self, audience: str = "public") -> float | None:
         """Return the epsilon that the papers state, in their own terms; None without a claim."""
-        releases = self._seen_by([audience])
-        has_claim = any(release.claimed is not None for release in releases)
-        return claimed(releases) if has_claim else None
+        return self._claim([audience])
 
     def tightest(
         self,
@@ -207,15 +208,47 @@ class Ledger:
             )
         )
 
+    def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
+        """Use up a charge for an opening: of this audience, of all together, or of both.
+
+        Every `hedgerow.privacy.leakage.Leakage` on this ledger draws on the same charges, so that
+        one charge never pays for two values.
+
+        Raises
+        ------
+        LeakageError
+            H306 if no charge is left.
+        """
+        with self._lock:
+            for key, who, needed in (
+                ((reason, audience), audience, own),
+                ((reason, ""), None, overall),
+            ):
+                charged = self.charged(reason, who)
+                if needed and self._taken[key] >= charged:
+                    raise Code.NOT_CHARGED.error(
+                        expected=f"a charge {reason!r} for {audience}, before it is opened",
+                        found=f"{charged} charged and {self._taken[key]} used",
+                    )
+            self._taken[reason, audience] += own
+            self._taken[reason, ""] += overall
+
+    def taken(self, reason: str, audience: str) -> int:
+        """Return how many charges the openings to an audience have used up."""
+        with self._lock:
+            return self._taken[reason, audience]
+
     def table(self) -> list[dict[str, Any]]:
         """Return one row for every entry, in order."""
         return [{"kind": entry.kind, **statement.row(entry.release)} for entry in self.entries]
 
     def summary(self) -> list[dict[str, Any]]:
-        """Return one row for every audience and relation."""
+        """Return one row for every audience, and every coalition that was marked, and relation."""
+        marked = (mark.audiences for mark in self.not_private if mark.audiences)
+        groups = dict.fromkeys([*((audience,) for audience in self.audiences), *marked])
         return [
-            statement.summary_row(audience, self.total(audience, r), self.claimed_total(audience))
-            for audience in self.audiences
+            statement.summary_row(" + ".join(group), self.coalition(group, r), self._claim(group))
+            for group in groups
             for r in Relation
         ]
 
@@ -237,6 +270,7 @@ class Ledger:
                 {"kind": kind, "inside": inside, "release": release.to_dict()}
                 for kind, release, inside in self.entries
             ],
+            "taken": [[*key, times] for key, times in sorted(self._taken.items())],
             "not_private": [
                 {"reason": reason, "audiences": list(audiences)}
                 for reason, audiences in self.not_private
@@ -269,6 +303,8 @@ class Ledger:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
                 ledger.mark_not_private(**mark)
+            for reason, audience, times in data["taken"]:
+                ledger._taken[str(reason), str(audience)] = int(times)
             # Totals only grow, so one look at the end stands for one after every charge.
             ledger.budget = as_budget(None if budget is None else [float(x) for x in budget])
             ledger._check_budget()
@@ -282,7 +318,12 @@ class Ledger:
         # Locks cannot be copied; estimators that hold a ledger can.
         with self._lock:
             state = {key: value for key, value in vars(self).items() if key != "_lock"}
-            return {**state, "_entries": list(self._entries), "_marks": list(self._marks)}
+            return {
+                **state,
+                "_entries": list(self._entries),
+                "_marks": list(self._marks),
+                "_taken": self._taken.copy(),
+            }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
@@ -335,6 +376,11 @@ class Ledger:
 
     def _realised(self, index: int) -> list[Release]:
         return [entry.release for entry in self._entries if entry.inside == index]
+
+    def _claim(self, audiences: Collection[str]) -> float | None:
+        releases = self._seen_by(audiences)
+        has_claim = any(release.claimed is not None for release in releases)
+        return claimed(releases) if has_claim else None
 
     def _seen_by(self, audiences: Collection[str]) -> list[Release]:
         return seen_by(self.releases, audiences)

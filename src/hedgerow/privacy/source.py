@@ -136,6 +136,10 @@ class NoiseSource:
             filled += kept.size
         return out.reshape(shape)
 
+    def __copy__(self) -> NoiseSource:
+        # Two objects on one stream would draw the same noise, and only one is re-keyed by a fork.
+        return self.spawn()
+
     def __repr__(self) -> str:
         return f"NoiseSource(private={self.private})"
 

@@ -42,12 +42,19 @@ def family(value: Category) -> Literal["string", "bool", "number"]:
     return "string" if isinstance(value, str) else "number"
 
 
+_INEXACT = 2**53
+
+
 def check_distinct(values: tuple[Category, ...], what: str) -> None:
     """Raise ValueError unless `values` are at least one, distinct and of one family."""
     if not values:
         raise ValueError(f"no {what}")
     if len({family(value) for value in values}) > 1:
         raise ValueError(f"{what} of several types: a column holds strings, bools or numbers")
+    large = [v for v in values if not isinstance(v, str) and abs(v) >= _INEXACT]
+    if large:
+        # A column of such integers changes its values when one missing row makes it a float column.
+        raise ValueError(f"{what} of 2**53 or more: {large[0]!r} is not exact as a float")
     # Within one family Python's equality is the one that encoding uses.
     if len(set(values)) < len(values):
         repeated = next(value for i, value in enumerate(values) if value in values[:i])

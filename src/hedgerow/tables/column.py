@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
@@ -16,8 +18,8 @@ from hedgerow.errors import Code, HedgerowError
 Family = Literal["number", "bool", "string", "time", "nothing"]
 """What a column holds; "nothing" is a column of nulls without a type."""
 
-_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_SECONDS_PER_DAY = 86_400.0
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_SECONDS_PER_DAY = 86_400
 _SHOWN_ROWS = 5
 _SHOWN_NAMES = 8
 
@@ -87,13 +89,24 @@ class Column:
         raise self.wrong_type("a column of values", type(raw).__name__)
 
     def _to_arrow(self, raw: Any) -> pa.Array | pa.ChunkedArray:
-        """Convert; values of several types have no Arrow type and are refused."""
+        """Convert; values of several types have no Arrow type and are refused.
+
+        Arrow looks for one type that holds all values of a plain sequence. Where that type decides
+        what a single value is read as, numbers are converted one by one instead: a row must not
+        change how the others are read.
+        """
         try:
             if isinstance(raw, np.ma.MaskedArray):
                 return pa.array(np.ma.getdata(raw), mask=np.ma.getmaskarray(raw), from_pandas=True)
-            return pa.array(raw, from_pandas=True)
+            array = pa.array(raw, from_pandas=True)
+            # The nearest float of a decimal depends on the scale that Arrow chose for all of them.
+            return _floats(raw) if pa.types.is_decimal(array.type) else array
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise self.wrong_type("values of one type", str(error)) from None
+            try:
+                # Integers beyond 2^53 beside floats, or decimals of too many digits.
+                return _floats(raw)
+            except (TypeError, ValueError, OverflowError):
+                raise self.wrong_type("values of one type", str(error)) from None
 
     @cached_property
     def family(self) -> Family:
@@ -148,12 +161,10 @@ class Column:
             values = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
         elif family == "bool":
             values = values.cast(pa.uint8())
-        numbers: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy()
         if family != "time":
+            numbers: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy()
             return np.ascontiguousarray(numbers)
-        if pa.types.is_date32(kind):
-            return numbers * _SECONDS_PER_DAY
-        return numbers / _PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+        return _seconds(values.cast(pa.int64()), kind)
 
     def where(self, rows: NDArray[np.int64]) -> str:
         """Describe rows of the column for a message: how many, the first few and their values."""
@@ -171,6 +182,34 @@ class Column:
         return Code.WRONG_TYPE.error(
             expected=f"{expected} in column {self.name!r}", found=f"in column {self.name!r} {found}"
         )
+
+
+def _floats(raw: Any) -> pa.Array:
+    """Convert numbers one by one; TypeError if there is anything else."""
+    values = raw.tolist() if isinstance(raw, np.ndarray) else list(raw)
+    for value in values:
+        number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+        if not number and not _is_missing(value):
+            raise TypeError(f"{value!r} is not a number")
+    return pa.array([None if _is_missing(v) else float(v) for v in values], pa.float64())
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN or pandas' NA, which are not equal to themselves."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+
+
+def _seconds(counts: pa.ChunkedArray, kind: pa.DataType) -> NDArray[np.float64]:
+    """Turn counts of a unit of time into seconds; one instant is one number in every unit."""
+    whole = counts.fill_null(0).to_numpy()
+    if pa.types.is_date32(kind):
+        seconds = (whole * _SECONDS_PER_DAY).astype(np.float64)
+    else:
+        per = _PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+        # The fraction is rounded by itself: k/10^6 and 1000k/10^9 are then the same float.
+        seconds = whole // per + (whole % per) / per
+    seconds[counts.is_null().to_numpy()] = np.nan
+    return np.ascontiguousarray(seconds)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -153,6 +153,7 @@ class Domain(Numbered):
         missing: Missing = "own bin",
         target_name: str | None = None,
         task: Task = "auto",
+        capacity: int | None = None,
         quiet: bool = False,
     ) -> Domain:
         """Draft a domain by READING THE DATA; it has to be checked before it can be public.
@@ -178,6 +179,8 @@ class Domain(Numbered):
         task : {"auto", "classification", "regression"}, default="auto"
             Whether the target gets classes or bounds. "auto": numbers are classes if they are
             whole and there are at most 100 different ones.
+        capacity : int, optional
+            Public upper bound on the number of rows, which is not read from the data.
         quiet : bool, default=False
             Leave out the warning; for callers that make no claim of privacy.
 
@@ -201,16 +204,25 @@ class Domain(Numbered):
             missing=missing,
             target_name=target_name,
             task=task,
+            capacity=capacity,
         )
         if not quiet:
             warn_read()
         return domain
 
-    def confirm_public(self) -> Domain:
-        """Return the domain as public knowledge: the caller vouches that no value is private."""
-        if self.is_public:
+    def confirm_public(self, *, capacity: int | None = None) -> Domain:
+        """Return the domain as public knowledge: the caller vouches that no value is private.
+
+        Parameters
+        ----------
+        capacity : int, optional
+            Public upper bound on the number of rows, if it is not set yet or another is wanted.
+        """
+        if self.is_public and capacity is None:
             return self
-        return self.model_copy(update={"provenance": "confirmed public"})
+        provenance = self.provenance if self.is_public else "confirmed public"
+        more = {} if capacity is None else {"capacity": capacity}
+        return self.model_copy(update={"provenance": provenance, **more})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-able values, without the fields that are not set."""

@@ -58,6 +58,13 @@ class Encoded:
             raise Code.WRONG_TYPE.error(
                 expected=f"bins of type {self.domain.dtype}", found=f"{self.bins.dtype}"
             )
+        # Kernels index by bin without a look at the bounds.
+        if self.bins.size and (self.bins.max(axis=0) >= self.domain.n_bins).any():
+            raise Code.OUTSIDE_BOUNDS.error(
+                expected="bins below the number of bins of their attribute",
+                found=f"a bin of {int(self.bins.max())}",
+                fix="encode the table with `hedgerow.tables.encode`",
+            )
         for name in ("target", "present", "ids"):
             array = getattr(self, name)
             if array is not None and array.shape != (self.n_slots,):

@@ -34,6 +34,7 @@ def suggest_domain(
     missing: Missing = "own bin",
     target_name: str | None = None,
     task: Task = "auto",
+    capacity: int | None = None,
 ) -> Domain:
     """Read a domain from data; the parameters are those of `Domain.suggest`.
 
@@ -69,6 +70,7 @@ def suggest_domain(
     return Domain(
         attributes=tuple(attributes),
         target=None if label is None else _target(label, table.n_rows, target_name, task),
+        capacity=capacity,
         provenance="read from data",
     )
 

@@ -155,6 +155,8 @@ class Criterion:
         largest = capacity << shift
         if self.kernel in (ENTROPY, GAIN):
             largest *= 2 * max(1, capacity.bit_length())
+        elif self.kernel == GINI:
+            largest = max(largest, capacity * capacity)
         elif self.kernel == SQUARED:
             lo, hi = public.bounds or (0.0, public.width())
             if not (float(lo).is_integer() and float(hi).is_integer()):

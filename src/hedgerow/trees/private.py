@@ -38,7 +38,7 @@ from hedgerow.privacy import (
     part,
     step,
 )
-from hedgerow.tables import Domain, Encoded
+from hedgerow.tables import Domain, Encoded, check_capacity
 from hedgerow.trees.budget import SPLIT_SHARE, Spending, criterion_for, depth_for, divide
 from hedgerow.trees.candidates import Branching, Candidates
 from hedgerow.trees.criteria import Criterion, Public, criterion_named
@@ -129,6 +129,13 @@ class PrivatePlan:
         )
         return [*splits, leaves]
 
+    def check_table(self, encoded: Encoded) -> None:
+        """Refuse a table of another domain: its bins would mean something else."""
+        if encoded.domain is not self.domain and encoded.domain != self.domain:
+            raise Code.BAD_DOMAIN.error(
+                expected="a table of the domain that was planned for", found="another domain"
+            )
+
     def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> Drawn:
         """Draw the releases, which must have been charged.
 
@@ -142,6 +149,7 @@ class PrivatePlan:
             Independent trees on the same rows, grown side by side: the nodes of a level are in
             the order of the copies. The auditor asks for many.
         """
+        self.check_table(encoded)
         rows = Rows(encoded, self.candidates)
         nodes = rows.roots(copies)
         used = np.zeros((copies, self.candidates.n_features), dtype=np.bool_)
@@ -242,10 +250,23 @@ def grow_private(
     plan
         From `plan_private`.
     ledger
-        Charged before anything is drawn.
+        Charged before anything is drawn; marked as not private if the noise is seeded.
     source
         Where noise comes from.
+
+    Raises
+    ------
+    HedgerowError
+        H112 for more records than the capacity, H117 for a table of another domain, H202 for a
+        domain read from the data unless the ledger is marked as not private; nothing is charged.
     """
+    if not plan.domain.is_public and not ledger.not_private:
+        raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
+    if plan.public.capacity is not None:
+        check_capacity(int(encoded.present.sum()), plan.public.capacity)
+    plan.check_table(encoded)
+    if not source.private:
+        ledger.mark_not_private("the noise was seeded")
     ledger.charge(*plan.releases())
     return _assemble(plan.domain, plan.draw(encoded, source))
 

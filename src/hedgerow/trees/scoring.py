@@ -16,6 +16,7 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from hedgerow.errors import Code
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.criteria import (
     ENTROPY,
@@ -248,7 +249,23 @@ def integer_scores_from_histogram(
     public: Public,
     shift: int,
 ) -> NDArray[np.int64]:
-    """Score every candidate exactly from histograms, as `Rows.integer_scores` does."""
+    """Score every candidate exactly from histograms, as `Rows.integer_scores` does.
+
+    Raises
+    ------
+    HedgerowError
+        H209 for counts below 0, H112 for more records than the capacity: the sensitivity would not
+        hold, and tables are read without a look at their bounds.
+    """
+    if hist.size and hist.min() < 0 and criterion.channels == "classes":
+        raise Code.BAD_MECHANISM_INPUT.error(expected="counts of at least 0", found="a lower one")
+    sizes = hist[..., 0] if criterion.channels == "sums" else hist.sum(axis=-1)
+    ends = candidates.offset[:-1]
+    largest = int(np.add.reduceat(sizes, ends, axis=1).max(initial=0))
+    if public.capacity is not None and largest > public.capacity:
+        raise Code.CAPACITY_EXCEEDED.error(
+            found=f"more than {public.capacity} records", expected=f"at most {public.capacity}"
+        )
     return _from_histogram(hist, candidates, criterion, shift, criterion.table(public, shift))
 
 
