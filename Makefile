@@ -4,10 +4,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 JOBS ?= 2
 
-# Numba's cache does not notice that a kernel in another file changed: drop it when one did.
-KERNELS := $(shell grep -rlE '(from|import) numba|import jit' --include='*.py' src)
+# Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
+SOURCES := $(shell find src -name '*.py')
 
 .PHONY: demo test check docs clean
+# Two installs into one environment at a time would spoil it.
+.NOTPARALLEL:
 
 demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py
@@ -23,22 +25,24 @@ check: .venv/.test
 docs: .venv/.test
 	$(BIN)/hedgerow errors --write docs/errors
 
-.venv/bin/python:
+# A stamp and not .venv/bin/python: an environment whose making was interrupted has that too.
+.venv/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Hedgerow needs Python 3.11 or later; found " + sys.version.split()[0] + ". Pass another: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
+	@touch $@
 
-.venv/.core: .venv/bin/python pyproject.toml constraints.txt
+.venv/.core: .venv/.made pyproject.toml constraints.txt
 	@echo "Installing Hedgerow into .venv (a minute or two the first time)"
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
-.venv/.test: .venv/bin/python pyproject.toml constraints.txt
+.venv/.test: .venv/.made pyproject.toml constraints.txt
 	@echo "Installing Hedgerow with its test tools into .venv (a minute or two the first time)"
 	$(PIP) install -c constraints.txt -e '.[test]'
 	@touch $@ .venv/.core
 
-.venv/.kernels: .venv/bin/python $(KERNELS)
-	find src \( -name '*.nbi' -o -name '*.nbc' \) -delete
+.venv/.kernels: .venv/.made $(SOURCES)
+	@find src \( -name '*.nbi' -o -name '*.nbc' \) -delete
 	@touch $@
 
 clean:

@@ -8,7 +8,9 @@ import json
 import pkgutil
 from pathlib import Path
 
+from bench.data import folder
 from bench.harness import machine, print_table
+from hedgerow.errors import HedgerowError
 
 HELPERS = {"harness", "environment", "data"}
 
@@ -25,7 +27,10 @@ def main() -> None:
     parser.add_argument("name", choices=names())
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    rows = importlib.import_module(f"bench.{arguments.name}").run()
+    try:
+        rows = importlib.import_module(f"bench.{arguments.name}").run()
+    except HedgerowError as error:
+        parser.exit(2, f"{error}\nData sets are read from $HEDGEROW_DATA, now {folder()}.\n")
     result = {"name": arguments.name, "machine": machine(), "rows": rows}
     if arguments.json:
         print(json.dumps(result))

@@ -23,7 +23,7 @@ SPLITS = range(30)
 def main() -> None:
     """Train on 30 random splits for each epsilon and print accuracy and the ledger."""
     console = Console(width=100)
-    data = load_breast_cancer(as_frame=True)
+    data = load_breast_cancer()
     domain = Domain.from_toml(Path(__file__).with_name("breast_cancer.toml"))
     models = {None: CARTClassifier(max_depth=4, domain=domain)}
     models |= {e: DPTreeClassifier(epsilon=e, domain=domain) for e in EPSILONS}

@@ -8,8 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
 from numpy.typing import NDArray
 from scipy import stats
+
+# Examples do not change from run to run, and the first call of a kernel compiles it, so that a
+# deadline would measure the compiler.
+settings.register_profile("house", deadline=None, derandomize=True)
+settings.load_profile("house")
 
 ROOT = Path(__file__).resolve().parents[1]
 

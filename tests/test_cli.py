@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from hedgerow import CARTClassifier, Domain, __version__
 from hedgerow.cli import app, main
 from hedgerow.errors import Code
+from hedgerow.tables import encode
 from hedgerow.trees import grow_forest, write_model
 
 runner = CliRunner()
@@ -44,14 +45,16 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_version() -> None:
-    assert run("version") == (0, f"{__version__}\n")
+    assert run("version") == run("--version") == (0, f"{__version__}\n")
     assert json.loads(run("version", "--format", "json")[1]) == {"version": __version__}
 
 
 def test_errors_are_listed_and_explained() -> None:
     rows = json.loads(run("errors", "--format", "json")[1])["rows"]
     assert [row["number"] for row in rows] == [code.number for code in Code]
-    assert "Epsilon" in run("errors", "H201")[1]
+    for number in ("H201", "h201", "201"):
+        assert "Epsilon" in run("errors", number)[1]
+    assert "hedgerow[onnx]" in run("errors")[1]
 
 
 def test_an_unknown_error_number_is_an_error(monkeypatch, capsys) -> None:
@@ -60,9 +63,12 @@ def test_an_unknown_error_number_is_an_error(monkeypatch, capsys) -> None:
 
 def test_error_pages_are_written(tmp_path: Path) -> None:
     (tmp_path / "H000.md").write_text("a number of the past")
+    for name in ("HISTORY.md", "README.md"):
+        (tmp_path / name).write_text("somebody's own")
     assert run("errors", "--write", str(tmp_path))[0] == 0
     pages = {path.stem for path in tmp_path.glob("H*.md")}
-    assert pages == {code.number for code in Code}
+    assert pages == {"HISTORY", *(code.number for code in Code)}
+    assert (tmp_path / "README.md").read_text() == "somebody's own"
 
 
 def test_domain_suggest_then_check(table: Path, tmp_path: Path) -> None:
@@ -100,8 +106,7 @@ def test_show_draws_trees_and_forests(tmp_path: Path, monkeypatch, capsys) -> No
     assert "x3 <= 1.75" in run("show", str(path))[1]
     assert run("show", str(path), "--svg")[1].startswith("<svg")
     assert run("show", str(path), "--depth", "1")[1].count("<=") == 1
-    model = CARTClassifier(max_depth=2)
-    encoded = model._encode_training(X, y, None)
+    encoded = encode(X, Domain.suggest(X, y, quiet=True), y)
     write_model(grow_forest(encoded, n_trees=2, seed=0), path)
     assert run("show", str(path), "--tree", "1")[0] == 0
     fails_with(Code.BAD_PARAMETER, monkeypatch, capsys, "show", str(path), "--tree", "2")

@@ -19,13 +19,14 @@ ROOMS = [
     "net",
     "privacy",
     "tables",
+    "compiled",
+    "threads",
+    "options",
+    "jsonfile",
     "errors",
 ]
-
-
-def room_of(parts: tuple[str, ...]) -> str | None:
-    """Room of a module path below the package; the package itself has none."""
-    return parts[0] if parts else None
+# What the package itself has to give; everything else there comes from a room.
+OWN = {"__version__"}
 
 
 def imported_rooms(source: str, package: tuple[str, ...]) -> set[tuple[str, int]]:
@@ -37,21 +38,21 @@ def imported_rooms(source: str, package: tuple[str, ...]) -> set[tuple[str, int]
         elif isinstance(node, ast.ImportFrom):
             base = ["hedgerow", *package][: len(package) + 2 - node.level] if node.level else []
             stem = ".".join([*base, *([node.module] if node.module else [])])
-            names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+            # `from hedgerow import x` takes x alone; anywhere else the first name is the room.
+            taken = [f"{stem}.{alias.name}" for alias in node.names]
+            names = taken if stem == "hedgerow" else [stem]
         else:
             continue
         for name in names:
             head, *rest = name.split(".")
-            if head == "hedgerow" and rest and rest[0] in ROOMS:
-                found.add((rest[0], node.lineno))
+            room = rest[0] if rest else "the whole package"
+            if head == "hedgerow" and room not in OWN:
+                found.add((room, node.lineno))
     return found
 
 
 def violations(source: str, parts: tuple[str, ...]) -> list[str]:
-    room = room_of(parts)
-    if room is None:
-        return []
-    allowed = ROOMS[ROOMS.index(room) :]
+    allowed = ROOMS[ROOMS.index(parts[0]) :]
     return [
         f"{'/'.join(parts)}:{line} imports {other}"
         for other, line in sorted(imported_rooms(source, parts[:-1]))
@@ -60,10 +61,11 @@ def violations(source: str, parts: tuple[str, ...]) -> list[str]:
 
 
 def modules() -> list[tuple[Path, tuple[str, ...]]]:
+    """All modules but the package's own ``__init__``, which names things of many rooms."""
     return [
         (path, path.relative_to(SOURCE).with_suffix("").parts)
         for path in sorted(SOURCE.rglob("*.py"))
-        if path.parent != SOURCE or path.stem in ROOMS
+        if path != SOURCE / "__init__.py"
     ]
 
 
@@ -82,7 +84,34 @@ def test_dependencies_point_downwards(path: Path, parts: tuple[str, ...]) -> Non
         "from .. import trees",
         "from ..trees import tree",
         "def f():\n    from hedgerow.cli import main",
+        "import hedgerow",
+        "from hedgerow import Domain",
+        "from hedgerow import *",
+        "from hedgerow.attic import trunk",
+        "import hedgerow.attic",
+        "from ..attic import trunk",
     ],
 )
-def test_an_upward_import_is_caught(line: str) -> None:
+def test_an_upward_or_unknown_import_is_caught(line: str) -> None:
     assert violations(line, ("privacy", "ledger")) != []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import numpy",
+        "import hedgerow.tables.domain",
+        "from hedgerow import __version__, threads",
+        "from hedgerow.privacy import trees",
+        "from . import coins",
+        "from ..errors import Code",
+    ],
+)
+def test_a_downward_import_is_not(line: str) -> None:
+    assert violations(line, ("privacy", "ledger")) == []
+
+
+def test_modules_at_the_bottom_are_looked_at() -> None:
+    names = {parts for _, parts in modules()}
+    assert {("cli",), ("compiled",), ("threads",), ("options",), ("errors",)} <= names
+    assert violations("from hedgerow.tables import Domain", ("threads",)) != []

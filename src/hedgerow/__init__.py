@@ -24,6 +24,10 @@ __all__ = [
 _ROOMS = {"Attribute": "tables", "Domain": "tables", "Target": "tables", "Ledger": "privacy"}
 
 
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
 def __getattr__(name: str) -> Any:
     # Loaded on first use: scikit-learn and Numba take seconds, `hedgerow errors` should not.
     if name not in __all__:

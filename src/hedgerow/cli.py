@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hedgerow import __version__
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, write_pages
+
+if TYPE_CHECKING:
+    from hedgerow.privacy import audit as auditor
 
 app = typer.Typer(
-    help="One tree model for several organisations, and nobody's rows cross the hedge.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 domain_app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
 app.add_typer(domain_app, name="domain")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="and stop")
+    ] = False,
+) -> None:
+    """One tree model for several organisations, and nobody's rows cross the hedge."""
+
 
 # Modules that register what can be audited; loaded on demand so that `hedgerow errors` is quick.
 AUDIT_TARGETS = ["hedgerow.estimators.audit_targets"]
@@ -64,15 +84,10 @@ def errors(
 ) -> None:
     """List the numbered errors, explain one, or write their pages."""
     if write is not None:
-        write.mkdir(parents=True, exist_ok=True)
-        for page in write.glob("H*.md"):
-            page.unlink()
-        for code in Code:
-            (write / f"{code.number}.md").write_text(code.page())
-        lines = [f"- [{code.number}]({code.number}.md): {code.spec.title}" for code in Code]
-        (write / "README.md").write_text("# Numbered errors\n\n" + "\n".join(lines) + "\n")
+        write_pages(write)
         return
-    codes = [code for code in Code if number in (None, code.number)]
+    wanted = None if number is None else f"H{number.upper().removeprefix('H')}"
+    codes = [code for code in Code if wanted in (None, code.number)]
     if not codes:
         raise Code.UNKNOWN_ERROR_NUMBER.error(found=str(number))
     if format is Format.json:
@@ -91,7 +106,7 @@ def errors(
     elif number is None:
         table = Table("number", "title", "what to do")
         for code in codes:
-            table.add_row(code.number, code.spec.title, code.spec.fix)
+            table.add_row(code.number, escape(code.spec.title), escape(code.spec.fix))
         Console().print(table)
     else:
         Console().print(Markdown(codes[0].page()))
@@ -128,7 +143,16 @@ def audit(
     if not targets:
         raise Code.UNKNOWN_TARGET.error(found="no target", fix="name a target or pass --all")
     source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
-    results = []
+    results = auditor.audit_all(targets, runs, source, track=_shown)
+    if format is Format.json:
+        print(auditor.to_json(results))
+    else:
+        Console().print(auditor.table(results, details=details))
+    raise typer.Exit(auditor.exit_code(results))
+
+
+def _shown(targets: Sequence[auditor.Target]) -> Iterator[auditor.Target]:
+    """Go through targets and show which one is under attack."""
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.completed}/{task.total} attacking {task.description}"),
@@ -139,15 +163,8 @@ def audit(
         task = progress.add_task("", total=len(targets))
         for target in targets:
             progress.update(task, description=target.name)
-            # Each target gets its own stream; confidence is shared out over all that are tried.
-            most = target.runs if runs is None else min(runs, target.runs)
-            results.append(auditor.audit(target, most, source.spawn(), tests=len(targets)))
+            yield target
             progress.advance(task)
-    if format is Format.json:
-        print(auditor.to_json(results))
-    else:
-        Console().print(auditor.table(results, details=details))
-    raise typer.Exit(auditor.exit_code(results))
 
 
 @domain_app.command("suggest")
@@ -160,13 +177,22 @@ def domain_suggest(
     """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
     from hedgerow.tables import Domain, read_table
 
+    rows = read_table(table)
     draft = Domain.suggest(
-        read_table(table), target, max_bins=bins, bins="uniform", task=task.value, quiet=True
+        rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True
     )
-    Console(stderr=True).print(
-        "This draft was READ FROM THE DATA. Check every bound, category and class against public "
-        'knowledge, then set provenance = "confirmed public".'
+    note = Console(stderr=True)
+    note.print(
+        "This draft was READ FROM THE DATA. Take out columns that name people, check every bound, "
+        "category and class against public knowledge, add a line such as capacity = 1000 (an upper "
+        'bound on the number of rows), then set provenance = "confirmed public".'
     )
+    for attribute in draft.attributes:
+        if attribute.kind == "categorical" and 2 * attribute.n_values > rows.num_rows:
+            note.print(
+                f"[bold red]{escape(attribute.name)!r} lists {attribute.n_values} values of "
+                f"{rows.num_rows} rows: it may name people.[/] Take it out."
+            )
     print(draft.to_toml(), end="")
 
 

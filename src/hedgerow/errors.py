@@ -13,6 +13,7 @@ import tomllib
 from enum import Enum, unique
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -93,6 +94,7 @@ class Code(Enum):
     UNREADABLE_FILE = 115
     BAD_TARGET = 116
     BAD_DOMAIN = 117
+    TOO_MANY_BINS = 118
     BAD_EPSILON = 201
     DOMAIN_READ_FROM_DATA = 202
     MISSING_DOMAIN = 203
@@ -114,11 +116,9 @@ class Code(Enum):
     MODEL_VERSION = 402
     BAD_TREE = 403
     CANNOT_EXPORT = 404
-    TOO_MANY_CANDIDATES = 405
     MISSING_EXTRA = 406
     BAD_PARAMETER = 501
     ONE_CLASS = 502
-    NOT_RELEASED = 503
     UNKNOWN_TARGET = 601
     BAD_AUDIT = 602
     UNKNOWN_ERROR_NUMBER = 901
@@ -153,6 +153,20 @@ class Code(Enum):
             f"In Python: `hedgerow.errors.Code.{self.name}`, raised as "
             f"`hedgerow.errors.{spec.raises.__name__}`.\n"
         )
+
+
+def write_pages(folder: Path) -> None:
+    """Write the help page of every number, and an index, into a folder of their own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for page in folder.glob("H[0-9][0-9][0-9].md"):
+        page.unlink()
+    for code in Code:
+        (folder / f"{code.number}.md").write_text(code.page(), encoding="utf-8")
+    index = folder / "README.md"
+    heading = "# Numbered errors\n\n"
+    if not index.exists() or index.read_text(encoding="utf-8").startswith(heading):
+        lines = [f"- [{code.number}]({code.number}.md): {code.spec.title}\n" for code in Code]
+        index.write_text(heading + "".join(lines), encoding="utf-8")
 
 
 @cache

@@ -141,3 +141,32 @@ def test_export_predicts_the_same() -> None:
     model = CARTClassifier(max_depth=4).fit(X, y)
     np.testing.assert_array_equal(model.to_sklearn().predict(X), model.predict(X))
     assert model.to_svg().startswith("<svg")
+
+
+def test_values_that_come_up_later_are_provided_for() -> None:
+    X = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0], "b": ["x", "y", "x", "y"]})
+    model = CARTClassifier(missing="own bin").fit(X, [0, 1, 0, 1])
+    later = pd.DataFrame({"a": [np.nan, 1.0], "b": ["z", None]})
+    assert model.predict(later).shape == (2,)
+
+
+@pytest.mark.parametrize("y", [["a", None, "b"], ["a", np.nan, "b"]])
+def test_a_missing_class_is_a_missing_value(y: list[object]) -> None:
+    labels = np.array(y, dtype=object)
+    assert code_of(CARTClassifier().fit, np.ones((3, 1)), labels) is Code.MISSING_VALUE
+
+
+def test_a_domain_is_not_a_path() -> None:
+    assert code_of(CARTClassifier(domain="d.toml").fit, [[1.0]], [0]) is Code.BAD_PARAMETER
+
+
+def test_columns_that_the_domain_does_not_know_are_left_out() -> None:
+    domain = Domain(
+        attributes=(Attribute(name="a", kind="numeric", bounds=(0, 4), bins=4),),
+        target=Target(name="y", classes=(0, 1)),
+    )
+    frame = pd.DataFrame({"a": [1.0, 4.0], "y": [0, 1], "note": ["p", "q"]})
+    for table in (frame, pa.Table.from_pandas(frame)):
+        model = CARTClassifier(domain=domain).fit(table, [0, 1])
+        assert list(model.feature_names_in_) == ["a"]
+        assert model.predict(pd.DataFrame({"a": [4.0]})).tolist() == [1]

@@ -34,7 +34,9 @@ def code_of(function, *args, **kwargs) -> Code:
 
 
 @pytest.mark.parametrize(
-    "epsilon", [0, -1.0, math.inf, -math.inf, math.nan, None, "1", True, 1j], ids=str
+    "epsilon",
+    [0, -1.0, math.inf, -math.inf, math.nan, None, "1", True, 1j, 10**400],
+    ids=lambda e: str(e)[:6],
 )
 def test_epsilon_must_be_positive_and_finite(epsilon: object) -> None:
     assert code_of(DPTreeClassifier(epsilon, DOMAIN).fit, ROWS, ILL) is Code.BAD_EPSILON
@@ -42,6 +44,7 @@ def test_epsilon_must_be_positive_and_finite(epsilon: object) -> None:
 
 def test_a_domain_is_needed_and_must_be_public() -> None:
     assert code_of(DPTreeClassifier().fit, ROWS, ILL) is Code.MISSING_DOMAIN
+    assert code_of(DPTreeClassifier(1.0, "domain.toml").fit, ROWS, ILL) is Code.BAD_PARAMETER
     with pytest.warns(HedgerowWarning, match="READ FROM THE DATA"):
         draft = Domain.suggest(ROWS, ILL)
     assert code_of(DPTreeClassifier(1.0, draft).fit, ROWS, ILL) is Code.DOMAIN_READ_FROM_DATA

@@ -29,7 +29,7 @@ ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE
 
 
 @given(release_lists(min_size=1))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_total_is_never_below_a_part_nor_above_the_sum(events: list[Release]) -> None:
     total = basic(events)
     alone = [basic([event]) for event in events]
@@ -40,7 +40,7 @@ def test_a_total_is_never_below_a_part_nor_above_the_sum(events: list[Release]) 
 
 
 @given(release_lists(), release_lists(min_size=1, max_size=1), st.sampled_from(Relation))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_one_more_release_never_lowers_a_total(
     events: list[Release], more: list[Release], relation: Relation
 ) -> None:
@@ -50,7 +50,7 @@ def test_one_more_release_never_lowers_a_total(
 
 
 @given(release_lists(), release_lists())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_steps_add_and_siblings_take_the_maximum(one: list[Release], two: list[Release]) -> None:
     def inside(scope: object, events: list[Release]) -> list[Release]:
         return [
@@ -70,7 +70,7 @@ def test_steps_add_and_siblings_take_the_maximum(one: list[Release], two: list[R
 
 
 @given(release_lists(FINITE))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_replace_is_derived_from_the_composed_total(events: list[Release]) -> None:
     add, both = basic(events), basic(events, REPLACE)
     assert both.epsilon == 2 * add.epsilon
@@ -108,7 +108,7 @@ def test_claims_compose_like_costs() -> None:
 
 
 @given(release_lists(FINITE), st.sampled_from([0.0, 1e-12, 1e-6, 1e-2, 0.5]))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_tightest_is_never_above_basic_composition(events: list[Release], delta: float) -> None:
     for relation in Relation:
         total, found = basic(events, relation), tightest(events, delta, relation)
@@ -133,7 +133,7 @@ def truth(epsilons: list[float], deltas: list[float], epsilon: float) -> float:
     st.lists(st.tuples(st.floats(0.001, 2), st.sampled_from([0, 1e-9, 1e-3])), max_size=6),
     st.sampled_from([1e-9, 1e-6, 2e-3, 0.1]),
 )
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_tightest_is_never_below_the_optimum(
     costs: list[tuple[float, float]], delta: float
 ) -> None:
@@ -155,7 +155,7 @@ COSTS = st.tuples(st.floats(0.01, 1.5), st.sampled_from([0, 1e-9, 1e-4]))
     st.lists(COSTS, max_size=3),
     st.sampled_from([1e-6, 5e-3, 0.1]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_tightest_covers_replacing_within_a_part_and_across_parts(
     one: list[tuple[float, float]], two: list[tuple[float, float]], delta: float
 ) -> None:
@@ -193,7 +193,7 @@ def test_what_a_charge_pays_for() -> None:
     st.integers(1, 4),
     st.sampled_from(["two-sided geometric", "exponential mechanism"]),
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_what_is_paid_for_is_never_dearer_than_the_charge(
     spent: list[Release], epsilon: float, times: int, mechanism: str
 ) -> None:
@@ -266,7 +266,6 @@ def test_the_part_may_depend_on_earlier_answers() -> None:
     st.floats(0, 0.05),
     st.floats(0, 4),
 )
-@settings(deadline=None)
 def test_deltas_of_nearby_laws_add_up(
     epsilon: float, noise: list[float], size: float, at: float
 ) -> None:

@@ -1,18 +1,15 @@
-"""What all mechanisms that choose have in common: shapes, masks, refusals."""
+"""What all mechanisms that choose have in common: laws, privacy, shapes, masks, refusals."""
 
 import numpy as np
 import pytest
+from choice_laws import CHOICES, worst_loss
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.privacy.mechanisms import (
-    ExponentialMechanism,
-    Mechanism,
-    NoisyMax,
-    PermuteAndFlip,
-)
+from hedgerow.privacy.mechanisms import Mechanism
+from hedgerow.privacy.release import mechanism_rule
 from hedgerow.privacy.source import NoiseSource
 
-CHOICES = [NoisyMax, PermuteAndFlip, ExponentialMechanism]
+N = 10**6
 pytestmark = pytest.mark.parametrize("choice", CHOICES)
 
 
@@ -21,6 +18,51 @@ def refused(call, code: Code = Code.BAD_MECHANISM_INPUT) -> str:
         call()
     assert caught.value.code is code
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sensitivity", "monotone", "scores"),
+    [
+        (1.0, 1, False, [3, 1, 0, 3]),
+        (1.0, 1, True, [3, 1, 0, 3]),
+        (0.02, 1, False, [0, 40, 90, 100, 7]),
+        (1e-6, 1, False, [0, 2_000_000, 1_000_000]),
+        (2.0, 5, True, [-7, -7, -7, -5]),
+        (8.0, 1, False, [0, 1, 1, 0]),
+        (30.0, 1, True, [5, 5, 4]),
+        (0.5, 1, False, list(range(30))),
+    ],
+)
+def test_choice_has_its_law(
+    choice, epsilon: float, sensitivity: int, monotone: bool, scores: list[int], chi_square
+) -> None:
+    mechanism = choice(epsilon, sensitivity, monotone)
+    rows = np.broadcast_to(np.array(scores), (N, len(scores)))
+    counts = np.bincount(mechanism(rows, NoiseSource.insecure_seeded(1)), minlength=len(scores))
+    assert chi_square(counts, mechanism.law(scores)) > 1e-4
+
+
+def test_masked_choice_has_its_law(choice, chi_square) -> None:
+    mechanism, scores = choice(0.7), np.array([2, 9, 0, 1, 2])
+    valid = np.array([True, False, True, True, False])
+    law = mechanism.law(scores, valid=valid)
+    assert law[[0, 2, 3]] == pytest.approx(mechanism.law(scores[[0, 2, 3]]))
+    rows, masks = (np.broadcast_to(x, (N, 5)) for x in (scores, valid))
+    counts = np.bincount(mechanism(rows, NoiseSource.insecure_seeded(2), valid=masks), minlength=5)
+    assert chi_square(counts, law) > 1e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 3.0])
+def test_law_respects_epsilon(choice, epsilon: float) -> None:
+    assert worst_loss(choice(epsilon), [-1, 0, 1]) <= epsilon + 1e-12
+    assert worst_loss(choice(epsilon, monotone=True), [0, 1]) <= epsilon + 1e-12
+    assert worst_loss(choice(epsilon, sensitivity=2, monotone=True), [0, 1, 2]) <= epsilon + 1e-12
+
+
+def test_the_accountant_knows_it(choice) -> None:
+    rule = mechanism_rule(choice.name)
+    assert rule.guarantee
+    assert rule.rho(1.0) <= 0.5
 
 
 def test_shapes(choice) -> None:

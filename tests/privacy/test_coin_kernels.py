@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from numba import njit
 
-from hedgerow.privacy.coins import CoinTable, Geometric
 from hedgerow.privacy.mechanisms.coin_kernels import (
     DONE,
     HEADS,
@@ -18,6 +17,7 @@ from hedgerow.privacy.mechanisms.coin_kernels import (
     geometric,
     rejecting_choice,
 )
+from hedgerow.privacy.mechanisms.coins import CoinTable, Geometric
 from hedgerow.privacy.source import NoiseSource
 
 

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hedgerow.privacy import coins as coin_tables
-from hedgerow.privacy.coins import CoinTable
+from hedgerow import threads
 from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
     NoisyMax,
@@ -15,8 +14,10 @@ from hedgerow.privacy.mechanisms import (
     TwoSidedGeometric,
     coin_streams,
 )
+from hedgerow.privacy.mechanisms import coins as coin_tables
 from hedgerow.privacy.mechanisms.coin_kernels import DONE, MORE_BYTES, MORE_DIGITS
 from hedgerow.privacy.mechanisms.coin_streams import feed_block, feed_rows, in_lanes
+from hedgerow.privacy.mechanisms.coins import CoinTable
 from hedgerow.privacy.source import NoiseSource
 
 TABLE = CoinTable("digit", Fraction(1), 4)
@@ -99,7 +100,7 @@ def test_seeded_draws_do_not_depend_on_the_number_of_processors(mechanism, monke
     values = np.random.default_rng(0).integers(0, 50, (3000, 400))
     draws = []
     for processors in (1, 3):
-        monkeypatch.setattr(coin_streams.os, "cpu_count", lambda n=processors: n)
+        monkeypatch.setattr(threads, "available", lambda n=processors: n)
         draws.append(mechanism(values, NoiseSource.insecure_seeded(5)))
     assert (draws[0] == draws[1]).all()
     assert (draws[0] != mechanism(values, NoiseSource.insecure_seeded(6))).any()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.privacy.coins import (
+from hedgerow.privacy.mechanisms.coins import (
     DESIGN_LOG_DELTA,
     MAX_DIGITS,
     CoinTable,

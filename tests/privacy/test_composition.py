@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from release_strategies import NODES, TREES, release, release_lists
 
 from hedgerow.privacy.composition import fold
@@ -40,7 +40,6 @@ def brute_force(events: list[Release]) -> float:
 
 
 @given(release_lists())
-@settings(deadline=None)
 def test_fold_equals_brute_force(events: list[Release]) -> None:
     assert math.isclose(largest_sum(events), brute_force(events), rel_tol=1e-12)
 

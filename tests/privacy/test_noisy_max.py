@@ -1,16 +1,15 @@
-"""Noisy max: law, privacy with and without monotone scores, price of finite precision."""
+"""Noisy max: ties, closed form of the law, price of finite precision."""
 
 import itertools
 import math
 
 import numpy as np
 import pytest
+from choice_laws import worst_loss
 
-from hedgerow.privacy.coins import Geometric
 from hedgerow.privacy.mechanisms import NoisyMax
+from hedgerow.privacy.mechanisms.coins import Geometric
 from hedgerow.privacy.source import NoiseSource
-
-N = 10**6
 
 
 def winners(masses: np.ndarray, scores: tuple[int, ...]) -> np.ndarray:
@@ -20,38 +19,6 @@ def winners(masses: np.ndarray, scores: tuple[int, ...]) -> np.ndarray:
         totals = [q + g for q, g in zip(scores, noise, strict=True)]
         law[totals.index(max(totals))] += math.prod(masses[g] for g in noise)
     return law
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "sensitivity", "monotone", "scores"),
-    [
-        (1.0, 1, False, [3, 1, 0, 3]),
-        (1.0, 1, True, [3, 1, 0, 3]),
-        (0.02, 1, False, [0, 40, 90, 100, 7]),
-        (1e-6, 1, False, [0, 2_000_000, 1_000_000]),
-        (2.0, 5, True, [-7, -7, -7, -5]),
-        (8.0, 1, False, [0, 1, 1, 0]),
-        (30.0, 1, True, [5, 5, 4]),
-        (0.5, 1, False, list(range(30))),
-    ],
-)
-def test_choice_has_its_law(
-    epsilon: float, sensitivity: int, monotone: bool, scores: list[int], chi_square
-) -> None:
-    mechanism = NoisyMax(epsilon, sensitivity, monotone)
-    rows = np.broadcast_to(np.array(scores), (N, len(scores)))
-    counts = np.bincount(mechanism(rows, NoiseSource.insecure_seeded(1)), minlength=len(scores))
-    assert chi_square(counts, mechanism.law(scores)) > 1e-4
-
-
-def test_masked_choice_has_its_law(chi_square) -> None:
-    mechanism, scores = NoisyMax(0.7), np.array([2, 9, 0, 1, 2])
-    valid = np.array([True, False, True, True, False])
-    law = mechanism.law(scores, valid=valid)
-    assert law[[0, 2, 3]] == pytest.approx(mechanism.law(scores[[0, 2, 3]]))
-    rows, masks = (np.broadcast_to(x, (N, 5)) for x in (scores, valid))
-    counts = np.bincount(mechanism(rows, NoiseSource.insecure_seeded(2), valid=masks), minlength=5)
-    assert chi_square(counts, law) > 1e-4
 
 
 def test_law_without_noise_gives_ties_to_the_lowest_index() -> None:
@@ -75,24 +42,6 @@ def test_law_sums_to_one(epsilon: float) -> None:
     mechanism = NoisyMax(epsilon)
     for scores in ([5], [0] * 40, [3, -(10**12), 4, 10**9, 10**9 - 1], list(range(60))):
         assert mechanism.law(scores).sum() == pytest.approx(1, abs=1e-12)
-
-
-def worst_loss(mechanism: NoisyMax, moves: list[int]) -> float:
-    """Largest privacy loss over all small score vectors and the given moves of each score."""
-    worst = 0.0
-    for scores in itertools.product(range(4), repeat=3):
-        law = mechanism.law(scores)
-        for move in itertools.product(moves, repeat=3):
-            other = mechanism.law([q + s for q, s in zip(scores, move, strict=True)])
-            worst = max(worst, float(np.abs(np.log(law / other)).max()))
-    return worst
-
-
-@pytest.mark.parametrize("epsilon", [0.5, 2.0])
-def test_law_respects_epsilon(epsilon: float) -> None:
-    assert worst_loss(NoisyMax(epsilon), [-1, 0, 1]) <= epsilon + 1e-12
-    assert worst_loss(NoisyMax(epsilon, monotone=True), [0, 1]) <= epsilon + 1e-12
-    assert worst_loss(NoisyMax(epsilon, sensitivity=2, monotone=True), [0, 1, 2]) <= epsilon + 1e-12
 
 
 def test_monotone_noise_does_not_cover_scores_that_move_apart() -> None:

@@ -1,11 +1,11 @@
 """Scopes: accepted reasons, refused ones, covering, plain data."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from release_strategies import NODES, SCOPES, TREES
 
 from hedgerow.errors import Code, PrivacyError
-from hedgerow.privacy.scopes import EACH, ROOT, By, Partition, Scope, Segment, part, step
+from hedgerow.privacy.scopes import EACH, MAX_DEPTH, ROOT, By, Partition, Scope, Segment, part, step
 
 
 @pytest.mark.parametrize("by", By)
@@ -50,6 +50,13 @@ def test_a_scope_reads_like_a_path() -> None:
     assert str(ROOT) == "root"
 
 
+def test_a_scope_is_not_too_deep_to_walk_down() -> None:
+    deep = Scope((step("down"),) * MAX_DEPTH)
+    assert Scope.from_list(deep.to_list()) == deep
+    with pytest.raises(PrivacyError, match="H206"):
+        deep / step("down")
+
+
 def test_what_a_scope_covers() -> None:
     tree = ROOT / step("tree 3")
     assert tree.covers(tree / part(NODES, "x"))
@@ -63,7 +70,6 @@ def test_what_a_scope_covers() -> None:
 
 
 @given(SCOPES)
-@settings(deadline=None)
 def test_plain_data_round_trip(scope: Scope) -> None:
     assert Scope.from_list(scope.to_list()) == scope
 

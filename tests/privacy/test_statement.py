@@ -9,7 +9,15 @@ from release_strategies import NODES, release
 from hedgerow.errors import FormatError
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.scopes import EACH, ROOT, part
-from hedgerow.privacy.statement import columns, plain, read_object, row, summary_row, text
+from hedgerow.privacy.statement import (
+    columns,
+    plain,
+    read_count,
+    read_object,
+    row,
+    summary_row,
+    text,
+)
 
 
 def test_columns_are_aligned_and_empty_ones_left_out() -> None:
@@ -55,11 +63,25 @@ def test_infinity_becomes_text() -> None:
         '{"schema": "s", "version": 1, "x": 1, "y": 2}',
         '{"schema": "s", "version": 1, "x": NaN}',
         '{"schema": "s", "version": 1, "x": Infinity}',
+        '{"schema": "s", "version": true, "x": 1}',
+        '{"schema": "s", "version": 1, "x": 1, "x": 1}',
+        '{"schema": "s", "version": 1, "x": ' + str(10**400) + "}",
+        "[" * 100_000,
     ],
+    ids=lambda text: repr(text[-30:]),
 )
 def test_other_json_is_refused(damaged: str) -> None:
     with pytest.raises(FormatError, match="H211"):
         read_object(damaged, "s", 1, {"schema", "version", "x"})
+
+
+@pytest.mark.parametrize("value", [-1, True, 1.0, "1", None])
+def test_counts_of_a_file_are_whole_numbers(value: object) -> None:
+    assert read_count(0, 0) == 0
+    with pytest.raises(FormatError, match="H211"):
+        read_count(value, 0)
+    with pytest.raises(FormatError, match="H211"):
+        read_count(0, 1)
 
 
 def test_json_of_the_schema_is_read() -> None:

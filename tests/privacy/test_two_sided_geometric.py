@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.privacy.coins import Geometric
 from hedgerow.privacy.mechanisms import LIMIT, Mechanism, TwoSidedGeometric
+from hedgerow.privacy.mechanisms.coins import Geometric
 from hedgerow.privacy.source import NoiseSource
 
 

@@ -155,7 +155,7 @@ def test_too_many_bins():
     assert numeric(bins=65_535, missing="own bin").n_bins == 65_536
     many = tuple(range(65_536))
     assert categorical(categories=many).n_bins == 65_536
-    with pytest.raises(HedgerowError, match="H405"):
+    with pytest.raises(HedgerowError, match="H118"):
         categorical(categories=many, missing="own bin")
 
 

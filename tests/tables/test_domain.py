@@ -100,9 +100,15 @@ def test_the_example_of_the_documentation():
     assert domain.target == INCOME
 
 
-def test_one_line_of_toml():
+def test_text_has_a_line_break_and_a_path_has_none(tmp_path, monkeypatch):
     text = 'attributes = [{name = "a", kind = "numeric", bounds = [0, 1]}]'
-    assert Domain.from_toml(text).names == ("a",)
+    assert Domain.from_toml(text + "\n").names == ("a",)
+    with pytest.raises(HedgerowError, match=r"H114.*No such file"):
+        Domain.from_toml("capacity = 3")
+    (tmp_path / "run=1").mkdir()
+    (tmp_path / "run=1" / "d.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    assert Domain.from_toml("run=1/d.toml").names == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +128,7 @@ def test_one_line_of_toml():
 )
 def test_bad_file(bad):
     with pytest.raises(HedgerowError, match="H114") as caught:
-        Domain.from_toml(bad)
+        Domain.from_toml(bad + "\n")
     assert caught.value.code is Code.BAD_DOMAIN_FILE
 
 
@@ -140,6 +146,8 @@ def test_no_file(tmp_path):
     latin.write_bytes("name = 'é'".encode("latin-1"))
     with pytest.raises(HedgerowError, match="H114"):
         Domain.from_toml(latin)
+    with pytest.raises(HedgerowError, match="H114"):
+        Domain.from_toml("null\0character.toml")
 
 
 @pytest.mark.parametrize("junk", [None, 3, [1]])

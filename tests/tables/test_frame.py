@@ -1,4 +1,5 @@
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -6,6 +7,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from hedgerow import threads
 from hedgerow.errors import HedgerowError
 from hedgerow.tables.frame import map_columns, view
 
@@ -161,6 +163,13 @@ def test_column_and_without():
 def test_pandas_is_not_needed(monkeypatch):
     monkeypatch.delitem(sys.modules, "pandas")
     assert view(COLUMNS).columns[0].numbers().tolist() == [1, 2]
+
+
+def test_map_columns_stays_within_the_affinity(monkeypatch):
+    monkeypatch.setattr(threads, "available", lambda: 1)
+    seen = set()
+    map_columns(lambda _: seen.add(threading.current_thread()), range(50), cells=10**9)
+    assert seen == {threading.current_thread()}
 
 
 @pytest.mark.parametrize("cells", [0, 10**9])

@@ -186,6 +186,13 @@ def test_align_refused(ids, number):
         align([good, bad])
 
 
+def test_align_keeps_one_of_two():
+    parts = vertical(table(), [["a"], ["b", "c"]])
+    for keep in ("some", "", None, True):
+        with pytest.raises(HedgerowError, match=r"H501.*keep as one of 'all', 'common'"):
+            align(parts, keep=keep)
+
+
 def test_align_of_nothing():
     with pytest.raises(HedgerowError, match="H501"):
         align([])

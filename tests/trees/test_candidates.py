@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Attribute, Domain
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.layout import SplitKind
@@ -67,6 +68,13 @@ def test_types_and_read_only():
         assert getattr(candidates, name).dtype == dtype, name
     with pytest.raises(ValueError, match="read-only"):
         candidates.n_bins[0] = 9
+
+
+@pytest.mark.parametrize("branching", ["w-ary", "", None, True, ["wary"]])
+def test_branching_is_one_of_two(branching):
+    with pytest.raises(HedgerowError, match=r"branching as one of 'binary', 'wary'") as caught:
+        Candidates.from_domain(DOMAIN, branching)
+    assert caught.value.code is Code.BAD_PARAMETER
 
 
 def test_no_candidates():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import quick, trees
+from tree_strategies import quick, single_split, trees
 
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
@@ -24,20 +24,6 @@ ANY_COLOUR = Attribute(
     missing="own bin",
     outside="clip",
 )
-
-
-def split(attribute, kind, cut=-1, subsets=()):
-    n = attribute.n_bins if kind == SplitKind.WARY else 2
-    return Tree(
-        Domain(attributes=(attribute,), target=Target(classes=("no", "yes"))),
-        kind=[kind] + [0] * n,
-        feature=[0] + [-1] * n,
-        cut=[cut] + [-1] * n,
-        first_child=[1] + [-1] * n,
-        value=np.ones((n + 1, 2)),
-        weight=np.ones(n + 1),
-        subsets=np.array(subsets, dtype=np.uint8),
-    )
 
 
 @pytest.mark.parametrize(
@@ -70,23 +56,23 @@ def split(attribute, kind, cut=-1, subsets=()):
     ],
 )
 def test_branches(attribute, kind, cut, subsets, expected):
-    tree = split(attribute, kind, cut, subsets)
+    tree = single_split(attribute, kind, cut, subsets)
     assert captions.branches(tree, 0) == expected
     assert captions.name(tree, 0) == attribute.name
 
 
 def test_a_single_bin_has_words_too():
     one = Attribute(name="x", kind="numeric", bounds=(0, 1), edges=())
-    assert captions.branches(split(one, SplitKind.WARY), 0) == ["has any value"]
+    assert captions.branches(single_split(one, SplitKind.WARY), 0) == ["has any value"]
     either = Attribute(name="x", kind="numeric", bounds=(0, 1), edges=(), missing="own bin")
     expected = ["is not missing", "is missing"]
-    assert captions.branches(split(either, SplitKind.WARY), 0) == expected
-    assert captions.branches(split(either, SplitKind.THRESHOLD, 0), 0) == expected
+    assert captions.branches(single_split(either, SplitKind.WARY), 0) == expected
+    assert captions.branches(single_split(either, SplitKind.THRESHOLD, 0), 0) == expected
 
 
 def test_long_lists_are_cut():
     many = Attribute(name="x", kind="categorical", categories=tuple("abcdefghij"))
-    assert captions.branches(split(many, SplitKind.THRESHOLD, 7), 0) == [
+    assert captions.branches(single_split(many, SplitKind.THRESHOLD, 7), 0) == [
         "in {a, b, c, d, e, 3 more}",
         "in {i, j}",
     ]
@@ -94,12 +80,12 @@ def test_long_lists_are_cut():
 
 def test_neighbouring_cut_points_read_differently():
     close = Attribute(name="x", kind="numeric", bounds=(0, 2), edges=(1, 1.0000001, 1.0000002))
-    said = [captions.branches(split(close, SplitKind.THRESHOLD, c), 0)[0] for c in range(3)]
+    said = [captions.branches(single_split(close, SplitKind.THRESHOLD, c), 0)[0] for c in range(3)]
     assert said == ["<= 1", "<= 1.0000001", "<= 1.0000002"]
 
 
 def test_evidence_and_leaves():
-    tree = split(COLOUR, SplitKind.VALUE, 0)
+    tree = single_split(COLOUR, SplitKind.VALUE, 0)
     tree = Tree(tree.domain, **(tree.arrays | {"value": [[np.nan] * 2, [3, 9.25], [-1, 2]]}))
     assert captions.leaf(tree, 1) == "yes"
     assert captions.evidence(tree, 1) == "no: 3, yes: 9.25"

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.chooser import Best, Chooser, RandomCuts
@@ -9,25 +8,16 @@ NONE = -np.inf
 
 def test_best_takes_the_lowest_index_of_equal_scores():
     scores = np.array([[1.0, 5.0, 5.0], [NONE, NONE, NONE], [NONE, -3.0, NONE], [2.0, 2.0, 2.0]])
-    assert Best().choose(scores, None, 0).tolist() == [1, -1, 1, 0]
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.int64])
-def test_best_among_the_valid(dtype):
-    scores = np.array([[1, 5, 4], [1, 5, 4], [7, 8, 9]], dtype=dtype)
-    valid = np.array([[True, False, True], [True, True, True], [False, False, False]])
-    choice = Best().choose(scores, valid, 3)
-    assert choice.tolist() == [2, 1, -1]
-    assert choice.dtype == np.int64
+    assert Best().choose(scores).tolist() == [1, -1, 1, 0]
 
 
 def test_best_of_nothing():
-    assert Best().choose(np.empty((2, 0)), None, 0).tolist() == [-1, -1]
+    assert Best().choose(np.empty((2, 0))).tolist() == [-1, -1]
 
 
-def drawn(candidates, scores, times=6000, valid=None):
+def drawn(candidates, scores, times=6000):
     chooser = RandomCuts(candidates, np.random.default_rng(11))
-    return chooser.choose(np.tile(scores, (times, 1)), valid, 0)
+    return chooser.choose(np.tile(scores, (times, 1)))
 
 
 def test_random_cuts_are_uniform_within_an_attribute():
@@ -47,10 +37,9 @@ def test_the_best_of_one_cut_per_attribute_wins():
     assert abs((choice == 0).mean() - 0.5) < 0.03
 
 
-def test_random_cuts_respect_the_mask_and_stop():
+def test_random_cuts_stop_where_nothing_is_allowed():
     candidates = Candidates.from_bins([3], [True])
-    valid = np.tile([[False, True]], (50, 1))
-    assert set(drawn(candidates, [5.0, 1.0], 50, valid).tolist()) == {1}
+    assert set(drawn(candidates, [NONE, 1.0], 50).tolist()) == {1}
     assert set(drawn(candidates, [NONE, NONE], 50).tolist()) == {-1}
 
 
@@ -58,4 +47,6 @@ def test_both_follow_the_protocol():
     candidates = Candidates.from_bins([3], [True])
     choosers: list[Chooser] = [Best(), RandomCuts(candidates, np.random.default_rng(0))]
     for chooser in choosers:
-        assert chooser.choose(np.array([[1.0, NONE]]), None, 0).tolist() == [0]
+        choice = chooser.choose(np.array([[1.0, NONE]]))
+        assert choice.tolist() == [0]
+        assert choice.dtype == np.int64

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import quick, random_tree, trees
+from tree_strategies import chain, quick, random_tree, trees
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
@@ -152,19 +152,9 @@ def test_hostile_names_stay_text():
 
 
 def test_deep_trees_do_not_exhaust_the_stack():
-    n = 4_001
-    inner = (np.arange(n) % 2 == 0) & (np.arange(n) < n - 1)
-    chain = Tree(
-        DOMAIN,
-        kind=np.where(inner, 1, 0),
-        feature=np.where(inner, 0, -1),
-        cut=np.zeros(n, dtype=int),
-        first_child=np.where(inner, np.arange(n) + 1, -1),
-        value=np.ones((n, 2)),
-        weight=np.ones(n),
-    )
-    assert to_text(chain).count("\n") == n - 1
-    assert to_svg(chain, None).count("<g ") == n
+    deep = chain(DOMAIN, 2_000)
+    assert to_text(deep).count("\n") == deep.n_nodes - 1
+    assert to_svg(deep, None).count("<g ") == deep.n_nodes
 
 
 @pytest.mark.parametrize("max_depth", [-1, 1.5, "2"])

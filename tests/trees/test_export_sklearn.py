@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from tree_strategies import forests, quick, random_bins, random_domain, random_tree, trees_with_bins
+from tree_strategies import (
+    chain,
+    forests,
+    quick,
+    random_bins,
+    random_domain,
+    random_tree,
+    single_split,
+    trees_with_bins,
+)
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
@@ -96,15 +105,9 @@ def test_thresholds_on_raw_values_cut_points_included(seed):
 def one_cut(at, **options):
     bounds = (at - 1, at + 1) if abs(at) < 1e9 else (-4e38, 4e38)
     attribute = Attribute(name="x", kind="numeric", bounds=bounds, edges=(at,), **options)
-    return Tree(
-        Domain(attributes=(attribute,), target=Target(classes=("left", "right"))),
-        kind=[SplitKind.THRESHOLD, 0, 0],
-        feature=[0, -1, -1],
-        cut=[0, -1, -1],
-        first_child=[1, -1, -1],
-        value=[[1, 1], [1, 0], [0, 1]],
-        weight=[2, 1, 1],
-    )
+    target = Target(classes=("left", "right"))
+    value = [[1, 1], [1, 0], [0, 1]]
+    return single_split(attribute, SplitKind.THRESHOLD, 0, target=target, value=value)
 
 
 @pytest.mark.parametrize("cut", [0.1, 0.3, 1 / 3, -0.7, 16_777_217.0, 1e-300])
@@ -144,16 +147,8 @@ def test_other_splits_have_no_form_on_values(kind):
         if categorical
         else Attribute(name="x", kind="numeric", bounds=(0, 1), edges=(0.5,))
     )
-    tree = Tree(
-        Domain(attributes=(attribute,), target=Target(bounds=(0, 1))),
-        kind=[kind, 0, 0],
-        feature=[0, -1, -1],
-        cut=[0, -1, -1],
-        first_child=[1, -1, -1],
-        value=[[0.5], [0], [1]],
-        weight=[2, 1, 1],
-        subsets=[0, 1],
-    )
+    target = Target(bounds=(0, 1))
+    tree = single_split(attribute, kind, 0, [0, 1], target=target, value=[[0.5], [0], [1]])
     with pytest.raises(HedgerowError, match="'x'") as caught:
         to_sklearn(tree)
     assert caught.value.code is Code.CANNOT_EXPORT
@@ -164,15 +159,7 @@ def test_other_splits_have_no_form_on_values(kind):
 def test_cut_points_that_float32_merges_are_refused():
     close = Attribute(name="x", kind="numeric", bounds=(0, 2), edges=(1.0, 1.0 + 1e-12))
     domain = Domain(attributes=(close,), target=Target(classes=("a", "b")))
-    tree = Tree(
-        domain,
-        kind=[1, 0, 1, 0, 0],
-        feature=[0, -1, 0, -1, -1],
-        cut=[0, -1, 1, -1, -1],
-        first_child=[1, -1, 3, -1, -1],
-        value=np.eye(2)[[0, 0, 0, 1, 0]],
-        weight=np.ones(5),
-    )
+    tree = chain(domain, 2, cut=[0, 1], value=np.eye(2)[[0, 0, 0, 1, 0]])
     for model in (tree, one_cut(3.9e38)):
         with pytest.raises(HedgerowError, match="float32") as caught:
             to_sklearn(model)

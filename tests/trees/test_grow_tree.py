@@ -74,7 +74,6 @@ def test_id3_by_the_max_operator_fits_too():
 
 def test_id3_stops_at_the_depth_and_when_attributes_run_out():
     assert grow_id3(weather(), max_depth=1).n_leaves == 3
-    assert grow_id3(weather(), max_depth=0).n_nodes == 1
     noisy = encoded(np.zeros((9, 1), dtype=int), np.arange(9) % 2, n_bins=[2], ordered=False)
     tree = grow_id3(noisy)
     assert tree.depth == 1
@@ -152,3 +151,10 @@ def test_id3_needs_classes():
     with pytest.raises(HedgerowError) as caught:
         grow_id3(random_table(6, 20, [6, 5], regression=True))
     assert caught.value.code is Code.BAD_TARGET
+
+
+@pytest.mark.parametrize("splitter", ["Best", "worst", "", None, True])
+def test_splitter_is_one_of_two(splitter):
+    with pytest.raises(HedgerowError, match=r"splitter as one of 'best', 'random'") as caught:
+        grow_cart(weather(), splitter=splitter, rng=np.random.default_rng(0))
+    assert caught.value.code is Code.BAD_PARAMETER

@@ -90,6 +90,26 @@ def test_numbers_become_means():
     "wrong",
     [
         {"max_depth": -1},
+        {"max_depth": 0},
+        {"max_depth": 2.5},
+        {"max_depth": 2.0},
+        {"max_depth": True},
+        {"max_depth": np.True_},
+        {"max_depth": "3"},
+        {"max_depth": [3]},
+        {"max_depth": np.array([3])},
+        {"max_depth": float("nan")},
+        {"min_samples_split": None},
+        {"min_samples_split": 0.5},
+        {"min_samples_leaf": True},
+        {"min_samples_leaf": "1"},
+        {"min_impurity_decrease": True},
+        {"min_impurity_decrease": None},
+        {"min_impurity_decrease": "0"},
+        {"min_impurity_decrease": 1j},
+        {"min_impurity_decrease": float("inf")},
+        {"max_leaf_nodes": 2.0},
+        {"max_leaf_nodes": True},
         {"min_samples_split": 1},
         {"min_samples_leaf": 0},
         {"min_impurity_decrease": -0.1},
@@ -101,3 +121,10 @@ def test_limits_are_checked(wrong):
     with pytest.raises(HedgerowError) as caught:
         Limits(**wrong)
     assert caught.value.code is Code.BAD_PARAMETER
+    assert next(iter(wrong)) in caught.value.found
+
+
+def test_limits_of_numpy_are_numbers_too():
+    limits = Limits(np.int64(3), np.uint8(2), np.int32(1), np.float32(0.5), np.int64(2))
+    assert limits == Limits(3, 2, 1, 0.5, 2)
+    assert Limits(min_impurity_decrease=1).min_impurity_decrease == 1

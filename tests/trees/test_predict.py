@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +18,7 @@ from tree_strategies import (
     walk,
 )
 
+from hedgerow import threads
 from hedgerow.trees import predict
 from hedgerow.trees.layout import SplitKind
 
@@ -37,6 +41,17 @@ def test_blocks_and_chunks_have_no_seams(n):
     assert whole[some].tolist() == [walk(tree, bins[i]) for i in some]
     parts = [predict.leaves(tree.plan, bins[i : i + 1000]) for i in range(0, n, 1000)]
     assert np.array_equal(whole, np.concatenate([np.empty(0, np.int32), *parts]))
+
+
+def test_chunks_stay_within_the_affinity(monkeypatch):
+    monkeypatch.setattr(threads, "available", lambda: 1)
+    seen = []
+    predict._in_chunks(
+        lambda lo, hi: seen.append((lo, hi, threading.current_thread())), 2 * predict.CHUNK + 1
+    )
+    here = threading.current_thread()
+    edges = [0, predict.CHUNK, 2 * predict.CHUNK, 2 * predict.CHUNK + 1]
+    assert seen == [(lo, hi, here) for lo, hi in pairwise(edges)]
 
 
 def test_layout_and_type_of_the_bins_do_not_matter():

@@ -146,21 +146,8 @@ def test_other_versions_are_not_guessed(version):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "null",
-        "[]",
-        "{",
-        "1e5",
-        b"\xff\xfe",
-        "\ufeff{}",
-        "[" * 100_000,
-        '{"a":' * 100_000,
-        '{"format": "hedgerow-model", "format": "hedgerow-model"}',
-        '{"version": NaN}',
-        '{"version": -Infinity}',
-        '{"version": ' + "9" * 5_000 + "}",
-    ],
+    ["", "[]", b"\xff\xfe", "[" * 100_000, '{"version": 1, "version": 1}', '{"version": NaN}'],
+    ids=lambda text: repr(text[:20]),
 )
 def test_text_that_is_no_document(text):
     with pytest.raises(HedgerowError) as caught:

@@ -27,16 +27,16 @@ NODES = np.array([3, 4, 5, 6])
 
 
 def test_the_best_candidate_and_its_score(rows):
-    choice, score = Search(GINI, Best(), min_leaf=7)(rows, NODES, 2)
+    choice, score = Search(GINI, Best(), min_leaf=7)(rows, NODES)
     scores = rows.scores(NODES, GINI, min_leaf=7)
     np.testing.assert_array_equal(choice, scores.argmax(axis=1))
     np.testing.assert_array_equal(score, scores.max(axis=1))
 
 
 def test_blocks_do_not_matter(rows, monkeypatch):
-    whole = Search(GINI, Best())(rows, NODES, 2)
+    whole = Search(GINI, Best())(rows, NODES)
     monkeypatch.setattr(rows_module, "BLOCK_BYTES", 1)
-    for a, b in zip(whole, Search(GINI, Best())(rows, NODES, 2), strict=True):
+    for a, b in zip(whole, Search(GINI, Best())(rows, NODES), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
@@ -44,13 +44,13 @@ def test_attributes_to_skip_are_not_chosen(rows):
     skip = np.zeros((4, 5), dtype=bool)
     skip[0, :] = True
     skip[1, 1:] = True
-    choice, score = Search(GINI, Best())(rows, NODES, 2, skip)
+    choice, score = Search(GINI, Best())(rows, NODES, skip)
     assert choice[0] == -1
     assert score[0] == -np.inf
     assert rows.candidates.feature[choice[1]] == 0
     rng = np.random.default_rng(0)
     for _ in range(20):
-        choice, _ = Search(GINI, Best(), n_drawn=2, rng=rng)(rows, NODES, 2, skip)
+        choice, _ = Search(GINI, Best(), n_drawn=2, rng=rng)(rows, NODES, skip)
         assert choice[0] == -1
         assert rows.candidates.feature[choice[1]] == 0
 
@@ -62,7 +62,7 @@ def test_drawn_attributes_are_uniform_and_the_best_of_them_wins(rows):
     first = rows.candidates.first
     best = np.array([scores[first[f] : first[f + 1]].max() for f in range(5)])
     rank = np.argsort(np.argsort(-best))
-    features = rows.candidates.feature[search(rows, np.full(5000, 3), 0)[0]]
+    features = rows.candidates.feature[search(rows, np.full(5000, 3))[0]]
     share = np.bincount(rank[features], minlength=5) / 5000
     # The attribute of rank r wins if it is drawn with a worse one: (4 - r) of the 10 pairs.
     np.testing.assert_allclose(share, [0.4, 0.3, 0.2, 0.1, 0.0], atol=0.03)
@@ -76,7 +76,7 @@ def test_a_node_goes_on_until_an_attribute_can_be_split():
     table = encoded(bins, np.arange(40) % 2, n_bins=[3] * 5)
     rows = Rows(table, Candidates.from_domain(table.domain))
     search = Search(GINI, Best(), n_drawn=1, rng=np.random.default_rng(2))
-    choice, score = search(rows, np.zeros(4000, dtype=np.int64), 0)
+    choice, score = search(rows, np.zeros(4000, dtype=np.int64))
     features = rows.candidates.feature[choice]
     assert set(features.tolist()) == {2, 4}
     assert np.isfinite(score).all()

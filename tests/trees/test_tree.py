@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from tree_strategies import quick, random_tree, trees, trees_with_bins, walk
+from tree_strategies import chain, quick, random_tree, trees, trees_with_bins, walk
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
@@ -126,20 +126,9 @@ def test_one_leaf_per_way_down(tree):
     assert tree.depth == tree.node_depths[tree.leaves].max()
 
 
-def test_a_chain_of_a_million_splits_is_no_problem():
-    n = 1_000_001
-    inner = np.arange(n) % 2 == 0
-    inner[-1] = False
-    tree = Tree(
-        DOMAIN,
-        kind=np.where(inner, 1, 0),
-        feature=np.where(inner, 0, -1),
-        cut=np.zeros(n, dtype=int),
-        first_child=np.where(inner, np.arange(n) + 1, -1),
-        value=np.ones((n, 2)),
-        weight=np.ones(n),
-    )
-    assert tree.depth == n // 2
+def test_a_chain_of_a_million_nodes_is_no_problem():
+    tree = chain(DOMAIN, 500_000)
+    assert tree.depth == 500_000
     assert tree.apply(np.array([[0, 0]], dtype=np.uint8)).tolist() == [1]
     assert tree.pruned_same_label().n_nodes == 1
 

@@ -91,6 +91,44 @@ def random_tree(rng, domain=None, *, max_splits=12, kinds=None, released=None):
     return Tree(domain, kind, feature, cut, first_child, value, weight, subsets)
 
 
+NO_YES = Target(classes=("no", "yes"))
+
+
+def single_split(attribute, kind, cut=-1, subsets=(), *, target=NO_YES, value=None):
+    """One split on the only attribute; every count is 1 unless `value` is given."""
+    n = attribute.n_bins if kind == SplitKind.WARY else 2
+    return Tree(
+        Domain(attributes=(attribute,), target=target),
+        kind=[kind] + [SplitKind.LEAF] * n,
+        feature=[0] + [-1] * n,
+        cut=[cut] + [-1] * n,
+        first_child=[1] + [-1] * n,
+        value=np.ones((n + 1, 2)) if value is None else value,
+        weight=np.ones(n + 1),
+        subsets=np.array(subsets, dtype=np.uint8),
+    )
+
+
+def chain(domain, n_splits, kind=SplitKind.THRESHOLD, cut=0, value=None):
+    """Split by the first attribute again and again, each time the second of two children.
+
+    `cut` is a number or one per split; two classes, every count 1 unless `value` is given.
+    """
+    n = 2 * n_splits + 1
+    inner = (np.arange(n) % 2 == 0) & (np.arange(n) < n - 1)
+    cuts = np.full(n, -1)
+    cuts[inner] = cut
+    return Tree(
+        domain,
+        kind=np.where(inner, kind, SplitKind.LEAF),
+        feature=np.where(inner, 0, -1),
+        cut=cuts,
+        first_child=np.where(inner, np.arange(n) + 1, -1),
+        value=np.ones((n, 2)) if value is None else value,
+        weight=np.ones(n),
+    )
+
+
 def random_bins(rng, domain, n):
     """Uniform bins of every attribute, Fortran order, shape (n, d)."""
     columns = [rng.integers(0, b, size=n) for b in domain.n_bins.tolist()]

@@ -6,17 +6,10 @@ import numbers
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hedgerow.estimators.base import (
-    TreeClassifier,
-    TreeEstimator,
-    TreeRegressor,
-    check_parameter,
-    generator,
-    importances,
-    is_count,
-)
+from hedgerow.estimators.base import TreeClassifier, TreeEstimator, TreeRegressor
+from hedgerow.estimators.parameters import check_parameter, generator, is_count
 from hedgerow.tables import Domain
 from hedgerow.trees import Limits, grow_cart
 
@@ -25,7 +18,6 @@ class _CART(TreeEstimator):
     """Parameters and growth that both tasks share."""
 
     _criteria: ClassVar[tuple[str, ...]]
-    _importances: NDArray[np.float64]
 
     def __init__(
         self,
@@ -90,7 +82,7 @@ class _CART(TreeEstimator):
             "criterion", criterion, criterion in self._criteria, f"must be one of {self._criteria}"
         )
         encoded = self._encode_training(
-            X, y, self.domain, max_bins=self.max_bins, missing=self.missing
+            X, y, self.domain, max_bins=self.max_bins, missing=self.missing, unseen="clip"
         )
         self.tree_ = grow_cart(
             encoded,
@@ -100,13 +92,8 @@ class _CART(TreeEstimator):
             max_features=self.max_features,  # type: ignore[arg-type]
             rng=generator(self.random_state),
         )
-        self._importances = importances(self.tree_, criterion)
+        self._importance_criterion = criterion
         return self
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Normalised decrease of impurity per attribute, shape (n_features,)."""
-        return self._importances
 
 
 class CARTClassifier(TreeClassifier, _CART):

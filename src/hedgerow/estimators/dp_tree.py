@@ -8,13 +8,13 @@ import numbers
 import warnings
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, HedgerowWarning
-from hedgerow.estimators.base import TreeClassifier, check_parameter, importances, is_count
+from hedgerow.estimators.base import TreeClassifier
+from hedgerow.estimators.parameters import check_domain, check_parameter, is_count
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
@@ -82,6 +82,7 @@ class DPTreeClassifier(TreeClassifier):
     """
 
     _noisy_counts = True
+    _importance_criterion = "gini"
 
     privacy_: Ledger
     criterion_: str
@@ -139,7 +140,7 @@ class DPTreeClassifier(TreeClassifier):
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         source = self._source()
         encoded = self._encode_training(
-            X, y, self.domain, max_bins=32, bins="uniform", missing="error"
+            X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
         )
         # Without a declared domain nothing is claimed, and the row count serves as capacity.
         capacity = len(encoded.bins) if self.domain is None else self.domain.capacity
@@ -171,22 +172,18 @@ class DPTreeClassifier(TreeClassifier):
             capacity=capacity,
         )
 
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Importances from the released counts; shape (n_features,)."""
-        check_is_fitted(self, "tree_")
-        return importances(self.tree_, "gini")
-
     def to_json(self) -> str:
         """Write the public model with its domain and its ledger as JSON."""
+        check_is_fitted(self, "tree_")
         return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
 
     def _check_parameters(self) -> None:
+        check_domain(self.domain)
         epsilon = self.epsilon
         if (
             not isinstance(epsilon, numbers.Real)
             or isinstance(epsilon, bool)
-            or not (math.isfinite(epsilon) and epsilon > 0)
+            or not _is_positive(epsilon)
         ):
             raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
         check_parameter(
@@ -232,3 +229,10 @@ class DPTreeClassifier(TreeClassifier):
         # Noise can drown any signal: no accuracy is promised for a given epsilon.
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _is_positive(epsilon: Any) -> bool:
+    try:
+        return math.isfinite(epsilon) and float(epsilon) > 0
+    except OverflowError:
+        return False

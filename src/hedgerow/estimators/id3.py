@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from hedgerow.estimators.base import TreeClassifier, check_parameter, importances, is_count
+from hedgerow.estimators.base import TreeClassifier
+from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_id3
 
@@ -46,8 +46,6 @@ class ID3Classifier(TreeClassifier):
     n_features_in_, feature_names_in_
         As in scikit-learn.
     """
-
-    _importances: NDArray[np.float64]
 
     def __init__(
         self,
@@ -94,10 +92,5 @@ class ID3Classifier(TreeClassifier):
             X, y, self.domain, max_bins=self.max_bins, missing=self.missing
         )
         self.tree_ = grow_id3(encoded, criterion=self.criterion, max_depth=self.max_depth)
-        self._importances = importances(self.tree_, self.criterion)
+        self._importance_criterion = self.criterion
         return self
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """Normalised decrease of impurity per attribute, shape (n_features,)."""
-        return self._importances

@@ -1,7 +1,7 @@
 """What is given away: mechanisms, ledger, declared leakage, auditor."""
 
 from hedgerow.privacy.accounting import Guarantee, Relation
-from hedgerow.privacy.budget import Budget, Reservation
+from hedgerow.privacy.entries import Budget, Reservation
 from hedgerow.privacy.leakage import Leakage, Opening
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.mechanisms import (

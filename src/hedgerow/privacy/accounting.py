@@ -94,7 +94,7 @@ class Pair(NamedTuple):
 
 def basic(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
     """Return the total of (eps, delta) pairs; for REPLACE, twice the composed total."""
-    epsilon, delta = fold(releases, _pair, _add_pairs, _worst_pair)
+    epsilon, delta = fold(releases, pair_of, _add_pairs, worst_pair)
     if relation is Relation.REPLACE:
         epsilon, delta = 2 * epsilon, _replace_delta(epsilon, delta)
     return Guarantee(epsilon, min(1.0, delta), relation)
@@ -107,7 +107,7 @@ def claimed(releases: Iterable[Release]) -> float:
         figure = release.epsilon if release.claimed is None else release.claimed
         return Pair(figure * release.times, 0.0)
 
-    return fold(releases, leaf, _add_pairs, _worst_pair).epsilon
+    return fold(releases, leaf, _add_pairs, worst_pair).epsilon
 
 
 def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Pair:
@@ -118,7 +118,7 @@ def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) 
         delta = _leaf_delta(release, relation)
         return Pair(factor * _rho(release) * release.times, delta)
 
-    return fold(releases, leaf, _add_pairs, _worst_pair)
+    return fold(releases, leaf, _add_pairs, worst_pair)
 
 
 def tightest(
@@ -145,7 +145,7 @@ def tightest(
     releases = list(releases)
     epsilon = basic(releases, relation).epsilon
     own = fold(
-        releases, lambda r: Pair(0.0, _leaf_delta(r, relation)), _add_pairs, _worst_pair
+        releases, lambda r: Pair(0.0, _leaf_delta(r, relation)), _add_pairs, worst_pair
     ).delta
     if own > delta or math.isinf(epsilon):
         why = f"the releases' own deltas add up to {own:.3g}" if own > delta else ""
@@ -177,7 +177,8 @@ def covers(reserved: Release, spent: list[Release]) -> bool:
     return fits and alike and one_by_one
 
 
-def _pair(release: Release) -> Pair:
+def pair_of(release: Release) -> Pair:
+    """Return the cost of a release, all its times together."""
     return Pair(release.epsilon * release.times, release.delta * release.times)
 
 
@@ -185,7 +186,8 @@ def _add_pairs(pairs: list[Pair]) -> Pair:
     return Pair(_sum(pair.epsilon for pair in pairs), _sum(pair.delta for pair in pairs))
 
 
-def _worst_pair(pairs: list[Pair]) -> Pair:
+def worst_pair(pairs: list[Pair]) -> Pair:
+    """Return the smallest pair that covers each of several."""
     return Pair(max(pair.epsilon for pair in pairs), max(pair.delta for pair in pairs))
 
 

@@ -17,6 +17,7 @@ from math import prod
 from numbers import Integral
 from typing import Any, Protocol
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import statement
 from hedgerow.privacy.release import Audience
@@ -200,25 +201,13 @@ class Leakage:
             H301 to H304 for an opening that differs from the declaration, H306 for one that was
             not charged.
         """
-        opening = self._openings.get(name)
-        if opening is None:
-            raise Code.UNDECLARED_OPENING.error(
-                expected=f"one of {sorted(self._openings)}", found=f"opening {name!r} to {to!r}"
-            )
-        if not _is_within(to, opening.audience):
-            raise Code.WRONG_AUDIENCE.error(
-                expected=f"{name!r} to {opening.audience}", found=f"{name!r} to {to!r}"
-            )
+        opening = self._declared(name, to)
         if tuple(shape) != opening.shape:
             raise Code.WRONG_OPENING_SHAPE.error(
                 expected=f"{name!r} of shape {opening.shape}", found=f"shape {tuple(shape)}"
             )
         with self._lock:
-            count = 1 + self._opened(name)
-            if count > opening.times:
-                raise Code.TOO_MANY_OPENINGS.error(
-                    expected=f"{name!r} at most {opening.times} times", found=f"time {count}"
-                )
+            count = self._count(opening, 1)
             self._check_charged(opening, to, count)
             self._record[name, to] += 1
 
@@ -306,7 +295,7 @@ class Leakage:
             more that a release pays for can be opened.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
-        try:
+        with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             leakage = cls([Opening(**opening) for opening in data["openings"]])
             for line in data["record"]:
                 leakage._replay(**line)
@@ -314,10 +303,6 @@ class Leakage:
             leakage._ledger = _NoLedger() if ledger is None else ledger
             if ledger is not None:
                 leakage._check_taken(ledger)
-        except HedgerowError:
-            raise
-        except TypeError as error:
-            raise Code.BAD_LEDGER_FILE.error(found=str(error)) from None
         return leakage
 
     def __getstate__(self) -> dict[str, Any]:
@@ -330,11 +315,31 @@ class Leakage:
         vars(self).update(state, _lock=threading.Lock())
 
     def _replay(self, name: str, to: str, times: int) -> None:
-        known = self._openings.get(name)
-        if times < 1:
-            raise Code.BAD_LEDGER_FILE.error(found=f"{name!r} opened {times} times")
-        for _ in range(times):
-            self.check(name, to, known.shape if known else ())
+        """Record a line of a file, however many openings it stands for."""
+        opening = self._declared(name, to)
+        self._count(opening, statement.read_count(times, 1))
+        self._record[name, to] += times
+
+    def _declared(self, name: str, to: str) -> Declared:
+        opening = self._openings.get(name)
+        if opening is None:
+            raise Code.UNDECLARED_OPENING.error(
+                expected=f"one of {sorted(self._openings)}", found=f"opening {name!r} to {to!r}"
+            )
+        if not _is_within(to, opening.audience):
+            raise Code.WRONG_AUDIENCE.error(
+                expected=f"{name!r} to {opening.audience}", found=f"{name!r} to {to!r}"
+            )
+        return opening
+
+    def _count(self, opening: Declared, more: int) -> int:
+        """Return how often an opening will have taken place, if that is not too often."""
+        count = more + self._opened(opening.name)
+        if count > opening.times:
+            raise Code.TOO_MANY_OPENINGS.error(
+                expected=f"{opening.name!r} at most {opening.times} times", found=f"time {count}"
+            )
+        return count
 
     def _check_charged(self, opening: Declared, to: str, count: int) -> None:
         """Use up a charge when this is the first opening that a further release has to pay for."""

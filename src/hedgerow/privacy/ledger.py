@@ -10,10 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow import jsonfile
+from hedgerow.errors import Code
 from hedgerow.privacy import statement
 from hedgerow.privacy.accounting import Guarantee, Relation, basic, claimed, covers, tightest
-from hedgerow.privacy.budget import (
+from hedgerow.privacy.entries import (
     Budget,
     Entry,
     HasProvenance,
@@ -26,6 +27,7 @@ from hedgerow.privacy.budget import (
     viewers_of,
 )
 from hedgerow.privacy.release import Audience, Release
+from hedgerow.privacy.running import RunningTotals
 
 VERSION = 1
 _SCHEMA = "hedgerow.ledger"
@@ -55,6 +57,8 @@ class Ledger:
         self._marks: list[Mark] = []
         # Charges that an opening has used up, by reason and audience ("" for all together).
         self._taken: Counter[tuple[str, str]] = Counter()
+        # What the charges cost so far; None when it has to be computed anew.
+        self._totals: RunningTotals | None = None
         self._lock = threading.RLock()
 
     def charge(self, *releases: Release) -> None:
@@ -294,7 +298,7 @@ class Ledger:
             H211 for another schema or version, H204 for a mechanism nobody registered.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
-        try:
+        with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             is_public, budget = data["domain_is_public"], data["budget"]
             if domain is None and is_public is not None:
                 domain = Provenance(is_public is True)
@@ -304,14 +308,10 @@ class Ledger:
             for mark in data["not_private"]:
                 ledger.mark_not_private(**mark)
             for reason, audience, times in data["taken"]:
-                ledger._taken[str(reason), str(audience)] = int(times)
+                ledger._taken[str(reason), str(audience)] = statement.read_count(times, 0)
             # Totals only grow, so one look at the end stands for one after every charge.
             ledger.budget = as_budget(None if budget is None else [float(x) for x in budget])
             ledger._check_budget()
-        except HedgerowError:
-            raise
-        except (TypeError, ValueError) as error:
-            raise Code.BAD_LEDGER_FILE.error(found=str(error)) from None
         return ledger
 
     def __getstate__(self) -> dict[str, Any]:
@@ -323,6 +323,7 @@ class Ledger:
                 "_entries": list(self._entries),
                 "_marks": list(self._marks),
                 "_taken": self._taken.copy(),
+                "_totals": None,
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -343,31 +344,25 @@ class Ledger:
         for release in releases:
             if not isinstance(release, Release):
                 raise Code.UNKNOWN_MECHANISM.error(expected="a Release", found=repr(release))
-            if self.domain is not None and not self.domain.is_public:
-                self._refuse_finite(release)
+            hidden = self.domain is not None and not self.domain.is_public
+            if hidden and math.isfinite(release.epsilon):
+                raise Code.DOMAIN_READ_FROM_DATA.error(
+                    found=f"a finite epsilon for {release.reason!r} with a domain read from data"
+                )
         with self._lock:
             self._check_budget(releases)
             self._entries.extend(Entry(kind, release) for release in releases)
             return len(self._entries) - 1
 
-    def _refuse_finite(self, release: Release) -> None:
-        if math.isfinite(release.epsilon):
-            raise Code.DOMAIN_READ_FROM_DATA.error(
-                found=f"a finite epsilon for {release.reason!r} with a domain read from the data"
-            )
-
     def _check_budget(self, more: Sequence[Release] = ()) -> None:
-        if self.budget is None:
-            return
-        releases = [*self.releases, *more]
-        for audience in dict.fromkeys(release.audience for release in releases):
-            total = basic(seen_by(releases, [audience]))
-            if not self.budget.allows(total):
-                raise Code.BUDGET_EXCEEDED.error(
-                    expected=f"at most epsilon {self.budget.epsilon:.6g} and "
-                    f"delta {self.budget.delta:.3g} for every audience",
-                    found=f"{total} for {audience}",
-                )
+        # A refusal leaves no totals behind: they would count what was not recorded.
+        totals, self._totals = self._totals, None
+        if self.budget is not None:
+            totals = totals or RunningTotals(self.releases)
+            for release in more:
+                totals.add(release)
+            totals.check(self.budget)
+            self._totals = totals
 
     def _entry(self, index: int) -> Entry:
         if not 0 <= index < len(self._entries):

@@ -24,6 +24,7 @@ _MARGIN = 1e-6  # relative safety on delta
 _NUDGE = 1 + 1e-12  # makes a step that is meant to divide an epsilon do so after rounding
 _FINE = 2**16  # grid cells up to the largest loss, where no coarser step divides all epsilons
 _MAX_CELLS = 2**22
+_NEXT_TO_NOTHING = 1e-300  # a grid for less would have a step of 0
 _MAX_WORK = 2e8  # additions; beyond it the other accountants are the better tool
 
 
@@ -47,6 +48,8 @@ def optimal_epsilon(counts: Mapping[float, int], delta: float) -> float:
     if not sequence:
         return 0.0
     total = math.fsum(epsilon * count for epsilon, count in sequence.items())
+    if total < _NEXT_TO_NOTHING:
+        return total
     step, groups = _grid(sequence, total)
     cells = 2 * sum(n * count for n, count in groups) + 1
     # The largest group comes in closed form, the others are convolved into it.
@@ -66,9 +69,10 @@ def _grid(sequence: Mapping[float, int], total: float) -> tuple[float, list[tupl
     smallest = min(sequence)
     for divisor in range(1, 65):
         step = smallest / divisor * _NUDGE
-        groups = _round_up(sequence, step)
-        if len(groups) > 1 and total / step > 4 * _FINE:
+        # Not as a quotient, which overflows where the smallest epsilon is next to nothing.
+        if len(sequence) > 1 and total > 4 * _FINE * step:
             break
+        groups = _round_up(sequence, step)
         if math.fsum(n * step * count for n, count in groups) <= total * (1 + 1e-9):
             return step, groups
     step = total / _FINE

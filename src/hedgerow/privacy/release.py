@@ -1,7 +1,8 @@
 """Releases: frozen events that say what left, to whom, at what cost and why that cost holds.
 
 A release names a *registered* mechanism. The register holds what an accountant may use about it
-beyond epsilon, so that an event nobody vouched for raises instead of being guessed.
+beyond epsilon, so that an event nobody vouched for raises instead of being guessed. Each mechanism
+registers itself, next to its law.
 """
 
 from __future__ import annotations
@@ -9,29 +10,38 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from numbers import Integral, Real
 from typing import Any
 
 from hedgerow.errors import Code
+from hedgerow.jsonfile import shown
 from hedgerow.privacy.scopes import Scope
 
 ROLES = ("server", "peer", "owner", "site", "analyst")
+MAX_COUNT = 2**53
+"""Counts are multiplied with floats, which hold every whole number up to here."""
 _AUDIENCE = re.compile(rf"({'|'.join(ROLES)})(?: (\w(?:[\w .@-]*[\w.])?))?")
 
 
-def _number(value: object, name: str, low: float, high: float) -> float:
-    # NaN fails every comparison, so it is refused with the rest.
-    if isinstance(value, Real) and not isinstance(value, bool) and low <= float(value) <= high:
-        return float(value)
-    raise Code.BAD_RELEASE.error(found=f"{name}={value!r}")
+def check_number(value: object, name: str, low: float, high: float) -> float:
+    """Return a number from `low` to `high` as a float; else H205."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # integers beyond the range of floats
+            # NaN fails every comparison, so it is refused with the rest.
+            if low <= float(value) <= high:
+                return float(value)
+    raise Code.BAD_RELEASE.error(found=f"{name}={shown(value)}")
 
 
 def _count(value: object, name: str) -> int:
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1:
+    if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= MAX_COUNT:
         return int(value)
-    raise Code.BAD_RELEASE.error(expected=f"{name} a whole number >= 1", found=f"{name}={value!r}")
+    raise Code.BAD_RELEASE.error(
+        expected=f"{name} a whole number from 1 to 2**53", found=f"{name}={shown(value)}"
+    )
 
 
 def _text(value: object, name: str) -> str:
@@ -94,15 +104,6 @@ def pure_rho(epsilon: float) -> float:
     Paper: bun2016concentrated, proposition 1.4.
     """
     return epsilon * epsilon / 2
-
-
-def bounded_range_rho(epsilon: float) -> float:
-    """Return epsilon^2 / 8: zCDP of a mechanism whose privacy loss spans at most epsilon.
-
-    The exponential mechanism is such a one, with monotone scores too; noisy max with geometric
-    noise and permute-and-flip are not. Paper: cesar2021bounding.
-    """
-    return epsilon * epsilon / 8
 
 
 @dataclass(frozen=True)
@@ -176,24 +177,6 @@ def registered_mechanisms() -> tuple[MechanismRule, ...]:
 
 
 register_mechanism(
-    "two-sided geometric",
-    argument="a shift by the sensitivity changes no probability by more than e^epsilon",
-)
-register_mechanism(
-    "noisy max",
-    argument="the winner's threshold moves by at most what the noise covers at e^epsilon",
-)
-register_mechanism(
-    "permute-and-flip",
-    argument="noisy max with exponential noise has the same law",
-)
-register_mechanism(
-    "exponential mechanism",
-    argument="weights and their sum each move by a factor within epsilon: bounded range",
-    rho=bounded_range_rho,
-    tau_delta=True,
-)
-register_mechanism(
     "exact",
     argument="a noiseless function of the data: no finite epsilon",
     guarantee=False,
@@ -240,9 +223,9 @@ class Release:
 
     def __post_init__(self) -> None:
         rule = mechanism_rule(self.mechanism)
-        self._set("epsilon", _number(self.epsilon, "epsilon", 0, math.inf))
-        self._set("delta", _number(self.delta, "delta", 0, 1))
-        self._set("sensitivity", _number(self.sensitivity, "sensitivity", 0, math.inf))
+        self._set("epsilon", check_number(self.epsilon, "epsilon", 0, math.inf))
+        self._set("delta", check_number(self.delta, "delta", 0, 1))
+        self._set("sensitivity", check_number(self.sensitivity, "sensitivity", 0, math.inf))
         if self.sensitivity == 0 or math.isinf(self.sensitivity):
             raise Code.BAD_RELEASE.error(found=f"sensitivity={self.sensitivity}")
         if not isinstance(self.scope, Scope):
@@ -250,7 +233,7 @@ class Release:
         Audience.parse(self.audience)
         _text(self.reason, "reason")
         if self.claimed is not None:
-            self._set("claimed", _number(self.claimed, "claimed", 0, math.inf))
+            self._set("claimed", check_number(self.claimed, "claimed", 0, math.inf))
         self._set("times", _count(self.times, "times"))
         if self.variables is not None:
             self._set("variables", _count(self.variables, "variables"))

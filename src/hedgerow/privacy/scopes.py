@@ -21,6 +21,8 @@ from enum import Enum, unique
 
 from hedgerow.errors import Code
 
+MAX_DEPTH = 64
+"""Segments of a scope: composition walks down the tree of scopes, which a file may have written."""
 EACH = "each"
 """Label of a release that is made once in every part; it adds to whatever a named part costs."""
 
@@ -107,6 +109,10 @@ class Scope:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))
+        if len(self.segments) > MAX_DEPTH:
+            raise Code.BAD_SCOPE.error(
+                expected=f"at most {MAX_DEPTH} segments", found=f"{len(self.segments)} segments"
+            )
         for segment in self.segments:
             if not isinstance(segment, Segment):
                 raise Code.BAD_SCOPE.error(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, NoReturn
+from typing import Any
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.release import Release
@@ -83,22 +83,25 @@ def plain(value: float) -> float | str:
 
 def read_object(text: str, schema: str, version: int, keys: set[str]) -> Mapping[str, Any]:
     """Parse a JSON object with exactly these keys, of this schema and version; else H211."""
-    try:
-        data = json.loads(text, parse_constant=_refuse)
-    except ValueError as error:
-        raise Code.BAD_LEDGER_FILE.error(found=str(error)) from None
-    if not isinstance(data, dict) or data.get("schema") != schema:
+    data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
+    if data.get("schema") != schema:
         raise Code.BAD_LEDGER_FILE.error(expected=f"an object of schema {schema}", found="another")
-    if data.get("version") != version:
+    found = data.get("version")
+    if type(found) is not int or found != version:
         raise Code.BAD_LEDGER_FILE.error(
-            expected=f"version {version}", found=f"version {data.get('version')!r}"
+            expected=f"version {version}", found=f"version {jsonfile.shown(found)}"
         )
     if set(data) != keys:
         raise Code.BAD_LEDGER_FILE.error(
-            expected=f"the keys {sorted(keys)}", found=str(sorted(data))
+            expected=f"the keys {sorted(keys)}", found=jsonfile.shown(sorted(data))
         )
     return data
 
 
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"the constant {constant}")
+def read_count(value: object, least: int) -> int:
+    """Return a whole number of a file, at least `least`; else H211."""
+    if type(value) is not int or value < least:
+        raise Code.BAD_LEDGER_FILE.error(
+            expected=f"a whole number >= {least}", found=jsonfile.shown(value)
+        )
+    return value

@@ -96,7 +96,7 @@ class Attribute(Numbered):
     Raises
     ------
     InputError
-        H113 if any of this does not hold, H405 if there are more than 65,536 bins.
+        H113 if any of this does not hold, H118 if there are more than 65,536 bins.
     """
 
     code: ClassVar[Code] = Code.BAD_ATTRIBUTE
@@ -131,7 +131,7 @@ class Attribute(Numbered):
         else:
             self._check_numeric()
         if self.n_bins > MAX_BINS:
-            raise Code.TOO_MANY_CANDIDATES.error(
+            raise Code.TOO_MANY_BINS.error(
                 found=f"{self.n_bins:,} bins for attribute {self.name!r}"
             )
         return self

@@ -1,4 +1,3 @@
-# mypy: disallow-untyped-decorators=False
 """Numbers to bins: the search for a value's bin, and cut points taken from data."""
 
 from __future__ import annotations
@@ -6,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from hedgerow.compiled import A, jit
 
 _FAN_OUT = 16
 
@@ -46,9 +46,9 @@ def search_tree(cuts: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     return np.concatenate([leaf[step - 1 :: step] for step in steps]), levels
 
 
-@njit(cache=True, nogil=True)
+@jit
 def _search(
-    x: Any, tree: Any, levels: int, lo: float, hi: float, missing: int, out: Any
+    x: A, tree: A, levels: int, lo: float, hi: float, missing: int, out: A
 ) -> tuple[int, int]:
     fan_out = np.uint64(16)
     n_missing = 0

@@ -149,7 +149,7 @@ class Domain(Numbered):
         target: Any = None,
         *,
         max_bins: int = 255,
-        bins: Spacing = "quantile",
+        spacing: Spacing = "quantile",
         missing: Missing = "own bin",
         target_name: str | None = None,
         task: Task = "auto",
@@ -169,7 +169,7 @@ class Domain(Numbered):
             The label, or the name of its column in `frame`.
         max_bins : int, default=255
             Most bins for the values of a numeric attribute.
-        bins : {"quantile", "uniform"}, default="quantile"
+        spacing : {"quantile", "uniform"}, default="quantile"
             "quantile": at most `max_bins` distinct values get a bin each (nothing is lost), more
             are cut at quantiles. "uniform": `max_bins` bins of equal width.
         missing : {"own bin", "error"}, default="own bin"
@@ -200,7 +200,7 @@ class Domain(Numbered):
             frame,
             target,
             max_bins=max_bins,
-            bins=bins,
+            spacing=spacing,
             missing=missing,
             target_name=target_name,
             task=task,
@@ -256,20 +256,21 @@ class Domain(Numbered):
         Parameters
         ----------
         source : Path or str
-            A file, or the text itself: a str with a line break or "=" in it is text.
+            A file, or the text itself: a str with a line break in it is text, any other a path.
 
         Raises
         ------
         FormatError
             H114 if there is no such file, it is not TOML, or it is not a domain.
         """
-        if isinstance(source, str) and ("\n" in source or "=" in source):
+        if isinstance(source, str) and "\n" in source:
             name, text = "the text", source
         else:
             name = str(source)
             try:
                 text = Path(source).read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
+            # Not a path (a null character) and not UTF-8 are both a ValueError.
+            except (OSError, ValueError) as error:
                 raise Code.BAD_DOMAIN_FILE.error(found=f"{name}: {error}") from None
         try:
             data = tomllib.loads(text)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hedgerow import threads
 from hedgerow.errors import Code
 from hedgerow.tables.column import Column, listed
 
@@ -211,7 +210,6 @@ def map_columns(
     NumPy, Arrow and the binning kernel let go of the interpreter lock. The first item that fails,
     in order, raises.
     """
-    if cells < _WORTH_THREADS or len(items) < 2:
+    if cells < _WORTH_THREADS:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(function, items))
+    return threads.each(function, items)

@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.options import check_option
 from hedgerow.tables.column import listed
 from hedgerow.tables.encode import Encoded
 from hedgerow.tables.ids import id_bytes, repeated_rows
+
+Keep = Literal["all", "common"]
 
 _MIN_KEY, _MAX_KEY = 16, hashlib.blake2b.MAX_KEY_SIZE
 
@@ -113,9 +116,7 @@ def vertical(
     return tuple(encoded.select(group, target=i == target_at) for i, group in enumerate(index))
 
 
-def align(
-    parts: Sequence[Encoded], *, keep: Literal["all", "common"] = "all"
-) -> tuple[Encoded, ...]:
+def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...]:
     """Put the rows of vertical parts into one common order, that of their ids.
 
     Sorting by id needs no word between the parties about whose order counts, and forgets the
@@ -137,8 +138,10 @@ def align(
     Raises
     ------
     InputError
-        H110 for an id that is repeated within a part, H111 if the ids differ or are not there.
+        H110 for an id that is repeated within a part, H111 if the ids differ or are not there, H501
+        for another `keep`.
     """
+    check_option("keep", keep, Keep)
     if not parts:
         raise Code.BAD_PARAMETER.error(expected="at least one part", found="none")
     sorted_parts = [_sorted(part, f"part {i}") for i, part in enumerate(parts)]

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.options import check_option
 from hedgerow.tables.attribute import MAX_BINS, Attribute, Category, Target
 from hedgerow.tables.binning import quantile_cuts
 from hedgerow.tables.categories import distinct
@@ -30,7 +31,7 @@ def suggest_domain(
     target: Any = None,
     *,
     max_bins: int = 255,
-    bins: Spacing = "quantile",
+    spacing: Spacing = "quantile",
     missing: Missing = "own bin",
     target_name: str | None = None,
     task: Task = "auto",
@@ -45,12 +46,12 @@ def suggest_domain(
     ------
     InputError
         H101 missing value with missing="error", or a column without any value; H103 an infinite
-        value; H405 more than 65,536 categories; H501 a parameter out of range; and what `encode`
+        value; H118 more than 65,536 categories; H501 a parameter out of range; and what `encode`
         raises for the table itself.
     """
-    _check("bins", bins, Spacing)
-    _check("missing", missing, Missing)
-    _check("task", task, Task)
+    check_option("spacing", spacing, Spacing)
+    check_option("missing", missing, Missing)
+    check_option("task", task, Task)
     if isinstance(max_bins, bool) or not 2 <= max_bins < MAX_BINS:
         raise Code.BAD_PARAMETER.error(
             expected=f"max_bins from 2 to {MAX_BINS - 1:,}", found=f"max_bins={max_bins!r}"
@@ -63,7 +64,7 @@ def suggest_domain(
     elif target is not None:
         label = Column(_name_of(target, table.names), target)
     attributes = map_columns(
-        lambda column: _attribute(column, max_bins, bins, missing),
+        lambda column: _attribute(column, max_bins, spacing, missing),
         table.columns,
         cells=table.n_rows * len(table.columns),
     )
@@ -86,14 +87,6 @@ def warn_read() -> None:
     )
 
 
-def _check(name: str, value: object, allowed: Any) -> None:
-    choices = allowed.__args__
-    if value not in choices:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"{name} as one of {', '.join(map(repr, choices))}", found=f"{name}={value!r}"
-        )
-
-
 def _name_of(target: Any, taken: tuple[str, ...]) -> str:
     """Return the target's own name (a pandas Series has one), changed if a column has it."""
     own = getattr(target, "name", None)
@@ -103,7 +96,7 @@ def _name_of(target: Any, taken: tuple[str, ...]) -> str:
     return name
 
 
-def _attribute(column: Column, max_bins: int, bins: Spacing, missing: Missing) -> Attribute:
+def _attribute(column: Column, max_bins: int, spacing: Spacing, missing: Missing) -> Attribute:
     if column.is_categorical:
         absent = column.arrow().is_null(nan_is_null=True).to_numpy()
     else:
@@ -114,7 +107,9 @@ def _attribute(column: Column, max_bins: int, bins: Spacing, missing: Missing) -
         raise Code.MISSING_VALUE.error(found=column.where(np.flatnonzero(absent)))
     rule: Missing = "own bin" if any_missing else "error"
     if not column.is_categorical:
-        return _numeric(column, numbers[~absent] if any_missing else numbers, max_bins, bins, rule)
+        return _numeric(
+            column, numbers[~absent] if any_missing else numbers, max_bins, spacing, rule
+        )
     categories: list[Category] = [False, True] if column.family == "bool" else distinct(column)
     if not categories:
         raise Code.MISSING_VALUE.error(
@@ -128,11 +123,11 @@ def _attribute(column: Column, max_bins: int, bins: Spacing, missing: Missing) -
 
 
 def _numeric(
-    column: Column, numbers: NDArray[np.float64], max_bins: int, bins: Spacing, rule: Missing
+    column: Column, numbers: NDArray[np.float64], max_bins: int, spacing: Spacing, rule: Missing
 ) -> Attribute:
     ordered = np.sort(numbers)
     lo, hi = _bounds(column, ordered)
-    if bins == "uniform" and _spans_bins(lo, hi, max_bins):
+    if spacing == "uniform" and _spans_bins(lo, hi, max_bins):
         return Attribute(
             name=column.name, kind="numeric", bounds=(lo, hi), bins=max_bins, missing=rule
         )

@@ -49,7 +49,7 @@ def grow_best_first(
     frontier: list[_Entry] = []
 
     def look_at(nodes: NDArray[np.int64], depth: int) -> None:
-        choice, score = search(rows, nodes, depth)
+        choice, score = search(rows, nodes)
         decrease = growth.decrease(nodes, score)
         for i in np.flatnonzero(growth.worth(choice, decrease)):
             entry = (-float(decrease[i]), int(nodes[i]), int(choice[i]), depth)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow.options import check_option
 from hedgerow.tables.domain import Domain
 from hedgerow.trees.layout import SplitKind
 
@@ -52,6 +53,7 @@ class Candidates:
         cls, n_bins: ArrayLike, ordered: ArrayLike, branching: Branching = "binary"
     ) -> Candidates:
         """List the candidates of attributes with `n_bins` (d,) bins, `ordered` (d,) or not."""
+        check_option("branching", branching, Branching)
         bins = np.array(n_bins, dtype=np.int32)
         kinds = np.where(ordered, SplitKind.THRESHOLD, SplitKind.VALUE).astype(np.uint8)
         if branching == "wary":

@@ -1,41 +1,34 @@
-"""Choosers: from the scores of a level's nodes to one candidate each.
+"""Choosers: from the scores of some nodes to one candidate each, in the clear.
 
-A chooser sees scores and nothing else, so the same learner grows the best tree, a random one, or a
-private one.
+A chooser sees scores and nothing else, so the same learner grows the best tree or a random one.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.compiled import A, jit
 from hedgerow.trees.candidates import Candidates
-from hedgerow.trees.scoring import A, jit
 
 
 class Chooser(Protocol):
     """Picks one candidate per node."""
 
-    def choose(
-        self, scores: NDArray[Any], valid: NDArray[np.bool_] | None, depth: int
-    ) -> NDArray[np.int64]:
+    def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """Choose.
 
         Parameters
         ----------
-        scores : float64 or int64, shape (nodes, candidates)
-            To be maximised. A float score of -inf marks a split that is not allowed.
-        valid : bool, shape (nodes, candidates), optional
-            Candidates that may be chosen; all if None.
-        depth
-            Depth of the nodes, 0 for the root.
+        scores : float64, shape (nodes, candidates)
+            To be maximised; -inf marks a split that is not allowed.
 
         Returns
         -------
         int64, shape (nodes,)
-            Index of a candidate; -1 to stop at that node.
+            Index of a candidate; -1 where nothing is allowed.
         """
         ...
 
@@ -43,21 +36,13 @@ class Chooser(Protocol):
 class Best:
     """The highest score wins, of equal ones the lowest index."""
 
-    def choose(
-        self, scores: NDArray[Any], valid: NDArray[np.bool_] | None, depth: int
-    ) -> NDArray[np.int64]:
-        """Choose the best; -1 where nothing is allowed. See `Chooser.choose`."""
+    def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Choose the best. See `Chooser.choose`."""
         nodes, candidates = scores.shape
         if candidates == 0:
             return np.full(nodes, -1, dtype=np.int64)
-        if valid is not None:
-            scores = np.where(valid, scores, _lowest(scores))
         choice = np.argmax(scores, axis=1)
-        at = np.arange(nodes)
-        allowed = np.isfinite(scores[at, choice])
-        if valid is not None:
-            allowed &= valid[at, choice]
-        return np.where(allowed, choice, -1)
+        return np.where(scores[np.arange(nodes), choice] > -np.inf, choice, -1)
 
 
 class RandomCuts:
@@ -80,22 +65,12 @@ class RandomCuts:
         self._first = candidates.first
         self._rng = rng
 
-    def choose(
-        self, scores: NDArray[Any], valid: NDArray[np.bool_] | None, depth: int
-    ) -> NDArray[np.int64]:
+    def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """Choose the best of one random cut per attribute. See `Chooser.choose`."""
-        if valid is not None:
-            scores = np.where(valid, scores, -np.inf)
         uniform = self._rng.random((scores.shape[0], self._first.size - 1))
         choice = np.empty(scores.shape[0], dtype=np.int64)
-        _best_of_random(
-            np.ascontiguousarray(scores, dtype=np.float64), self._first, uniform, choice
-        )
+        _best_of_random(scores, self._first, uniform, choice)
         return choice
-
-
-def _lowest(scores: NDArray[Any]) -> Any:
-    return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
 
 
 @jit

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.options import check_option
 from hedgerow.tables import Encoded
 from hedgerow.trees.best_first import grow_best_first
 from hedgerow.trees.candidates import Candidates
@@ -63,6 +64,7 @@ def grow_cart(
     n_threads
         Cores to use, all by default.
     """
+    check_option("splitter", splitter, Splitter)
     candidates = Candidates.from_domain(encoded.domain)
     rows = Rows(encoded, candidates, index=index, n_threads=n_threads)
     if criterion is None:
@@ -101,7 +103,7 @@ def grow_id3(
     criterion
         ``"entropy"`` or ``"gain"`` (they choose the same), ``"gini"``, ``"max"``.
     max_depth
-        Largest depth of a leaf, None for no limit.
+        Largest depth of a leaf, at least 1; None for no limit.
     n_threads
         Cores to use, all by default.
     """

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Final
+from numbers import Integral, Real
+from typing import Any, Final, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +29,7 @@ class Limits:
     Parameters
     ----------
     max_depth
-        Largest depth of a leaf, None for no limit.
+        Largest depth of a leaf, at least 1; None for no limit.
     min_samples_split
         Least number of records in a node that is split.
     min_samples_leaf
@@ -37,6 +39,11 @@ class Limits:
         without any decrease is made too.
     max_leaf_nodes
         Largest number of leaves, None for no limit; needs the best-first learner.
+
+    Raises
+    ------
+    InputError
+        H501 for a value of another type or out of range.
     """
 
     max_depth: int | None = None
@@ -46,22 +53,30 @@ class Limits:
     max_leaf_nodes: int | None = None
 
     def __post_init__(self) -> None:
-        rules = (
-            ("max_depth", self.max_depth is None or self.max_depth >= 0, "None or at least 0"),
-            ("min_samples_split", self.min_samples_split >= 2, "at least 2"),
-            ("min_samples_leaf", self.min_samples_leaf >= 1, "at least 1"),
-            ("min_impurity_decrease", self.min_impurity_decrease >= 0, "at least 0"),
-            (
-                "max_leaf_nodes",
-                self.max_leaf_nodes is None or self.max_leaf_nodes >= 2,
-                "None or at least 2",
-            ),
+        for name, least, optional in (
+            ("max_depth", 1, True),
+            ("min_samples_split", 2, False),
+            ("min_samples_leaf", 1, False),
+            ("max_leaf_nodes", 2, True),
+        ):
+            value = getattr(self, name)
+            if not (optional and value is None) and not _is_number(value, Integral, least):
+                none = "None or " if optional else ""
+                self._refuse(name, f"{none}a whole number of at least {least}")
+        if not _is_number(self.min_impurity_decrease, Real, 0):
+            self._refuse("min_impurity_decrease", "a finite number of at least 0")
+
+    def _refuse(self, name: str, expected: str) -> NoReturn:
+        raise Code.BAD_PARAMETER.error(
+            found=f"{name}={getattr(self, name)!r}", expected=f"{name} as {expected}"
         )
-        for name, holds, expected in rules:
-            if not holds:
-                raise Code.BAD_PARAMETER.error(
-                    found=f"{name}={getattr(self, name)}", expected=f"{name} {expected}"
-                )
+
+
+def _is_number(value: Any, kind: type, least: int) -> bool:
+    # True and False are whole numbers to Python, and never meant as such.
+    if isinstance(value, bool) or not isinstance(value, kind):
+        return False
+    return bool(least <= cast(float, value) < math.inf)
 
 
 class Growth:

@@ -18,7 +18,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from hedgerow.trees.scoring import THRESHOLD, VALUE, WARY, A, jit, score_cuts
+from hedgerow.compiled import A, jit
+from hedgerow.trees.scoring import THRESHOLD, VALUE, WARY, score_cuts
 
 GROUP: Final = 4
 """Features counted in one pass: additions to four histograms hide each other's latency."""
@@ -237,7 +238,7 @@ def histogram_nodes(
 
 
 @jit
-def _child(b: int, kind: int, cut: int) -> int:
+def _child(b: A, kind: int, cut: int) -> A:
     if kind == THRESHOLD:
         return 1 if b > cut else 0
     if kind == VALUE:

@@ -54,7 +54,7 @@ def grow_levelwise(
     depth = 0
     while nodes.size:
         skip = None if used is None else used[nodes]
-        choice, score = search(rows, nodes, depth, skip)
+        choice, score = search(rows, nodes, skip)
         worth = growth.worth(choice, growth.decrease(nodes, score))
         if not worth.any():
             break

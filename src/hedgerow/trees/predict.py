@@ -14,15 +14,14 @@ leaf steps to itself.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hedgerow import threads
+from hedgerow.compiled import A, jit
 from hedgerow.trees.layout import Bins, SplitKind
 
 BLOCK = 512
@@ -147,17 +146,11 @@ def _columns(bins: Bins) -> NDArray[Any]:
 
 def _in_chunks(work: Callable[[int, int], None], n: int) -> None:
     """Run ``work(lo, hi)`` over all rows, on every core when there are many."""
-    if n <= CHUNK:
-        work(0, n)
-        return
-    starts = range(0, n, CHUNK)
-    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
-        # list() raises what a task raised.
-        list(pool.map(work, starts, (min(lo + CHUNK, n) for lo in starts)))
+    threads.each(lambda lo: work(lo, min(lo + CHUNK, n)), range(0, n, CHUNK))
 
 
-@njit(cache=True, nogil=True)
-def _descend(nodes, table, columns, start, m, node):  # type: ignore[no-untyped-def]
+@jit
+def _descend(nodes: A, table: A, columns: A, start: int, m: int, node: A) -> None:
     """Move the first m entries of `node` from where they are to their leaves."""
     feature, low, high = nodes[_FEATURE], nodes[_LOW], nodes[_HIGH]
     child, stride, base = nodes[_CHILD], nodes[_STRIDE], nodes[_BASE]
@@ -175,8 +168,8 @@ def _descend(nodes, table, columns, start, m, node):  # type: ignore[no-untyped-
         moved = changed != 0
 
 
-@njit(cache=True, nogil=True)
-def _leaves(nodes, table, columns, lo, hi, out):  # type: ignore[no-untyped-def]
+@jit
+def _leaves(nodes: A, table: A, columns: A, lo: int, hi: int, out: A) -> None:
     node = np.empty(BLOCK, dtype=np.uint32)
     for start in range(lo, hi, BLOCK):
         m = min(BLOCK, hi - start)
@@ -185,8 +178,8 @@ def _leaves(nodes, table, columns, lo, hi, out):  # type: ignore[no-untyped-def]
         out[start : start + m] = node[:m]
 
 
-@njit(cache=True, nogil=True)
-def _total(nodes, table, roots, values, columns, lo, hi, out):  # type: ignore[no-untyped-def]
+@jit
+def _total(nodes: A, table: A, roots: A, values: A, columns: A, lo: int, hi: int, out: A) -> None:
     node = np.empty(BLOCK, dtype=np.uint32)
     for start in range(lo, hi, BLOCK):
         m = min(BLOCK, hi - start)
@@ -198,8 +191,8 @@ def _total(nodes, table, roots, values, columns, lo, hi, out):  # type: ignore[n
                     out[start + i, j] += values[node[i], j]
 
 
-@njit(cache=True, nogil=True)
-def depths(parent):  # type: ignore[no-untyped-def]
+@jit
+def depths(parent: A) -> A:
     """Depth of every node (int32, root 0) from parents that come before their children."""
     out = np.zeros(parent.shape[0], dtype=np.int32)
     for v in range(1, parent.shape[0]):

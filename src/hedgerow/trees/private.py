@@ -7,7 +7,8 @@ Papers: dwork2014foundations, ghosh2012universally.
    in one leaf, and which one depends on its attributes and earlier releases alone: the nodes of a
    level are siblings, the levels and the leaves add up.
 3. Level by level, every node is split, also an empty one: the shape of the tree is public.
-   Exact integer scores of all candidates, one noisy max per node.
+   Exact integer scores of all candidates, one noisy max per node, among the splits that are not
+   decided by those above.
 4. Class counts of the leaves plus noise. Inner nodes get the sums of their leaves, which costs
    nothing.
 
@@ -44,6 +45,7 @@ from hedgerow.trees.candidates import Branching, Candidates
 from hedgerow.trees.criteria import Criterion, Public, criterion_named
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.nodes import Split
+from hedgerow.trees.reachable import below, undecided
 from hedgerow.trees.rows import Rows
 from hedgerow.trees.tree import Tree
 
@@ -152,16 +154,15 @@ class PrivatePlan:
         self.check_table(encoded)
         rows = Rows(encoded, self.candidates)
         nodes = rows.roots(copies)
-        used = np.zeros((copies, self.candidates.n_features), dtype=np.bool_)
+        possible = np.ones((copies, self.candidates.total_bins), dtype=np.bool_)
         levels: list[Split] = []
         for level in range(self.spending.depth):
-            split = rows.tally(nodes, self._choices(rows, nodes, used, source))
+            split = rows.tally(nodes, self._choices(rows, nodes, possible, source))
             levels.append(split)
             # The rows of the last level need not move: the leaves are counted already.
             if level + 1 < self.spending.depth:
                 first = rows.move(split)
-                used[np.arange(nodes.size), split.feature] = True
-                used = used[split.owner]
+                possible = below(possible, split, self.candidates)
                 nodes = first[0] + np.arange(int(split.first[-1]), dtype=np.int64)
         return Drawn(levels, self.count(levels[-1].counts, source))
 
@@ -169,15 +170,15 @@ class PrivatePlan:
         self,
         rows: Rows,
         nodes: NDArray[np.int64],
-        used: NDArray[np.bool_],
+        possible: NDArray[np.bool_],
         source: NoiseSource,
     ) -> NDArray[np.int64]:
         choices = np.empty(nodes.size, dtype=np.int64)
         for block in rows.blocks(nodes):
             scores = rows.integer_scores(nodes[block], self.score, self.public, self._shift)
-            # A w-ary attribute is spent once used; the mask follows from earlier releases alone.
-            wary = self.branching == "wary"
-            valid = ~used[block][:, self.candidates.feature] if wary else None
+            # Splits that earlier ones have decided already compete for nothing; which they are
+            # follows from earlier releases alone.
+            valid = undecided(possible[block], self.candidates)
             choices[block] = self.choose(scores, source, valid=valid)
         return choices
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from hedgerow.compiled import A, jit
 from hedgerow.trees.layout import SplitKind
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def cut_back(
     }
 
 
-@njit(cache=True, nogil=True)
-def _merge(first_child, arity, labels, value, weight):  # type: ignore[no-untyped-def]
+@jit
+def _merge(first_child: A, arity: A, labels: A, value: A, weight: A) -> A:
     """Mark nodes to merge and give them label, value and weight; children come after parents."""
     n, k = value.shape
     merged = np.zeros(n, dtype=np.bool_)
@@ -89,8 +89,8 @@ def _merge(first_child, arity, labels, value, weight):  # type: ignore[no-untype
     return merged
 
 
-@njit(cache=True, nogil=True)
-def _reachable(parents, cut_at):  # type: ignore[no-untyped-def]
+@jit
+def _reachable(parents: A, cut_at: A) -> A:
     keep = np.ones(parents.shape[0], dtype=np.bool_)
     for v in range(1, parents.shape[0]):
         p = parents[v]

@@ -8,9 +8,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow import threads
+from hedgerow.compiled import A
 from hedgerow.errors import Code
 from hedgerow.tables import Encoded
-from hedgerow.trees import kernels, threads
+from hedgerow.trees import kernels
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.criteria import FLOAT_TABLE, Criterion, Public
 from hedgerow.trees.layout import SplitKind
@@ -98,11 +100,6 @@ class Rows:
     def n_nodes(self) -> int:
         """Number of nodes so far."""
         return self._nodes.size
-
-    @property
-    def n_channels(self) -> int:
-        """Number of channels k: classes, or 3 for (n, sum y, sum y^2)."""
-        return self._k
 
     def counts(self, nodes: ArrayLike) -> NDArray[Any]:
         """Return the channels of some nodes, int64 (float64 for real targets), (nodes, k)."""
@@ -334,7 +331,7 @@ class Rows:
         threads.run(task, self._parts(nodes))
         self._nodes.constant[nodes] = constant
 
-    def _ranges(self, nodes: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    def _ranges(self, nodes: NDArray[np.int64]) -> tuple[A, A, A, A, A]:
         """Return what every kernel begins with."""
         start, stop = self._nodes.start[nodes], self._nodes.stop[nodes]
         return self._columns, self.order, self.target, start, stop

@@ -19,7 +19,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import shown
 from hedgerow.tables.domain import Domain
 
 FORMAT = "hedgerow-model"
@@ -87,11 +89,11 @@ def document_type(found: Any) -> str:
     version = found.get("version")
     if type(version) is not int or version != VERSION:
         raise Code.MODEL_VERSION.error(
-            found=f"version {_shown(version)}", expected=f"version {VERSION}"
+            found=f"version {shown(version)}", expected=f"version {VERSION}"
         )
     type_ = found.get("type")
     if not isinstance(type_, str) or type_ not in BODY:
-        refuse(f"a model of unknown type {_shown(type_)}")
+        refuse(f"a model of unknown type {shown(type_)}")
     return type_
 
 
@@ -139,15 +141,14 @@ def unpack_tree(packed: Any, k: int) -> dict[str, NDArray[Any]]:
 def build(make: Callable[[], T]) -> T:
     """Call `make`; what it refuses becomes `Code.BAD_MODEL_FILE`."""
     try:
-        return make()
+        with jsonfile.refusing(Code.BAD_MODEL_FILE):
+            return make()
     except HedgerowError as error:
         if error.code in (Code.BAD_MODEL_FILE, Code.MODEL_VERSION):
             raise
         raise Code.BAD_MODEL_FILE.error(
-            found=f"{_shown(error.found)} ({error.code.number})"
+            found=f"{shown(error.found)} ({error.code.number})"
         ) from error
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise Code.BAD_MODEL_FILE.error(found=_shown(str(error))) from error
 
 
 def dumps(found: dict[str, Any]) -> str:
@@ -158,19 +159,8 @@ def dumps(found: dict[str, Any]) -> str:
 
 
 def loads(text: str | bytes) -> dict[str, Any]:
-    """Read JSON text: UTF-8, no repeated keys, no NaN, no infinity."""
-
-    def read() -> Any:
-        return json.loads(
-            text.decode("utf-8") if isinstance(text, bytes) else text,
-            parse_constant=lambda name: refuse(f"the number {name}"),
-            object_pairs_hook=_object,
-        )
-
-    found = build(read)
-    if not isinstance(found, dict):
-        refuse("JSON that is not an object")
-    return found
+    """Read the text of a model document; see `hedgerow.jsonfile.loads`."""
+    return jsonfile.loads(text, Code.BAD_MODEL_FILE)
 
 
 def keys(found: Any, needed: set[str], allowed: set[str], where: str) -> None:
@@ -180,7 +170,7 @@ def keys(found: Any, needed: set[str], allowed: set[str], where: str) -> None:
     if missing := sorted(needed - found.keys()):
         refuse(f"{where} without {', '.join(missing)}")
     if extra := sorted(map(str, found.keys() - needed - allowed)):
-        refuse(f"{where} with unknown keys {_shown(', '.join(extra))}")
+        refuse(f"{where} with unknown keys {shown(', '.join(extra))}")
 
 
 def refuse(found: str) -> NoReturn:
@@ -195,13 +185,6 @@ def _check_bins(domain: dict[str, Any]) -> None:
     bins = [attribute.get("bins") for attribute in attributes if isinstance(attribute, dict)]
     if sum(b for b in bins if isinstance(b, int)) > MAX_TOTAL_BINS:
         refuse(f"a domain of more than {MAX_TOTAL_BINS:,} bins")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        refuse("an object with a repeated key")
-    return made
 
 
 def _list(packed: dict[str, Any], name: str) -> list[Any]:
@@ -222,8 +205,3 @@ def _floats(numbers: list[Any], name: str) -> NDArray[np.float64]:
     if not all(x is None or type(x) in (int, float) for x in numbers):
         refuse(f"{name} with entries that are not numbers or null")
     return build(lambda: np.array(numbers, dtype=np.float64))
-
-
-def _shown(found: object) -> str:
-    text = repr(found) if not isinstance(found, str) else found
-    return text if len(text) <= 300 else text[:297] + "..."

@@ -12,10 +12,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from hedgerow.compiled import A, jit
 from hedgerow.errors import Code
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.criteria import (
@@ -33,18 +34,6 @@ from hedgerow.trees.layout import SplitKind
 THRESHOLD: Final = int(SplitKind.THRESHOLD)
 VALUE: Final = int(SplitKind.VALUE)
 WARY: Final = int(SplitKind.WARY)
-
-A = Any  # arrays and scalars whose types Numba infers
-
-
-def jit(function: A) -> A:
-    """Compile a kernel that runs without the GIL and is kept on disk.
-
-    Numba compares a kept kernel with the file of that kernel alone: after a change to a function
-    that kernels of other files call, their caches in ``__pycache__`` have to be removed.
-    """
-    return njit(cache=True, nogil=True, error_model="numpy")(function)
-
 
 # A row of a two-dimensional array is passed as (array, row): taking a view of it would cost more
 # than all the arithmetic, because a view counts references atomically.

@@ -46,7 +46,6 @@ class Search:
         self,
         rows: Rows,
         nodes: NDArray[np.int64],
-        depth: int,
         skip: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Find splits.
@@ -56,8 +55,6 @@ class Search:
         rows
             The rows, arranged by node.
         nodes : int64, shape (m,)
-        depth
-            Passed to the chooser.
         skip : bool, shape (m, d), optional
             Attributes that a node must not use.
 
@@ -72,26 +69,26 @@ class Search:
         score = np.full(nodes.size, -np.inf)
         for block in rows.blocks(nodes):
             omit = None if skip is None else skip[block]
-            choice[block], score[block] = self._block(rows, nodes[block], depth, omit)
+            choice[block], score[block] = self._block(rows, nodes[block], omit)
         return choice, score
 
     def _block(
-        self, rows: Rows, nodes: NDArray[np.int64], depth: int, omit: NDArray[np.bool_] | None
+        self, rows: Rows, nodes: NDArray[np.int64], omit: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         if self.n_drawn is None or self.rng is None:
-            return self._choose(self._scores(rows, nodes, omit), depth)
+            return self._choose(self._scores(rows, nodes, omit))
         keys = self.rng.random((nodes.size, rows.candidates.n_features))
         if omit is not None:
             keys[omit] = 2.0  # behind all others
         rank = np.argsort(np.argsort(keys, axis=1), axis=1)
         undrawn = (rank >= self.n_drawn) | (keys > 1.0)
-        choice, score = self._choose(self._scores(rows, nodes, undrawn), depth)
+        choice, score = self._choose(self._scores(rows, nodes, undrawn))
         stuck = np.flatnonzero(choice < 0)
         if stuck.size:
             rest = (rank[stuck] < self.n_drawn) | (keys[stuck] > 1.0)
             scores = self._scores(rows, nodes[stuck], rest)
             _keep_first_feature(scores, rows.candidates.feature, rank[stuck])
-            choice[stuck], score[stuck] = self._choose(scores, depth)
+            choice[stuck], score[stuck] = self._choose(scores)
         return choice, score
 
     def _scores(
@@ -99,10 +96,8 @@ class Search:
     ) -> NDArray[np.float64]:
         return rows.scores(nodes, self.criterion, min_leaf=self.min_leaf, skip=omit)
 
-    def _choose(
-        self, scores: NDArray[np.float64], depth: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        choice = self.chooser.choose(scores, None, depth)
+    def _choose(self, scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        choice = self.chooser.choose(scores)
         if scores.shape[1] == 0:
             return choice, np.full(choice.size, -np.inf)
         chosen = np.take_along_axis(scores, np.maximum(choice, 0)[:, None], axis=1)[:, 0]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -235,7 +235,11 @@ def audit(
 
 
 def audit_all(
-    targets: Sequence[Target], runs: int | None = None, source: NoiseSource | None = None
+    targets: Sequence[Target],
+    runs: int | None = None,
+    source: NoiseSource | None = None,
+    *,
+    track: Callable[[Sequence[Target]], Iterable[Target]] = iter,
 ) -> list[Result]:
     """Attack several targets; the probability that any figure is too high stays at 0.001.
 
@@ -246,6 +250,8 @@ def audit_all(
         Upper limit on the runs per input; a target that asks for fewer gets fewer.
     source : NoiseSource or None
         As in `audit`. Each target draws from a child of its own, keyed in the order given.
+    track : callable
+        Goes through the targets in order, and may show how far it is.
     """
     source = NoiseSource.system() if source is None else source
     return [
@@ -255,7 +261,7 @@ def audit_all(
             source.spawn(),
             tests=len(targets),
         )
-        for target in targets
+        for target in track(targets)
     ]
 
 

@@ -3,6 +3,7 @@
 The same laws are drawn in the clear here and under secure computation elsewhere.
 """
 
+from hedgerow.privacy.mechanisms.by_rejection import ByRejection
 from hedgerow.privacy.mechanisms.choice import Choice
 from hedgerow.privacy.mechanisms.exponential import ExponentialMechanism
 from hedgerow.privacy.mechanisms.grid import Grid, Movement
@@ -13,6 +14,7 @@ from hedgerow.privacy.mechanisms.two_sided_geometric import TwoSidedGeometric
 
 __all__ = [
     "LIMIT",
+    "ByRejection",
     "Choice",
     "ExponentialMechanism",
     "Grid",

@@ -4,7 +4,7 @@ Every kernel reads random bytes that were drawn before, and returns a status. Wh
 the digits of the constants do not suffice, the caller adds some *behind* those already there and
 runs the same work again: bytes that were read once are read again in the same order, so running
 out never changes the law. (New bytes for a row that ran out would favour the outcomes that need
-few.)
+few.) Bytes, digits and constants are uint8.
 
 All kernels live in one file because the on-disk cache of a compiled function notices changes of
 its own file only.
@@ -13,10 +13,9 @@ its own file only.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
-from hedgerow.privacy.coins import MAX_DIGITS
+from hedgerow.compiled import A, jit
+from hedgerow.privacy.mechanisms.coins import MAX_DIGITS
 
 DONE = 0
 TAILS = 0
@@ -26,10 +25,8 @@ MORE_DIGITS = -2
 _LIMIT = 2**MAX_DIGITS
 
 
-@njit(cache=True, nogil=True)
-def flip(
-    stream: NDArray[np.uint8], at: int, probability: NDArray[np.uint8]
-) -> tuple[int, int]:  # pragma: no cover
+@jit
+def flip(stream: A, at: int, probability: A) -> tuple[int, int]:
     """Flip one coin; return the new position in the stream and HEADS, TAILS or what is short."""
     for k in range(probability.size):
         if at >= stream.size:
@@ -41,12 +38,12 @@ def flip(
     return at, MORE_DIGITS
 
 
-@njit(cache=True, nogil=True)
-def below(stream: NDArray[np.uint8], at: int, bound: int) -> tuple[int, int]:  # pragma: no cover
-    """Draw uniformly from 0, ..., bound - 1 < 2**32; return position and value, or MORE_BYTES.
+@jit
+def below(stream: A, at: int, bound: int) -> tuple[int, int]:
+    """Draw uniformly from 0, ..., bound - 1; return the new position and the value, or MORE_BYTES.
 
     Lemire's method: the high half of bound times a 32-bit word, rejecting the low halves that
-    would make some values more likely than others.
+    would make some values more likely than others. 1 <= bound <= 2**32.
     """
     unfair = (2**32 - bound) % bound
     while True:
@@ -61,13 +58,13 @@ def below(stream: NDArray[np.uint8], at: int, bound: int) -> tuple[int, int]:  #
             return at, int(np.int64(product >> np.uint64(32)))
 
 
-@njit(cache=True, nogil=True)
+@jit
 def geometric(
-    main: NDArray[np.uint8],
-    tail: NDArray[np.uint8],
-    coins: NDArray[np.uint8],
-    out: NDArray[np.int64],
-) -> int:  # pragma: no cover
+    main: A,
+    tail: A,
+    coins: A,
+    out: A,
+) -> int:
     """Draw geometric variables, one coin per binary digit.
 
     Coin i of variable j compares ``main[i, j]`` (uint8, shape (L, n)) with the first byte of
@@ -99,14 +96,14 @@ def geometric(
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@jit
 def two_sided(
-    values: NDArray[np.int64],
-    out: NDArray[np.int64],
-    main: NDArray[np.uint8],
-    tail: NDArray[np.uint8],
-    coins: NDArray[np.uint8],
-) -> int:  # pragma: no cover
+    values: A,
+    out: A,
+    main: A,
+    tail: A,
+    coins: A,
+) -> int:
     """Add G1 - G2 to each value, clamped; ``main`` has 2 n columns for n values."""
     n = values.size
     noise = np.empty(2 * n, np.int64)
@@ -118,15 +115,15 @@ def two_sided(
     return status
 
 
-@njit(cache=True, nogil=True)
+@jit
 def noisy_argmax(
-    scores: NDArray[np.int64],
-    valid: NDArray[np.bool_],
-    out: NDArray[np.int64],
-    main: NDArray[np.uint8],
-    tail: NDArray[np.uint8],
-    coins: NDArray[np.uint8],
-) -> int:  # pragma: no cover
+    scores: A,
+    valid: A,
+    out: A,
+    main: A,
+    tail: A,
+    coins: A,
+) -> int:
     """Return per row the candidate with the largest score plus noise, lowest index first.
 
     ``scores`` int64 (n, c); ``valid`` bool (n, c), or (0, 0) if all are; ``main`` has n c columns.
@@ -148,16 +145,16 @@ def noisy_argmax(
     return status
 
 
-@njit(cache=True, nogil=True)
+@jit
 def rejecting_choice(
-    scores: NDArray[np.int64],
-    valid: NDArray[np.bool_],
+    scores: A,
+    valid: A,
     replace: bool,
-    out: NDArray[np.int64],
+    out: A,
     row: int,
-    stream: NDArray[np.uint8],
-    coins: NDArray[np.uint8],
-) -> tuple[int, int, int]:  # pragma: no cover
+    stream: A,
+    coins: A,
+) -> tuple[int, int, int]:
     """Propose candidates in random order until the coin exp(-a gap) of one lands heads.
 
     Without replacement this is permute-and-flip, with replacement the exponential mechanism.

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy import coins as coin_tables
-from hedgerow.privacy.coins import MAX_DIGITS, CoinTable
+from hedgerow import threads
+from hedgerow.privacy.mechanisms import coins as coin_tables
 from hedgerow.privacy.mechanisms.coin_kernels import DONE, MORE_BYTES, rejecting_choice
+from hedgerow.privacy.mechanisms.coins import MAX_DIGITS, CoinTable
 from hedgerow.privacy.source import NoiseSource
 
 # Work per lane (coins) below which a thread costs more than it brings, and the most lanes. The
@@ -49,8 +48,7 @@ def in_lanes(
         return
     edges = [rows * k // lanes for k in range(lanes + 1)]
     streams = [source.spawn() for _ in range(lanes)]
-    with ThreadPoolExecutor(min(lanes, os.cpu_count() or 1)) as pool:
-        list(pool.map(work, edges[:-1], edges[1:], streams))
+    threads.each(lambda k: work(edges[k], edges[k + 1], streams[k]), range(lanes))
 
 
 def feed_block(

@@ -19,35 +19,37 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.mechanisms import opendp_backend
-from hedgerow.privacy.mechanisms.choice import Choice
-from hedgerow.privacy.mechanisms.coin_streams import draw_by_rejection
-from hedgerow.privacy.mechanisms.mechanism import check_count
-from hedgerow.privacy.source import NoiseSource
+from hedgerow.privacy.mechanisms.by_rejection import ByRejection
+from hedgerow.privacy.release import register_mechanism
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism(Choice):
+class ExponentialMechanism(ByRejection):
     """Choose a candidate with probability proportional to the exponential of its score.
 
-    Parameters and calls as in `Choice`.
+    Parameters and calls as in `hedgerow.privacy.mechanisms.choice.Choice`.
     """
 
     name: ClassVar[str] = "exponential mechanism"
-
-    def delta(self, m: int) -> float:
-        """0: the coins are exact and nothing is truncated."""
-        check_count(m)
-        return 0.0
-
-    def _draw(
-        self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
-    ) -> NDArray[np.int64]:
-        return draw_by_rejection(scores, valid, self.a, source, replace=True)
-
-    def _draw_one_opendp(self, scores: list[int]) -> int:
-        return opendp_backend.choose(scores, self.a, replace=True)
+    replace: ClassVar[bool] = True
 
     def _law(self, gaps: NDArray[np.int64]) -> NDArray[np.float64]:
         weights = np.exp(-float(self.a) * gaps.astype(np.float64))
         return np.asarray(weights / weights.sum(), dtype=np.float64)
+
+
+def bounded_range_rho(epsilon: float) -> float:
+    """Return epsilon^2 / 8: zCDP of a mechanism whose privacy loss spans at most epsilon.
+
+    The exponential mechanism is such a one, with monotone scores too; noisy max with geometric
+    noise and permute-and-flip are not. Paper: cesar2021bounding.
+    """
+    return epsilon * epsilon / 8
+
+
+register_mechanism(
+    ExponentialMechanism.name,
+    argument="weights and their sum each move by a factor within epsilon: bounded range",
+    rho=bounded_range_rho,
+    tau_delta=True,
+)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy.coins import MAX_DIGITS
+from hedgerow.privacy.mechanisms.coins import MAX_DIGITS
 from hedgerow.privacy.source import NoiseSource
 
 Sampler = Literal["coins", "opendp"]

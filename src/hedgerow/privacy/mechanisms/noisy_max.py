@@ -22,12 +22,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.coins import DESIGN_VARIABLES, Geometric, shortest, upper
 from hedgerow.privacy.mechanisms import opendp_backend
 from hedgerow.privacy.mechanisms.choice import Choice
 from hedgerow.privacy.mechanisms.coin_kernels import noisy_argmax
 from hedgerow.privacy.mechanisms.coin_streams import BLOCK, feed_block, in_lanes
+from hedgerow.privacy.mechanisms.coins import DESIGN_VARIABLES, Geometric, shortest, upper
 from hedgerow.privacy.mechanisms.mechanism import check_count
+from hedgerow.privacy.release import register_mechanism
 from hedgerow.privacy.source import NoiseSource
 
 
@@ -131,3 +132,9 @@ class NoisyMax(Choice):
                 total = sum(x * y for x, y in zip(product, sums, strict=True))
                 out[i] = float((1 - p) * lower[i] * total)
         return out
+
+
+register_mechanism(
+    NoisyMax.name,
+    argument="the winner's threshold moves by at most what the noise covers at e^epsilon",
+)

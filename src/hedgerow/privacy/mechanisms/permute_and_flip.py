@@ -20,34 +20,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.mechanisms import opendp_backend
-from hedgerow.privacy.mechanisms.choice import Choice
-from hedgerow.privacy.mechanisms.coin_streams import draw_by_rejection
-from hedgerow.privacy.mechanisms.mechanism import check_count
-from hedgerow.privacy.source import NoiseSource
+from hedgerow.privacy.mechanisms.by_rejection import ByRejection
+from hedgerow.privacy.release import register_mechanism
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(Choice):
+class PermuteAndFlip(ByRejection):
     """Visit candidates in random order and stop at the first whose coin lands heads.
 
-    Parameters and calls as in `Choice`.
+    Parameters and calls as in `hedgerow.privacy.mechanisms.choice.Choice`.
     """
 
     name: ClassVar[str] = "permute-and-flip"
-
-    def delta(self, m: int) -> float:
-        """0: the coins are exact and nothing is truncated."""
-        check_count(m)
-        return 0.0
-
-    def _draw(
-        self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
-    ) -> NDArray[np.int64]:
-        return draw_by_rejection(scores, valid, self.a, source, replace=False)
-
-    def _draw_one_opendp(self, scores: list[int]) -> int:
-        return opendp_backend.choose(scores, self.a, replace=False)
+    replace: ClassVar[bool] = False
 
     def _law(self, gaps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Integrate over the winner's place in the order.
@@ -65,3 +50,9 @@ class PermuteAndFlip(Choice):
             others = np.prod(np.delete(tails, i, axis=0), axis=0)
             out[i] = heads[i] * (weights / 2) @ others
         return out
+
+
+register_mechanism(
+    PermuteAndFlip.name,
+    argument="noisy max with exponential noise has the same law",
+)

@@ -19,10 +19,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hedgerow.privacy.coins import DESIGN_VARIABLES, Geometric, shortest, upper
 from hedgerow.privacy.mechanisms import opendp_backend
 from hedgerow.privacy.mechanisms.coin_kernels import two_sided
 from hedgerow.privacy.mechanisms.coin_streams import BLOCK, feed_block, in_lanes
+from hedgerow.privacy.mechanisms.coins import DESIGN_VARIABLES, Geometric, shortest, upper
 from hedgerow.privacy.mechanisms.mechanism import (
     Sampler,
     check_count,
@@ -32,6 +32,7 @@ from hedgerow.privacy.mechanisms.mechanism import (
     check_sensitivity,
     rate,
 )
+from hedgerow.privacy.release import register_mechanism
 from hedgerow.privacy.source import NoiseSource
 
 
@@ -125,6 +126,12 @@ class TwoSidedGeometric:
         k = np.abs(np.asarray(values, dtype=np.float64))
         a = float(self.variable.a)
         return np.asarray(math.tanh(a / 2) * np.exp(-a * k), dtype=np.float64)
+
+
+register_mechanism(
+    TwoSidedGeometric.name,
+    argument="a shift by the sensitivity changes no probability by more than e^epsilon",
+)
 
 
 def _log_one_plus_exp(epsilon: float) -> float:

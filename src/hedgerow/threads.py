@@ -1,4 +1,4 @@
-"""Run compiled kernels that release the GIL on the available cores.
+"""Run work that releases the GIL on the available cores, in one pool for the whole process.
 
 Numba's own thread layers do not survive a fork and crash when entered from two threads; plain
 threads around kernels compiled with ``nogil=True`` do neither.
@@ -7,20 +7,23 @@ threads around kernels compiled with ``nogil=True`` do neither.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from threading import Lock
+from threading import Lock, local
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Chunk = TypeVar("Chunk")
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _pool: ThreadPoolExecutor | None = None
 _lock = Lock()
+_here = local()
 
 
 def available() -> int:
@@ -33,7 +36,8 @@ def available() -> int:
 def run(task: Callable[[Chunk], Result], chunks: Sequence[Chunk]) -> list[Result]:
     """Call `task` once per chunk, at the same time; the calling thread does its share.
 
-    Must not be called from within a task: a pool whose threads wait for each other stands still.
+    Within a task the chunks are worked off one after the other: a pool whose threads wait for each
+    other would stand still.
 
     Parameters
     ----------
@@ -47,7 +51,7 @@ def run(task: Callable[[Chunk], Result], chunks: Sequence[Chunk]) -> list[Result
     list
         Results in the order of `chunks`.
     """
-    if len(chunks) <= 1:
+    if len(chunks) <= 1 or getattr(_here, "in_pool", False):
         return [task(chunk) for chunk in chunks]
     pool = _shared_pool()
     others = [pool.submit(task, chunk) for chunk in chunks[1:]]
@@ -60,6 +64,45 @@ def run(task: Callable[[Chunk], Result], chunks: Sequence[Chunk]) -> list[Result
         if error is not None:
             raise error
     return [first, *(future.result() for future in others)]
+
+
+def each(task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """Call `task` once per item, on as many cores as there are; a free core takes the next item.
+
+    Parameters
+    ----------
+    task
+        As for `run`.
+    items
+        Any number of them, of any cost.
+
+    Returns
+    -------
+    list
+        Results in the order of `items`. If some fail, the first of them in that order raises, and
+        items that were not begun are left out.
+    """
+    waiting = deque(enumerate(items))
+    results: dict[int, Result] = {}
+    failures: dict[int, BaseException] = {}
+
+    def work(_: int) -> None:
+        while True:
+            try:
+                i, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                results[i] = task(item)
+            except BaseException as error:
+                # Items are begun in order: whichever fails before this one has begun already.
+                failures[i] = error
+                waiting.clear()
+
+    run(work, range(min(len(items), available())))
+    if failures:
+        raise failures[min(failures)]
+    return [results[i] for i in range(len(items))]
 
 
 def dealt(n: int, parts: int) -> list[NDArray[np.int64]]:
@@ -97,14 +140,18 @@ def _shared_pool() -> ThreadPoolExecutor:
     global _pool
     with _lock:
         if _pool is None:
-            _pool = ThreadPoolExecutor(max_workers=available(), thread_name_prefix="hedgerow")
+            _pool = ThreadPoolExecutor(available(), "hedgerow", initializer=_enter_pool)
         return _pool
+
+
+def _enter_pool() -> None:
+    _here.in_pool = True
 
 
 def _forget_pool() -> None:
     """Start afresh in a forked child, where the parent's threads do not exist."""
-    global _pool, _lock
-    _pool, _lock = None, Lock()
+    global _pool, _lock, _here
+    _pool, _lock, _here = None, Lock(), local()
 
 
 if hasattr(os, "register_at_fork"):

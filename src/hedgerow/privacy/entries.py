@@ -1,14 +1,15 @@
-"""Budgets, reservations, entries and marks of a ledger, and who sees which of them."""
+"""What a ledger is made of: entries, reservations, marks, a budget, and who sees which of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.privacy.release import Audience, Release
+from hedgerow.privacy.release import Audience, Release, check_number
 
 # Splitting an epsilon and adding the pieces up again may end a rounding error above it.
 _SLACK = 1 + 1e-12
@@ -33,10 +34,9 @@ class Budget:
     delta: float = 2.0**-40
 
     def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
-            raise Code.BAD_RELEASE.error(
-                expected="a budget with epsilon >= 0 and 0 <= delta <= 1", found=str(self)
-            )
+        for name, high in (("epsilon", math.inf), ("delta", 1.0)):
+            value = check_number(getattr(self, name), f"budget with {name}", 0, high)
+            object.__setattr__(self, name, value)
 
     def allows(self, total: Guarantee) -> bool:
         """Whether a total fits, up to the rounding of sums."""

@@ -1,4 +1,4 @@
-"""Budgets, coalitions and what they see."""
+"""What a ledger is made of: budgets, coalitions and what they see."""
 
 import math
 
@@ -7,10 +7,14 @@ from release_strategies import AUDIENCES, release
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.privacy.budget import Budget, as_budget, seen_by, sees, viewers_of
+from hedgerow.privacy.entries import Budget, as_budget, seen_by, sees, viewers_of
 
 
-@pytest.mark.parametrize("figures", [(-1,), (math.nan,), (1, -0.1), (1, 1.1), (1, math.nan)])
+@pytest.mark.parametrize(
+    "figures",
+    [(-1,), (math.nan,), (10**400,), ("1",), (1, -0.1), (1, 1.1), (1, math.nan), (1, 10**400)],
+    ids=lambda figures: str(figures)[:12],
+)
 def test_odd_budgets_are_refused(figures: tuple[float, ...]) -> None:
     with pytest.raises(PrivacyError, match="H205"):
         Budget(*figures)

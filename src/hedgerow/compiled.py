@@ -1,0 +1,36 @@
+"""How a kernel is declared: compiled by Numba, without the interpreter's lock, kept on disk.
+
+Every parameter of a kernel that is not a plain number is annotated with `A`; its docstring says
+which types and shapes it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+A = Any
+"""An array, or a scalar whose type Numba infers from the call."""
+
+Kernel = TypeVar("Kernel", bound=Callable[..., Any])
+
+
+def jit(function: Kernel) -> Kernel:
+    """Compile a kernel on its first call; it runs without the interpreter's lock.
+
+    The compiled code is kept next to the source or, where that cannot be written, in the user's
+    cache folder. Where neither can (a read-only install, no home) it is compiled in every process.
+
+    Numba compares a kept kernel with the file of that kernel alone: after a change to a function
+    that kernels of other files call, their caches in ``__pycache__`` have to be removed.
+
+    Division by zero does not raise (NumPy's rule), so a kernel divides by nothing that may be 0.
+    """
+    try:
+        return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy")(function))
+    except RuntimeError as error:
+        if "no locator available" not in str(error):
+            raise
+    return cast(Kernel, njit(nogil=True, error_model="numpy")(function))

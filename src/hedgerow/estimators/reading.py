@@ -1,0 +1,133 @@
+"""Tables and targets as users of scikit-learn pass them, made ready for `encode`.
+
+With a declared domain nothing is decided for all rows at once: what one row is read as must not
+depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from hedgerow.errors import Code
+from hedgerow.tables import Domain
+
+
+def has_columns(X: Any) -> bool:
+    """Whether a table has columns of its own, with or without names."""
+    return hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
+
+
+def refuse_repeated_columns(X: Any) -> None:
+    """Raise H106 if two columns of a table have one name."""
+    # `columns` of an Arrow table are its arrays.
+    names = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", [])
+    repeated = [str(name) for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} more than once")
+
+
+def declared_columns(X: Any, domain: Domain) -> Any:
+    """Leave out columns that a declared domain does not know, where columns have names."""
+    names = list(domain.names)
+    if hasattr(X, "column_names") and set(names) < set(X.column_names):
+        return X.select(names)
+    columns = getattr(X, "columns", None)
+    if columns is not None and hasattr(X, "loc") and set(names) < set(columns):
+        return X[names]
+    return X
+
+
+def read_domain(
+    table: Any, y: Any, *, missing: Any = "error", unseen: Any = "error", **suggest: Any
+) -> Domain:
+    """Read a domain from the data of an estimator that makes no claim of privacy.
+
+    Values that come up later are provided for: every attribute has a bin for missing values if
+    they are to have one, and with ``unseen="clip"`` categories that no row has share a bin.
+    """
+    domain = Domain.suggest(table, y, quiet=True, missing=missing, **suggest)
+    attributes = tuple(
+        a.model_copy(
+            update={"missing": missing, "outside": "clip" if a.kind == "numeric" else unseen}
+        )
+        for a in domain.attributes
+    )
+    return domain.model_copy(update={"attributes": attributes})
+
+
+def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
+    """Numbers stored as objects become numbers; columns of text stay as they are."""
+    try:
+        return table.astype(np.float64)
+    except TypeError as error:
+        raise Code.WRONG_TYPE.error(found=str(error)) from error
+    except ValueError:
+        return table
+
+
+def objects(rows: Any) -> Any:
+    """Keep the cells of a list of rows as they are; what is not a table stays for the refusal."""
+    try:
+        table = np.array(rows, dtype=object)
+    except ValueError:
+        return rows
+    return table if table.ndim == 2 else rows
+
+
+def labels_of(y: Any, rows: int, *, declared: bool) -> NDArray[Any]:
+    """Return class labels (rows,); `declared` if the domain lists the classes."""
+    if declared and isinstance(y, list | tuple):
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+        return _of_length(labels, rows)
+    labels = _one_dimensional(y, rows)
+    if declared:
+        # The domain lists the classes; what other rows hold must not decide about this one.
+        return labels
+    if labels.dtype == object:
+        missing = [i for i, label in enumerate(labels) if label is None or label != label]
+        if missing:
+            raise Code.MISSING_VALUE.error(
+                expected="a class in every row",
+                found=f"{len(missing)} rows without one, the first is row {missing[0]}",
+                fix="fill or drop those rows",
+            )
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise Code.BAD_TARGET.error(found=str(error)) from error
+    return labels
+
+
+def numbers_of(y: Any, rows: int) -> NDArray[np.float64]:
+    """Return the target of a regression (rows,)."""
+    values = _one_dimensional(y, rows)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise Code.BAD_TARGET.error(found=str(error)) from error
+
+
+def _of_length(values: NDArray[Any], rows: int) -> NDArray[Any]:
+    if len(values) != rows:
+        raise Code.WRONG_SHAPE.error(found=f"{rows} rows and {len(values)} targets")
+    return values
+
+
+def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
+    try:
+        values: NDArray[Any] = column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise Code.WRONG_SHAPE.error(found=str(error)) from error
+    values = _of_length(values, rows)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise Code.MISSING_VALUE.error(
+            expected="a finite target in every row", found="NaN or infinity in the target"
+        )
+    return values

@@ -1,0 +1,48 @@
+"""Choices drawn by rejection: propose a candidate, keep it with the probability its score earns.
+
+A candidate is proposed uniformly and kept with probability exp(-a (q* - q_i)), q* the largest
+score. What becomes of a rejected one is all that tells the two mechanisms apart: put back, it may
+be proposed again (the exponential mechanism); left out, the proposals are a random order
+(permute-and-flip). The best candidate is always kept, so c proposals are enough, on average or at
+most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.privacy.mechanisms import opendp_backend
+from hedgerow.privacy.mechanisms.choice import Choice
+from hedgerow.privacy.mechanisms.coin_streams import draw_by_rejection
+from hedgerow.privacy.mechanisms.mechanism import check_count
+from hedgerow.privacy.source import NoiseSource
+
+
+@dataclass(frozen=True)
+class ByRejection(Choice):
+    """A choice by rejection; parameters and calls as in `Choice`.
+
+    Attributes
+    ----------
+    replace : bool
+        Whether a rejected candidate may be proposed again.
+    """
+
+    replace: ClassVar[bool]
+
+    def delta(self, m: int) -> float:
+        """0: the coins are exact and nothing is truncated."""
+        check_count(m)
+        return 0.0
+
+    def _draw(
+        self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
+    ) -> NDArray[np.int64]:
+        return draw_by_rejection(scores, valid, self.a, source, replace=self.replace)
+
+    def _draw_one_opendp(self, scores: list[int]) -> int:
+        return opendp_backend.choose(scores, self.a, replace=self.replace)

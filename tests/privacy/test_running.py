@@ -1,0 +1,123 @@
+"""Totals kept up to date are those composed anew, bit for bit, and no budget is exceeded."""
+
+import contextlib
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from release_strategies import NODES, TREES, release, release_lists
+
+from hedgerow.errors import PrivacyError
+from hedgerow.privacy import running
+from hedgerow.privacy.accounting import Guarantee, basic
+from hedgerow.privacy.entries import Budget, seen_by
+from hedgerow.privacy.ledger import Ledger
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.running import RunningTotals
+from hedgerow.privacy.scopes import EACH, ROOT, part, step
+
+
+@given(release_lists(max_size=12))
+def test_totals_are_those_of_basic_composition_after_every_release(events: list[Release]) -> None:
+    totals = RunningTotals()
+    for i, event in enumerate(events):
+        totals.add(event)
+        so_far = events[: i + 1]
+        for audience in {e.audience for e in so_far}:
+            assert totals.total(audience) == basic(seen_by(so_far, [audience]))
+    again = RunningTotals(events)
+    assert all(again.total(e.audience) == totals.total(e.audience) for e in events)
+
+
+@pytest.mark.parametrize(
+    "epsilons",
+    [
+        [0.1] * 1000,
+        [1e16, 1.0, 1.0, 1e-9],
+        [5e-324, 5e-324, 1.0],
+        [1e308, 1e308],
+        [1.7e308, math.inf, 0.0],
+        [0.1, 0.7, 1 / 3, 1e-300],
+    ],
+)
+def test_sums_are_rounded_once(epsilons: list[float]) -> None:
+    for scope in (ROOT, ROOT / step("a") / part(NODES, 1) / part(TREES, EACH)):
+        events = [release(epsilon, scope, delta=1e-9) for epsilon in epsilons]
+        assert RunningTotals(events).total("public") == basic(events)
+
+
+def test_the_dearest_part_may_change() -> None:
+    events = [
+        release(1.0, ROOT / part(NODES, "x")),
+        release(0.6, ROOT / part(NODES, "y"), delta=0.01),
+        release(0.6, ROOT / part(NODES, "y")),
+        release(0.5, ROOT / part(NODES, EACH)),
+        release(0.5, ROOT / part(NODES, "x"), delta=0.02),
+    ]
+    totals, seen = RunningTotals(), []
+    for event in events:
+        totals.add(event)
+        seen.append(totals.total("public"))
+    assert [(g.epsilon, g.delta) for g in seen] == [
+        (1.0, 0.0),
+        (1.0, 0.01),
+        (1.2, 0.01),
+        (1.7, 0.01),
+        (2.0, 0.02),
+    ]
+
+
+def test_a_budget_is_checked_for_everyone_who_was_named() -> None:
+    totals = RunningTotals([release(0.6), release(0.6, audience="server 0")])
+    totals.check(Budget(1.2))
+    with pytest.raises(PrivacyError, match=r"H207.*for server 0"):
+        totals.check(Budget(1.0))
+    assert totals.total("public") == Guarantee(0.6, 0.0)
+
+
+def test_a_charge_costs_as_much_as_its_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[Release] = []
+
+    def pair_of(event: Release) -> running.Pair:
+        counted.append(event)
+        return running.Pair(event.epsilon, event.delta)
+
+    monkeypatch.setattr(running, "pair_of", pair_of)
+    ledger = Ledger(budget=1000.0)
+    for i in range(200):
+        ledger.charge(release(0.25, ROOT / part(NODES, i)))
+    assert len(counted) == 200
+
+
+@settings(max_examples=60)
+@given(release_lists(max_size=10), st.floats(0, 6), st.sampled_from([0.0, 1e-9, 1.0]))
+def test_no_budget_is_ever_exceeded(events: list[Release], epsilon: float, delta: float) -> None:
+    ledger, free = Ledger(budget=(epsilon, delta)), Ledger()
+    for event in events:
+        before = ledger.releases
+        with contextlib.suppress(PrivacyError):
+            ledger.charge(event)
+        assert ledger.releases in (before, (*before, event))
+        for audience in ledger.audiences:
+            assert ledger.budget is not None
+            assert ledger.budget.allows(ledger.total(audience))
+        free.charge(event)
+    if all(free.total(audience).epsilon <= epsilon for audience in free.audiences):
+        assert delta < 1 or ledger.releases == free.releases
+
+
+def test_pieces_of_an_epsilon_fit_into_it() -> None:
+    for pieces in range(1, 50):
+        Ledger(budget=1.7).charge(*[release(1.7 / pieces)] * pieces)
+
+
+def test_a_budget_may_be_set_later_and_counts_what_went_before() -> None:
+    ledger = Ledger(budget=2.0)
+    ledger.charge(release(1.0))
+    ledger.budget = None
+    ledger.charge(release(3.0))
+    ledger.budget = Budget(5.0)
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(release(1.5))
+    ledger.charge(release(1.0))
