@@ -19,6 +19,7 @@ ROOMS = [
     "net",
     "privacy",
     "tables",
+    "threads",
     "errors",
 ]
 

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import threads
 from hedgerow.errors import Code
 from hedgerow.tables import Encoded
-from hedgerow.trees import threads
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.grow_tree import Splitter, grow_cart
 from hedgerow.trees.growth import Limits

@@ -8,9 +8,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow import threads
 from hedgerow.errors import Code
 from hedgerow.tables import Encoded
-from hedgerow.trees import kernels, threads
+from hedgerow.trees import kernels
 from hedgerow.trees.candidates import Candidates
 from hedgerow.trees.criteria import FLOAT_TABLE, Criterion, Public
 from hedgerow.trees.layout import SplitKind

@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from hedgerow.trees import threads
+from hedgerow import threads
 
 
 def test_results_come_in_order_and_the_caller_works_too():
