@@ -17,8 +17,10 @@ A = Any
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
-def jit(function: Kernel) -> Kernel:
+def jit(function: Kernel, signature: Any = None) -> Kernel:
     """Compile a kernel on its first call; it runs without the interpreter's lock.
+
+    With a Numba `signature` it is compiled at once, for arguments of those types only.
 
     The compiled code is kept next to the source or, where that cannot be written, in the user's
     cache folder. Where neither can (a read-only install, no home) it is compiled in every process.
@@ -29,8 +31,9 @@ def jit(function: Kernel) -> Kernel:
     Division by zero does not raise (NumPy's rule), so a kernel divides by nothing that may be 0.
     """
     try:
-        return cast(Kernel, njit(cache=True, nogil=True, error_model="numpy")(function))
+        made = njit(signature, cache=True, nogil=True, error_model="numpy")(function)
+        return cast(Kernel, made)
     except RuntimeError as error:
         if "no locator available" not in str(error):
             raise
-    return cast(Kernel, njit(nogil=True, error_model="numpy")(function))
+    return cast(Kernel, njit(signature, nogil=True, error_model="numpy")(function))

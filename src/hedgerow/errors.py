@@ -4,7 +4,7 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 ``errors.toml`` next to this file. ``hedgerow errors --write docs/errors`` makes a page of each.
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
-6xx audit, 9xx command line.
+6xx audit, 7xx secret arrays, 8xx network, 9xx command line.
 """
 
 from __future__ import annotations
@@ -55,8 +55,16 @@ class LeakageError(HedgerowError, RuntimeError):
     """An opening that was not declared."""
 
 
+class SecretError(HedgerowError, TypeError):
+    """A secret where Python wants a value."""
+
+
 class FormatError(HedgerowError, ValueError):
     """A file or message that does not follow its format."""
+
+
+class NetworkError(HedgerowError, ConnectionError):
+    """A peer or a connection that does not do its part."""
 
 
 class MissingExtraError(HedgerowError, ImportError):
@@ -121,6 +129,23 @@ class Code(Enum):
     ONE_CLASS = 502
     UNKNOWN_TARGET = 601
     BAD_AUDIT = 602
+    SECRET_IN_THE_OPEN = 701
+    SECRETS_DO_NOT_FIT = 702
+    ADDRESS_USED_TWICE = 750
+    BAD_PLAN = 801
+    NETWORK_CLOSED = 802
+    PEER_TIMEOUT = 803
+    PEER_GONE = 804
+    PEER_STOPPED = 805
+    BAD_FRAME = 806
+    WRONG_VERSION = 807
+    SESSION_MISMATCH = 808
+    UNKNOWN_PEER = 809
+    BAD_KEY_FILE = 810
+    CANNOT_LISTEN = 811
+    PARTY_FAILED = 812
+    BAD_METER = 813
+    TOO_MUCH_FOR_ONE_KEY = 814
     UNKNOWN_ERROR_NUMBER = 901
 
     @property

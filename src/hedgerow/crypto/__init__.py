@@ -1,0 +1,1 @@
+"""Cryptographic building blocks."""

@@ -1,0 +1,1 @@
+"""Networks between parties: plans, meters, the simulator and TLS."""

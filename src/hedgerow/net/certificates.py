@@ -1,0 +1,160 @@
+"""Keys and certificates of parties.
+
+Every party makes its own key, which never leaves its machine, and gives its self-signed
+certificate to the others. A party is known by the fingerprint of its certificate alone; host
+names and certificate authorities play no part.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import ssl
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from hedgerow.errors import Code
+
+KEY_MODE = 0o600
+_YEARS = 10
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Where a party keeps its key and its certificate.
+
+    Parameters
+    ----------
+    key : Path
+        PEM file with the private key, of mode 0600.
+    certificate : Path
+        PEM file with the certificate, which is public.
+    """
+
+    key: Path
+    certificate: Path
+
+    @property
+    def pem(self) -> str:
+        """The certificate, to be given to the other parties."""
+        try:
+            return self.certificate.read_text(encoding="ascii")
+        except (OSError, ValueError) as error:
+            raise Code.BAD_KEY_FILE.error(found=f"{self.certificate}: {error}") from None
+
+    def check(self) -> None:
+        """Refuse a key that others than its owner could read."""
+        try:
+            mode = stat.S_IMODE(self.key.stat().st_mode)
+        except OSError as error:
+            raise Code.BAD_KEY_FILE.error(found=f"{self.key}: {error.strerror}") from None
+        if mode & 0o077:
+            raise Code.BAD_KEY_FILE.error(
+                expected=f"{self.key} with mode 0600", found=f"mode {mode:04o}"
+            )
+
+
+def make_identity(folder: Path, name: str) -> Identity:
+    """Make a new Ed25519 key and a self-signed certificate.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing folder for ``<name>.key`` and ``<name>.pem``; an existing key is not replaced.
+    name : str
+        For people to read; it proves nothing.
+    """
+    identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
+    key = Ed25519PrivateKey.generate()
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # Clocks of parties may differ a little.
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=365 * _YEARS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .sign(key, None)
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    try:
+        # Created with its final mode: at no moment can another user open it.
+        descriptor = os.open(identity.key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, KEY_MODE)
+    except FileExistsError:
+        raise Code.BAD_KEY_FILE.error(
+            expected=f"no key at {identity.key}",
+            found="one that would be lost",
+            fix="use it, or move it away first",
+        ) from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(secret)
+    identity.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return identity
+
+
+def fingerprint(certificate: str | bytes) -> bytes:
+    """SHA-256 of a certificate, 32 bytes.
+
+    Parameters
+    ----------
+    certificate : str or bytes
+        PEM text or DER bytes.
+    """
+    if isinstance(certificate, bytes):
+        return hashlib.sha256(certificate).digest()
+    try:
+        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest()
+    except ValueError as error:
+        raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
+
+
+def readable(print_: bytes) -> str:
+    """Write a fingerprint for people to compare, such as ``12:AB:...``."""
+    return print_.hex(":").upper()
+
+
+def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:
+    """Set up TLS 1.3 with certificates required on both sides.
+
+    Parameters
+    ----------
+    identity : Identity
+        Of this party.
+    peers : iterable of str
+        PEM certificates of the others: nothing else is trusted. Which of them is at the other
+        end is for the caller to compare.
+    server : bool
+        Whether this side accepts connections.
+    """
+    identity.check()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    if server:
+        # Sessions are never resumed; a ticket would be a message that nobody reads.
+        context.num_tickets = 0
+    try:
+        context.load_cert_chain(identity.certificate, identity.key)
+        context.load_verify_locations(cadata="\n".join(peers))
+    except (OSError, ValueError) as error:
+        raise Code.BAD_KEY_FILE.error(found=f"{identity.key}: {error}") from None
+    return context

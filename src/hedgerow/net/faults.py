@@ -1,0 +1,134 @@
+"""Fault injection: a party whose connection misbehaves once, for tests of all the others.
+
+Nothing in the product makes a `FaultyNetwork`; tests ask for one by name.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from hedgerow.errors import Code
+from hedgerow.net.channel import Piece
+from hedgerow.net.network import Array
+from hedgerow.net.tls import TLSNetwork
+
+Kind = Literal[
+    "delay",
+    "drop",
+    "cut",
+    "die",
+    "garbage",
+    "replay",
+    "repeat",
+    "half",
+    "wrong version",
+    "wrong session",
+    "wrong sender",
+    "wrong step",
+    "wrong size",
+    "huge size",
+]
+_VERSION, _SENDER, _SESSION, _STEP, _SIZE = 4, 6, 8, 32, 48
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, and when.
+
+    Parameters
+    ----------
+    kind : str
+        ``"delay"`` (by `seconds`), ``"drop"`` (the frame is never sent), ``"cut"`` (the connection
+        is closed), ``"die"`` (the process ends), ``"garbage"`` (random bytes instead of the
+        frame), ``"replay"`` (the frame before instead of this one), ``"repeat"`` (this frame
+        twice), ``"half"`` (half of the frame, then silence), or one header field that is wrong.
+    step : str
+        In which step.
+    peer : int, optional
+        Only in frames to this party; by default to all.
+    seconds : float
+        For ``"delay"``.
+    """
+
+    kind: Kind
+    step: str
+    peer: int | None = None
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"a fault among {', '.join(get_args(Kind))}", found=repr(self.kind)
+            )
+
+
+class FaultyNetwork(TLSNetwork):
+    """A `TLSNetwork` that sends wrong frames in one step.
+
+    Parameters
+    ----------
+    *args, **options
+        Of `TLSNetwork`.
+    fault : Fault
+    """
+
+    def __init__(self, *args: Any, fault: Fault, **options: Any) -> None:
+        self.fault = fault
+        self._before: dict[int, bytes] = {}
+        self._silent = False
+        super().__init__(*args, **options)
+
+    def _frame(
+        self, step: str, peer: int, digest: bytes, arrays: Sequence[Array]
+    ) -> Iterable[Piece]:
+        frame = b"".join(super()._frame(step, peer, digest, arrays))
+        before = self._before.get(peer, b"")
+        self._before[peer] = frame
+        if self._silent:
+            return []
+        if step != self.fault.step or self.fault.peer not in (None, peer):
+            return [frame]
+        return [self._spoil(peer, frame, before)]
+
+    def _spoil(self, peer: int, frame: bytes, before: bytes) -> bytes:
+        match self.fault.kind:
+            case "delay":
+                time.sleep(self.fault.seconds)
+                return frame
+            case "drop":
+                return b""
+            case "cut":
+                self._channels[peer].stream.end()
+                return frame
+            case "die":
+                os._exit(1)
+            case "garbage":
+                return os.urandom(len(frame))
+            case "replay":
+                return before
+            case "repeat":
+                return frame + frame
+            case "half":
+                self._silent = True
+                return frame[: len(frame) // 2]
+            case "wrong version":
+                return _flip(frame, _VERSION)
+            case "wrong sender":
+                return _flip(frame, _SENDER)
+            case "wrong session":
+                return _flip(frame, _SESSION)
+            case "wrong step":
+                return _flip(frame, _STEP)
+            case "wrong size":
+                return _flip(frame, _SIZE + 7)
+            case "huge size":
+                return _flip(frame, _SIZE)
+
+
+def _flip(frame: bytes, at: int) -> bytes:
+    """Change one byte."""
+    return frame[:at] + bytes([frame[at] ^ 0x40]) + frame[at + 1 :]

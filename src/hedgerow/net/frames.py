@@ -1,0 +1,208 @@
+"""Frames: what one party sends to another in one step.
+
+A frame is a header of fixed size and the arrays of all routes from one party to another, in plan
+order, little-endian. Fields of the header (big-endian):
+
+====== ===== =========================================================================
+offset bytes field
+====== ===== =========================================================================
+0      4     magic ``HDGR``
+4      1     protocol version
+5      1     kind: hello, data, goodbye, abort
+6      2     sender
+8      16    session
+24     8     sequence number, counted from 0 in each direction
+32     16    digest of step name and plan (data), else of the kind's own content
+48     8     length of the payload
+====== ===== =========================================================================
+
+A receiver knows every field beforehand: the plan is public. So a header is never trusted, only
+compared, and no memory is taken for a payload before its header has passed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from functools import lru_cache
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Route
+
+MAGIC = b"HDGR"
+VERSION = 1
+SESSION_BYTES = 16
+DIGEST_BYTES = 16
+_HEADER = struct.Struct(">4sBBH16sQ16sQ")
+HEADER_BYTES = _HEADER.size
+# TLS 1.3: a record holds up to 2**14 bytes and adds a 5-byte header, a type byte and a tag.
+RECORD_BYTES = 1 << 14
+RECORD_OVERHEAD = 22
+NO_DIGEST = bytes(DIGEST_BYTES)
+
+
+class Kind(IntEnum):
+    """What a frame is for."""
+
+    HELLO = 1
+    DATA = 2
+    GOODBYE = 3
+    ABORT = 4
+
+
+@dataclass(frozen=True)
+class Header:
+    """The fields of a frame; see the module's table."""
+
+    kind: Kind
+    sender: int
+    session: bytes
+    sequence: int
+    digest: bytes
+    length: int
+
+    def pack(self) -> bytes:
+        """Write the header, `HEADER_BYTES` bytes."""
+        return _HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.kind,
+            self.sender,
+            self.session,
+            self.sequence,
+            self.digest,
+            self.length,
+        )
+
+
+def plan_digest(step: str, plan: Sequence[Route]) -> bytes:
+    """Hash the name and the whole public plan of a step, 16 bytes."""
+    return _digest(step, tuple(plan))
+
+
+@lru_cache(maxsize=4096)
+def _digest(step: str, plan: tuple[Route, ...]) -> bytes:
+    # Lengths go in front, so that no two lists of fields give the same bytes.
+    parts = [step.encode()]
+    parts += (f"{r.source}>{r.destination} {r.dtype} {r.shape}".encode() for r in plan)
+    hasher = hashlib.blake2b(digest_size=DIGEST_BYTES, person=b"hedgerow/plan/v1")
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "big"))
+        hasher.update(part)
+    return hasher.digest()
+
+
+def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Header:
+    """Read a header from bytes that may be hostile.
+
+    Parameters
+    ----------
+    data : bytes-like of length `HEADER_BYTES`
+    peer : int
+        Who sent it, for the error.
+    step : str
+        What was under way, for the error.
+
+    Raises
+    ------
+    NetworkError
+        H806 or H807, and nothing else, whatever the bytes are.
+    """
+    if len(data) != HEADER_BYTES:
+        raise bad_frame(peer, step, f"a header of {len(data)} bytes", f"{HEADER_BYTES} bytes")
+    magic, version, kind, sender, session, sequence, digest, length = _HEADER.unpack(data)
+    if magic != MAGIC:
+        raise bad_frame(peer, step, "bytes that are no frame")
+    if version != VERSION:
+        raise Code.WRONG_VERSION.error(
+            expected=f"version {VERSION} from party {peer} in step {step!r}",
+            found=f"version {version}",
+        )
+    try:
+        known = Kind(kind)
+    except ValueError:
+        raise bad_frame(peer, step, f"a frame of unknown kind {kind}") from None
+    return Header(known, sender, session, sequence, digest, length)
+
+
+def check(header: Header, expected: Header, *, peer: int, step: str) -> None:
+    """Compare a header with the only one that may come next.
+
+    Raises
+    ------
+    NetworkError
+        H805 if the peer has stopped, H804 if it has left, H808 if its greeting differs, H806 for
+        all else.
+    """
+    if header == expected:
+        return
+    if header.kind is Kind.ABORT and header == replace(
+        expected, kind=Kind.ABORT, digest=header.digest, length=0
+    ):
+        raise stopped(header, peer, step)
+    if header.kind is Kind.GOODBYE and expected.kind is Kind.DATA:
+        raise Code.PEER_GONE.error(
+            expected=f"party {peer} to take part in step {step!r}",
+            found="it has ended its program before",
+        )
+    for field in ("session", "sender", "kind", "sequence", "digest", "length"):
+        ours, theirs = getattr(expected, field), getattr(header, field)
+        if ours == theirs:
+            continue
+        if header.kind is expected.kind is Kind.HELLO and field in ("session", "digest"):
+            raise Code.SESSION_MISMATCH.error(
+                expected=f"party {peer} to agree in step {step!r}",
+                found="another session" if field == "session" else "another program or party list",
+            )
+        raise bad_frame(peer, step, _NAMES[field](theirs), _NAMES[field](ours))
+    raise AssertionError("headers differ in no field")
+
+
+_NAMES = {
+    "session": lambda v: f"session {v.hex()}",
+    "sender": lambda v: f"sender {v}",
+    "kind": lambda v: f"a frame of kind {v.name}",
+    "sequence": lambda v: f"sequence number {v}",
+    "digest": lambda v: f"step and plan of digest {v.hex()}",
+    "length": lambda v: f"a payload of {v} bytes",
+}
+
+
+def bad_frame(peer: int, step: str, found: str, expected: str | None = None) -> HedgerowError:
+    """Build H806, which names peer and step."""
+    usual = expected or "the next frame of the session"
+    return Code.BAD_FRAME.error(expected=f"{usual} from party {peer} in step {step!r}", found=found)
+
+
+def abort_header(sender: int, session: bytes, sequence: int, reason: int) -> Header:
+    """Tell a peer that the session is over; `reason` is an error number such as 803."""
+    digest = reason.to_bytes(2, "big") + NO_DIGEST[2:]
+    return Header(Kind.ABORT, sender, session, sequence, digest, 0)
+
+
+def stopped(header: Header, peer: int, step: str) -> HedgerowError:
+    """Build H805 from an abort frame; its reason is a number, never text of the peer."""
+    reason = int.from_bytes(header.digest[:2], "big")
+    why = f"error H{reason}" if reason else "an error"
+    return Code.PEER_STOPPED.error(
+        expected=f"party {peer} to take part in step {step!r}", found=f"it stopped with {why}"
+    )
+
+
+def writes(sizes: Iterable[int]) -> list[int]:
+    """Sizes of the separate writes of a frame with payloads of these sizes.
+
+    A frame that fits into one TLS record is joined and written at once, which saves a packet; a
+    larger one is written array by array from where it lies.
+    """
+    sizes = [size for size in sizes if size]
+    total = HEADER_BYTES + sum(sizes)
+    return [total] if total <= RECORD_BYTES else [HEADER_BYTES, *sizes]
+
+
+def wire_bytes(sizes: Iterable[int]) -> int:
+    """Bytes on the wire of a frame with payloads of these sizes, TLS records included."""
+    return sum(size + -(-size // RECORD_BYTES) * RECORD_OVERHEAD for size in writes(sizes))

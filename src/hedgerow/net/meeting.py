@@ -1,0 +1,259 @@
+"""How parties meet: a full mesh of TLS connections, each greeted by both sides.
+
+Every party listens for the parties with larger numbers and calls those with smaller ones. Who is
+at the other end is decided by its certificate; a stranger is turned away and the listener goes
+on. Then both sides say hello: protocol version, session, and a digest of the program and of the
+list of parties. Nobody can be talked into a different program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net import frames
+from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
+from hedgerow.net.channel import Channel
+from hedgerow.net.frames import Kind
+from hedgerow.net.loop import READ, WRITE, Conversation, Loop, Want
+from hedgerow.net.stream import Stream
+
+STEP = "meeting"
+_RETRY_SECONDS = 0.05
+_STRANGER_SECONDS = 10.0
+_MAX_STRANGERS = 64
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party as the others know it.
+
+    Parameters
+    ----------
+    host, port
+        Where it listens.
+    certificate : str
+        Its certificate in PEM, exchanged beforehand.
+    """
+
+    host: str
+    port: int
+    certificate: str
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket on one address; port 0 takes a free one."""
+    try:
+        listener = socket.create_server((host, port), family=_family(host), backlog=_MAX_STRANGERS)
+    except OSError as error:
+        raise Code.CANNOT_LISTEN.error(found=f"{host}:{port}: {error.strerror}") from None
+    listener.setblocking(False)
+    return listener
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+class Meeting:
+    """The state of one party's meeting; use `meet`."""
+
+    def __init__(
+        self, me: int, roster: Sequence[Member], identity: Identity, session: bytes, program: bytes
+    ) -> None:
+        self.me, self.roster, self.session = me, roster, session
+        self.prints = [fingerprint(member.certificate) for member in roster]
+        if fingerprint(identity.pem) != self.prints[me]:
+            raise Code.BAD_KEY_FILE.error(
+                expected=f"the certificate that the list of parties gives for party {me}",
+                found=f"another one at {identity.certificate}",
+            )
+        pems = [member.certificate for member in roster]
+        self.server = tls_context(identity, pems, server=True)
+        self.client = tls_context(identity, pems, server=False)
+        agreed = hashlib.blake2b(digest_size=frames.DIGEST_BYTES, person=b"hedgerow/hello/1")
+        for part in (program, *self.prints):
+            agreed.update(len(part).to_bytes(8, "big"))
+            agreed.update(part)
+        self.digest = agreed.digest()
+        self.channels: dict[int, Channel] = {}
+        self.greeted: set[int] = set()
+        self.loop = Loop()
+        self.strangers: set[Stream] = set()
+        self.turned_away = 0
+
+    def missing(self) -> list[int]:
+        """Parties that have not said hello."""
+        return [p for p in range(len(self.roster)) if p != self.me and p not in self.greeted]
+
+    def accept(self, listener: socket.socket) -> Conversation:
+        """Take calls, one conversation each."""
+        while True:
+            try:
+                raw, _ = listener.accept()
+            except BlockingIOError:
+                yield Want(listener.fileno(), READ)
+                continue
+            except OSError:
+                # The caller hung up before it was answered, or descriptors are short for now.
+                yield Want(until=time.monotonic() + _RETRY_SECONDS)
+                continue
+            if len(self.strangers) >= _MAX_STRANGERS:
+                raw.close()
+                self.turned_away += 1
+                continue
+            self.loop.start(self.answer(raw))
+
+    def answer(self, raw: socket.socket) -> Conversation:
+        """Find out who is calling; a stranger is turned away."""
+        stream = Stream(raw, self.server, server=True)
+        self.strangers.add(stream)
+        try:
+            yield from _handshake(stream, time.monotonic() + _STRANGER_SECONDS)
+            peer = self._who(stream)
+            if peer <= self.me or peer in self.channels:
+                raise OSError("not expected to call")
+        except OSError:
+            self.turned_away += 1
+            stream.close()
+            return
+        finally:
+            self.strangers.discard(stream)
+        yield from self.greet(peer, stream)
+
+    def call(self, peer: int) -> Conversation:
+        """Call a party until it answers."""
+        member = self.roster[peer]
+        while True:
+            raw = socket.socket(_family(member.host), socket.SOCK_STREAM)
+            raw.setblocking(False)
+            try:
+                raw.connect((member.host, member.port))
+            except BlockingIOError:
+                yield Want(raw.fileno(), WRITE)
+            except OSError as error:
+                raw.close()
+                raise Code.PEER_GONE.error(
+                    expected=f"party {peer} at {member.host}:{member.port} in step {STEP!r}",
+                    found=str(error.strerror or error),
+                ) from None
+            if raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                stream = Stream(raw, self.client, server=False)
+                try:
+                    yield from _handshake(stream, float("inf"))
+                    break
+                except ssl.SSLCertVerificationError:
+                    stream.close()
+                    raise self._impostor(peer, "a certificate that no party has") from None
+                except OSError:
+                    stream.close()
+            else:
+                raw.close()
+            # It may not have started yet.
+            yield Want(until=time.monotonic() + _RETRY_SECONDS)
+        found = fingerprint(stream.certificate())
+        if found != self.prints[peer]:
+            stream.close()
+            raise self._impostor(peer, f"fingerprint {readable(found)}")
+        yield from self.greet(peer, stream)
+
+    def greet(self, peer: int, stream: Stream) -> Conversation:
+        """Say hello and compare the peer's, then look out for its end."""
+        channel = self.channels[peer] = Channel(stream, self.me, peer, self.session)
+        yield from channel.send(STEP, [channel.outgoing(Kind.HELLO, self.digest, 0)])
+        expected = channel.incoming(Kind.HELLO, self.digest, 0)
+        yield from channel.receive_header(STEP, expected)
+        self.greeted.add(peer)
+        yield from channel.watch(STEP)
+
+    def _who(self, stream: Stream) -> int:
+        found = fingerprint(stream.certificate())
+        if found not in self.prints:
+            raise OSError("a stranger")
+        return self.prints.index(found)
+
+    def _impostor(self, peer: int, found: str) -> HedgerowError:
+        member = self.roster[peer]
+        return Code.UNKNOWN_PEER.error(
+            expected=f"party {peer} with fingerprint {readable(self.prints[peer])} "
+            f"at {member.host}:{member.port} in step {STEP!r}",
+            found=found,
+        )
+
+
+def _handshake(stream: Stream, until: float) -> Conversation:
+    """Shake hands; `OSError` if it fails or takes too long."""
+    while True:
+        try:
+            stream.handshake()
+            return
+        except ssl.SSLWantReadError:
+            yield Want(stream.fileno(), READ, until)
+        except ssl.SSLWantWriteError:
+            yield Want(stream.fileno(), WRITE, until)
+        if time.monotonic() >= until:
+            raise OSError("handshake took too long")
+
+
+def meet(
+    me: int,
+    roster: Sequence[Member],
+    identity: Identity,
+    *,
+    session: bytes,
+    program: bytes,
+    deadline: float,
+    listener: socket.socket | None = None,
+) -> dict[int, Channel]:
+    """Connect to all other parties.
+
+    Parameters
+    ----------
+    me : int
+        This party.
+    roster : sequence of Member
+        All parties, the same list at each.
+    identity : Identity
+    session : bytes of length 16
+        The same at all parties, never used before.
+    program : bytes
+        Hash of the program or job; the same at all parties.
+    deadline : float
+        On the clock of `time.monotonic`.
+    listener : socket, optional
+        From `listen`; by default, one on the address of the list. It is closed at the end.
+
+    Returns
+    -------
+    dict of int to Channel
+        Every other party, greeted.
+    """
+    meeting = Meeting(me, roster, identity, session, program)
+    listener = listener or listen(roster[me].host, roster[me].port)
+    try:
+        meeting.loop.start(meeting.accept(listener))
+        for peer in range(me):
+            meeting.loop.start(meeting.call(peer))
+        if not meeting.loop.run(lambda: not meeting.missing(), deadline):
+            peers = ", ".join(f"party {peer}" for peer in meeting.missing())
+            away = meeting.turned_away
+            raise Code.PEER_TIMEOUT.error(
+                expected=f"{peers} in step {STEP!r}",
+                found="no greeting" + (f", and {away} calls by strangers" if away else ""),
+            )
+    except BaseException as error:
+        reason = error.code.value if isinstance(error, HedgerowError) else 0
+        for channel in meeting.channels.values():
+            channel.abort(reason)
+            channel.close()
+        raise
+    finally:
+        listener.close()
+        for stream in list(meeting.strangers):
+            stream.close()
+    return meeting.channels

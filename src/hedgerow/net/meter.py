@@ -1,0 +1,189 @@
+"""What parties sent, step by step: rounds, payload bytes, wire bytes, seconds waiting.
+
+Payload is what protocols declare: the bytes of the arrays. Wire bytes add frames and TLS records
+(not TCP/IP headers). Seconds waiting are those in which a party had nothing to do but wait for
+the network. Rounds and bytes are public: they follow from plans alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from hedgerow.errors import Code
+
+FORMAT = "hedgerow-meter/1"
+
+
+class Traffic(NamedTuple):
+    """Sums for one party; differences may be taken."""
+
+    rounds: int = 0
+    payload: int = 0
+    wire: int = 0
+    waiting: float = 0.0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Add field by field."""
+        return Traffic(
+            self.rounds + other.rounds,
+            self.payload + other.payload,
+            self.wire + other.wire,
+            self.waiting + other.waiting,
+        )
+
+    def minus(self, other: Traffic) -> Traffic:
+        """Subtract field by field."""
+        return Traffic(
+            self.rounds - other.rounds,
+            self.payload - other.payload,
+            self.wire - other.wire,
+            self.waiting - other.waiting,
+        )
+
+
+_NOTHING = Traffic()
+
+
+class Reading:
+    """The state of a meter at one moment, or the difference of two.
+
+    Parameters
+    ----------
+    parties : sequence of int
+        Whose traffic is counted.
+    traffic : dict of (step, party) to Traffic
+    """
+
+    def __init__(self, parties: Sequence[int], traffic: dict[tuple[str, int], Traffic]) -> None:
+        self.parties = tuple(parties)
+        self.traffic = traffic
+
+    @property
+    def steps(self) -> list[str]:
+        """Names of the steps, in the order of their first use."""
+        return list(dict.fromkeys(step for step, _ in self.traffic))
+
+    def at(self, step: str, party: int) -> Traffic:
+        """Traffic of one step at one party."""
+        return self.traffic.get((step, party), _NOTHING)
+
+    def total(self, party: int) -> Traffic:
+        """Traffic of all steps at one party."""
+        return _sum(t for (_, p), t in self.traffic.items() if p == party)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds; every party takes part in all of them, by waiting if not by sending."""
+        return max((self.total(party).rounds for party in self.parties), default=0)
+
+    @property
+    def payload(self) -> tuple[int, ...]:
+        """Payload bytes that each of `parties` sent."""
+        return tuple(self.total(party).payload for party in self.parties)
+
+    @property
+    def wire(self) -> tuple[int, ...]:
+        """Wire bytes that each of `parties` sent."""
+        return tuple(self.total(party).wire for party in self.parties)
+
+    @property
+    def waiting(self) -> tuple[float, ...]:
+        """Seconds that each of `parties` waited."""
+        return tuple(self.total(party).waiting for party in self.parties)
+
+    def __sub__(self, earlier: Reading) -> Reading:
+        """Return what happened after an earlier reading of the same meter."""
+        rest = {
+            key: now.minus(earlier.traffic.get(key, _NOTHING)) for key, now in self.traffic.items()
+        }
+        return Reading(self.parties, {key: t for key, t in rest.items() if t != _NOTHING})
+
+    def __or__(self, other: Reading) -> Reading:
+        """Join the readings of different parties of one session."""
+        both = set(self.parties) & set(other.parties)
+        if both:
+            raise Code.BAD_METER.error(
+                expected="readings of different parties", found=f"parties {sorted(both)} in both"
+            )
+        return Reading(sorted(self.parties + other.parties), self.traffic | other.traffic)
+
+    def same_bytes(self, other: Reading) -> bool:
+        """Whether parties, steps, rounds, payload and wire bytes agree; waiting may differ."""
+        return self.parties == other.parties and self._public() == other._public()
+
+    def _public(self) -> dict[tuple[str, int], tuple[int, int, int]]:
+        return {key: (t.rounds, t.payload, t.wire) for key, t in self.traffic.items()}
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row for each step and party, for printing."""
+        return [
+            {"step": step, "party": party, **traffic._asdict()}
+            for (step, party), traffic in self.traffic.items()
+        ]
+
+    def to_json(self) -> str:
+        """Write as JSON."""
+        return json.dumps({"format": FORMAT, "parties": self.parties, "traffic": self.table()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Reading:
+        """Read what `to_json` wrote."""
+        try:
+            data = json.loads(text)
+            if data["format"] != FORMAT:
+                raise Code.BAD_METER.error(found=f"format {data['format']!r}")
+            parties = [int(p) for p in data["parties"]]
+            traffic = {
+                (str(row["step"]), int(row["party"])): Traffic(
+                    int(row["rounds"]), int(row["payload"]), int(row["wire"]), float(row["waiting"])
+                )
+                for row in data["traffic"]
+            }
+        except (KeyError, TypeError, ValueError) as error:
+            if isinstance(error, Code.BAD_METER.spec.raises):
+                raise
+            raise Code.BAD_METER.error(found=f"{type(error).__name__}: {error}") from None
+        return cls(parties, traffic)
+
+
+class Meter:
+    """Count what the local parties send.
+
+    Parameters
+    ----------
+    parties : sequence of int
+        The local parties.
+    """
+
+    def __init__(self, parties: Sequence[int]) -> None:
+        self.parties = tuple(parties)
+        self._traffic: dict[tuple[str, int], Traffic] = {}
+
+    def record(
+        self, step: str, party: int, *, payload: int = 0, wire: int = 0, waiting: float = 0.0
+    ) -> None:
+        """Add one round of one party."""
+        before = self._traffic.get((step, party), _NOTHING)
+        self._traffic[step, party] = Traffic(
+            before.rounds + 1,
+            before.payload + payload,
+            before.wire + wire,
+            before.waiting + waiting,
+        )
+
+    def snapshot(self) -> Reading:
+        """Read the meter; subtract an earlier reading to measure a part of a program."""
+        return Reading(self.parties, dict(self._traffic))
+
+    def since(self, earlier: Reading) -> Reading:
+        """Return what happened after an earlier reading."""
+        return self.snapshot() - earlier
+
+
+def _sum(parts: Iterable[Traffic]) -> Traffic:
+    total = _NOTHING
+    for part in parts:
+        total = total.plus(part)
+    return total

@@ -1,0 +1,1 @@
+"""Secret arrays: engines, and what is written once on top of them."""

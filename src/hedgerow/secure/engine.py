@@ -1,0 +1,177 @@
+"""`Engine`: the few primitives in which engines differ; all else is written once, on top.
+
+An engine holds the shares of the parties that live in this process and talks to the others through
+its network. Its primitives are the only steps that communicate. Shapes, rounds and bytes of each
+depend on public parameters alone, and `cost` states them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.privacy import Leakage
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret, SecretBits
+
+
+class Permutation(ABC):
+    """A secret permutation of rows, known to no single party; made by `Engine.permutation`."""
+
+    n: int
+
+
+class Engine(ABC):
+    """Keeper of secret arrays.
+
+    Parameters
+    ----------
+    leakage : Leakage
+        Declared openings; `open` refuses everything else.
+    """
+
+    share_axes: int
+    """Leading axes of `Secret.data` that are not axes of the value."""
+    n_addends: int = 2
+    """Numbers that `addends` returns."""
+
+    def __init__(self, leakage: Leakage) -> None:
+        self.leakage = leakage
+
+    # Local: no message.
+
+    @abstractmethod
+    def public(self, values: ArrayLike, ring: Ring) -> Secret:
+        """Make a secret of public integers."""
+
+    @abstractmethod
+    def public_bits(self, bits: ArrayLike) -> SecretBits:
+        """Make secret bits of public ones (..., n)."""
+
+    @abstractmethod
+    def add_public(self, x: Secret, elements: NDArray[Any]) -> Secret:
+        """Add public elements of the ring; shapes broadcast."""
+
+    @abstractmethod
+    def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
+        """Flip bits where the public ones are set; shapes broadcast, also along the last axis."""
+
+    @abstractmethod
+    def local_matmul(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        """Multiply matrices in a ring where one side is public; share axes stand in front."""
+
+    @abstractmethod
+    def reduce(self, x: Secret, ring: Ring) -> Secret:
+        """Take the lowest bits: from a larger ring to a smaller one."""
+
+    # One party gives or gets.
+
+    @abstractmethod
+    def input(
+        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
+    ) -> Secret:
+        """Share integers that party `owner` holds; None at every other party.
+
+        In the simulator the owner lives here too, so values are given.
+        """
+
+    @abstractmethod
+    def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
+        """Share bits that party `owner` holds; None at every other party."""
+
+    @overload
+    def open(self, x: Secret, name: str, to: str) -> NDArray[Any] | None: ...
+    @overload
+    def open(self, x: SecretBits, name: str, to: str) -> NDArray[np.bool_] | None: ...
+    @abstractmethod
+    def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any] | None:
+        """Open a declared value to its audience; None where the audience does not live here.
+
+        Checked against the declared leakage before a byte is sent.
+
+        Parameters
+        ----------
+        x : Secret or SecretBits
+        name : str
+            Of the declared opening.
+        to : str
+            Audience, such as ``"server 0"``, ``"server"`` (all servers) or ``"analyst"``.
+        """
+
+    # What is not linear.
+
+    @abstractmethod
+    def mul(self, x: Secret, y: Secret) -> Secret:
+        """Multiply element by element; shapes broadcast."""
+
+    @abstractmethod
+    def matmul(self, x: Secret, y: Secret) -> Secret:
+        """Multiply matrices (..., m, k) @ (..., k, n); one element per output on the wire."""
+
+    @abstractmethod
+    def and_(self, x: SecretBits, y: SecretBits) -> SecretBits:
+        """Conjunction of bits; leading axes broadcast."""
+
+    @abstractmethod
+    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
+        """Draw secret uniform bits (..., n) that nobody knows; no message."""
+
+    @abstractmethod
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
+        """Share the bits of numbers that add up to x modulo ``2**bits``.
+
+        Parameters
+        ----------
+        x : Secret of any shape
+            Flattened.
+        bits : int
+            At most the ring's.
+
+        Returns
+        -------
+        list of SecretBits, each of shape (bits, x.size)
+            Plane j holds bit j of every element. One entry needs no adder, two need one.
+        """
+
+    @abstractmethod
+    def b2a(self, x: SecretBits, ring: Ring) -> Secret:
+        """Turn bits into 0 and 1 of a ring, same shape."""
+
+    @abstractmethod
+    def extend(self, x: Secret, ring: Ring) -> Secret:
+        """Lift 0 <= x < 2**(k-1) into a larger ring."""
+
+    @abstractmethod
+    def truncate(self, x: Secret, shift: int) -> Secret:
+        """Divide -2**(k-2) <= x < 2**(k-2) by ``2**shift``, rounding down, error in {-1, 0}."""
+
+    @abstractmethod
+    def permutation(self, n: int) -> Permutation:
+        """Draw a secret permutation of n rows."""
+
+    @abstractmethod
+    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+        """Permute the rows (first axis); several arrays may use one permutation."""
+
+    @abstractmethod
+    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+        """Undo `shuffle`."""
+
+    @abstractmethod
+    def cost(self, primitive: str, **public: Any) -> Cost:
+        """State rounds and bytes of a primitive from public parameters.
+
+        Parameters
+        ----------
+        primitive : str
+            Name of a method of this class.
+        public
+            ``shape``: of the result; of the argument for `addends` and `open`; shapes of bits are
+            those of `SecretBits.shape`. ``ring``: of the result; None where bits are opened.
+            Further ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`,
+            ``shift`` for `truncate`, ``owner`` for inputs and ``to`` for `open`.
+        """

@@ -1,0 +1,230 @@
+"""What fixed-point functions share: rescaling, polynomials, powers of two, normalisation.
+
+A fixed-point number is an element of Z_2^64 that stands for itself divided by 2**fraction, with a
+public fraction. Inside the functions numbers of magnitude up to 2 are held with `FRACTION` bits, so
+that products stay below 2**62, which `Engine.truncate` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from hedgerow.errors import Code
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Z64
+from hedgerow.secure.secret import Secret, SecretBits, concatenate
+
+FRACTION = 30
+"""Fraction bits inside the functions."""
+ONE = 1 << FRACTION
+MAX_BITS = 61
+"""Widest numbers that may be normalised."""
+
+
+def check_ring(*numbers: Secret | object) -> None:
+    """Refuse secrets that are not over Z_2^64."""
+    for x in numbers:
+        if isinstance(x, Secret) and x.ring != Z64:
+            raise Code.SECRETS_DO_NOT_FIT.error(
+                expected="fixed-point numbers over Z_2^64", found=repr(x)
+            )
+
+
+def check_range(name: str, value: int, low: int, high: int) -> int:
+    """Return a public parameter that lies within its range, or raise H501."""
+    if not low <= value <= high:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"{name} from {low} to {high}", found=f"{name}={value}"
+        )
+    return value
+
+
+def rescale(x: Secret, shift: int) -> Secret:
+    """Divide by ``2**shift``; the error is above -1 and at most 1 unit. A negative shift is exact.
+
+    1. Truncate, which rounds down and may end one lower still; add 1 to centre the error.
+
+    Reveals: nothing.
+    Cost: `cost_rescale`; one `Engine.truncate`.
+
+    Parameters
+    ----------
+    x : Secret
+        Of magnitude below 2**62, also after a negative shift.
+    shift : int
+    """
+    if shift <= 0:
+        return x * (1 << -shift)
+    return x.engine.truncate(x, shift) + 1
+
+
+def cost_rescale(engine: Engine, shape: tuple[int, ...], shift: int) -> Cost:
+    """State the cost of `rescale`."""
+    if shift <= 0:
+        return NOTHING
+    return engine.cost("truncate", shape=shape, ring=Z64, shift=shift)
+
+
+def polynomial(u: Secret, coefficients: Sequence[int]) -> Secret:
+    """Evaluate a polynomial with public coefficients by Estrin's scheme.
+
+    1. c_2i + c_(2i+1) u for all i, and u^2.
+    2. Join neighbours: a + b u^2, then a + b u^4, ..., all of a level at once.
+
+    Reveals: nothing.
+    Cost: `cost_polynomial`; ceil(log2(len(coefficients))) multiplications and truncations deep.
+
+    Parameters
+    ----------
+    u : Secret, shape (n,)
+        With `FRACTION` bits, of magnitude up to 1.
+    coefficients : sequence of int, at least 3
+        Times ``2**FRACTION``, lowest power first.
+
+    Returns
+    -------
+    Secret, shape (n,)
+        With `FRACTION` bits. Where sums of coefficients are below 2, rounding costs at most
+        ``3 * 2**depth`` units.
+    """
+    c = np.array([*coefficients, *[0] * (len(coefficients) % 2)], dtype=np.int64)
+    pairs = u * c[1::2, None] + (c[::2, None] << FRACTION)
+    level = rescale(concatenate([pairs, (u * u).reshape(1, *u.shape)]), FRACTION)
+    terms, power = level[:-1], level[-1:]
+    while len(terms) > 1:
+        half = len(terms) // 2
+        a, b, rest = terms[0 : 2 * half : 2], terms[1 : 2 * half : 2], terms[2 * half :]
+        factors = concatenate([b, power]) if len(terms) > 2 else b
+        products = rescale(factors * power, FRACTION)
+        terms, power = concatenate([a + products[:half], rest]), products[half:]
+    return terms[0]
+
+
+def cost_polynomial(engine: Engine, n: int, terms: int) -> Cost:
+    """State the cost of `polynomial` with so many coefficients, for n numbers."""
+    pairs = (terms + 1) // 2
+    total = engine.cost("mul", shape=(n,), ring=Z64) + cost_rescale(
+        engine, (pairs + 1, n), FRACTION
+    )
+    while pairs > 1:
+        products = (pairs // 2 + (pairs > 2), n)
+        total += engine.cost("mul", shape=products, ring=Z64) + cost_rescale(
+            engine, products, FRACTION
+        )
+        pairs -= pairs // 2
+    return total
+
+
+def power_of_two(digits: Secret) -> Secret:
+    """Raise 2 to secret exponents that are given by their binary digits.
+
+    1. 2^(sum of 2^k d_k) is the product of 1 + d_k (2^(2^k) - 1), multiplied in a tree.
+
+    Reveals: nothing.
+    Cost: `cost_power_of_two`; k - 1 multiplications in ceil(log2 k) rounds.
+
+    Parameters
+    ----------
+    digits : Secret of 0 and 1, shape (k, n)
+        Lowest first, k from 1 to 6.
+
+    Returns
+    -------
+    Secret, shape (n,)
+    """
+    weights = np.array([2 ** (2**k) - 1 for k in range(len(digits))], dtype=np.uint64)
+    factors = digits * weights[:, None] + 1
+    while len(factors) > 1:
+        half = len(factors) // 2
+        products = factors[:half] * factors[half : 2 * half]
+        factors = concatenate([products, factors[2 * half :]])
+    return factors[0]
+
+
+def cost_power_of_two(engine: Engine, digits: int, n: int) -> Cost:
+    """State the cost of `power_of_two`."""
+    total = NOTHING
+    while digits > 1:
+        total += engine.cost("mul", shape=(digits // 2, n), ring=Z64)
+        digits -= digits // 2
+    return total
+
+
+def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
+    """Shift numbers up until their most significant bit is the highest.
+
+    1. Prefix ORs from the highest plane down (Sklansky's tree); where one differs from the next
+       higher is the most significant bit: a one-hot vector over the planes.
+    2. The digits of the shift s are XORs of its planes, local; bits to ring.
+    3. Scale 2^s by `power_of_two`; multiply.
+
+    Reveals: nothing.
+    Cost: `cost_normalise`.
+
+    Parameters
+    ----------
+    x : Secret, shape (n,)
+        1 <= x < 2**bits. For x = 0 the result is 0 and the scale 1.
+    planes : SecretBits, shape (bits, n)
+        Bits of x, lowest first; bits from 2 to `MAX_BITS`.
+
+    Returns
+    -------
+    z : Secret, shape (n,)
+        With `FRACTION` bits, 1/2 <= z <= 1, for x * scale / 2**bits; off by at most one unit, and
+        by none if bits <= FRACTION.
+    scale : Secret, shape (n,)
+        2^s.
+    digits : Secret of 0 and 1, shape (k, n)
+        Of s = bits - 1 - position of the most significant bit, lowest first.
+    """
+    bits = check_range("bits", len(planes), 2, MAX_BITS)
+    none = ~planes[::-1]
+    for lower, upper in _sklansky(bits):
+        joined = none[upper] & none[lower]
+        source = np.arange(bits)
+        source[upper] = bits + np.arange(upper.size)
+        none = concatenate([none, joined])[source]
+    # none[i]: the i + 1 highest bits are all 0. The shift is s where none[s - 1] and not none[s].
+    hot = concatenate([~none[:1], none[:-1] ^ none[1:]]).data
+    rows = np.zeros((*hot.shape[:-2], (bits - 1).bit_length(), hot.shape[-1]), dtype=hot.dtype)
+    for s in range(bits):
+        for k in range(s.bit_length()):
+            if s >> k & 1:
+                rows[..., k, :] ^= hot[..., s, :]
+    digits = x.engine.b2a(planes.like(rows), Z64)
+    scale = power_of_two(digits)
+    return rescale(x * scale, bits - FRACTION), scale, digits
+
+
+def cost_normalise(engine: Engine, bits: int, n: int) -> Cost:
+    """State the cost of `normalise`."""
+    digits = (bits - 1).bit_length()
+    total = NOTHING
+    for lower, _ in _sklansky(bits):
+        total += engine.cost("and_", shape=(lower.size, n))
+    return (
+        total
+        + engine.cost("b2a", shape=(digits, n), ring=Z64)
+        + cost_power_of_two(engine, digits, n)
+        + engine.cost("mul", shape=(n,), ring=Z64)
+        + cost_rescale(engine, (n,), bits - FRACTION)
+    )
+
+
+def _sklansky(k: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return, for each round of a prefix tree, which positions join which."""
+    rounds = []
+    for step in range((k - 1).bit_length()):
+        upper = np.flatnonzero(np.arange(k) >> step & 1)
+        rounds.append(((upper >> step << step) - 1, upper))
+    return rounds
+
+
+def flat(x: Secret) -> Secret:
+    """Return the elements in one axis."""
+    return x.reshape(prod(x.shape))

@@ -1,0 +1,5 @@
+"""Three servers, replicated shares, at most one of them curious."""
+
+from hedgerow.secure.replicated.engine import ReplicatedEngine
+
+__all__ = ["ReplicatedEngine"]

@@ -1,0 +1,157 @@
+"""Products: each server multiplies what it holds and sends one element.
+
+From x = x_0 + x_1 + x_2 and y alike, server i computes z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i
+plus a share of zero, a_i = F(k_i) - F(k_{i+1}), and sends z_i to server i-1.
+Paper: araki2016high, section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import threads
+from hedgerow.secure.replicated import kernels
+from hedgerow.secure.replicated.core import SERVERS, Core, Step
+
+Array = NDArray[Any]
+Kernel = Callable[[str], Any]
+
+_WORTH_A_THREAD = 1 << 17
+"""Products below which handing work to another thread takes longer than the work."""
+
+
+def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
+    """Multiply element by element.
+
+    Parameters
+    ----------
+    core : Core
+    x, y : unsigned, shapes (servers here, 2, *shape) that broadcast
+        With equally many axes.
+    name : str
+        Of the step.
+    kernel : callable
+        `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type.
+
+    Returns
+    -------
+    NDArray, shape (servers here, 2, *shape)
+
+    Notes
+    -----
+    Reveals: nothing. Cost: 1 round, one element from every server.
+    """
+    shape = np.broadcast_shapes(x.shape[2:], y.shape[2:])
+    size = prod(shape)
+    step = core.step(name)
+    out = core.shares(shape, x.dtype)
+    flat = out.reshape(len(core.servers), 2, size)
+
+    rows = [(_row(x[at], shape), _row(y[at], shape)) for at in range(len(core.servers))]
+    zeros = [
+        tuple(step.mask(key, "zero", (size,), x.dtype) for key in (server, server + 1))
+        for server in core.servers
+    ]
+    compiled = kernel(x.dtype.name)
+
+    def work(chunk: tuple[int, slice]) -> None:
+        at, part = chunk
+        inputs = [share[part] for pair in (*rows[at], zeros[at]) for share in pair]
+        compiled(*inputs, flat[at, 0, part])
+
+    parts = threads.available() if size >= _WORTH_A_THREAD else 1
+    cuts = [slice(size * p // parts, size * (p + 1) // parts) for p in range(parts)]
+    for at in range(len(core.servers)):
+        threads.run(work, [(at, cut) for cut in cuts])
+    return reshared(step, out)
+
+
+def matmul(core: Core, x: Array, y: Array) -> Array:
+    """Multiply matrices (..., m, k) @ (..., k, n).
+
+    Parameters
+    ----------
+    core : Core
+    x : unsigned, shape (servers here, 2, ..., m, k)
+    y : unsigned, shape (servers here, 2, ..., k, n)
+        With equally many axes.
+
+    Returns
+    -------
+    NDArray, shape (servers here, 2, ..., m, n)
+
+    Notes
+    -----
+    Reveals: nothing. Cost: 1 round, one element per element of the result from every server.
+    """
+    shape = (*np.broadcast_shapes(x.shape[2:-2], y.shape[2:-2]), x.shape[-2], y.shape[-1])
+    step = core.step("matmul")
+    out = core.shares(shape, x.dtype)
+    for at, server in enumerate(core.servers):
+        a, b = (step.mask(key, "zero", shape, x.dtype) for key in (server, server + 1))
+        np.subtract(a, b, out=out[at, 0])
+        accumulate(x[at, 0], y[at, 0], out[at, 0], y[at, 1])
+        accumulate(x[at, 1], y[at, 0], out[at, 0])
+    return reshared(step, out)
+
+
+def accumulate(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
+    """Add a @ b, or a @ (b + d), to c on all cores.
+
+    Nothing is copied but a right side that is not in C order.
+
+    Parameters
+    ----------
+    a : unsigned, shape (..., m, k)
+    b, d : unsigned, shape (..., k, n)
+    c : unsigned, shape (..., m, n), C order
+    """
+    lead, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
+    extra = b[..., :0, :] if d is None else d
+    # One right side for all: its panels are read once for the rows of all left sides.
+    one = prod(b.shape[:-2]) == 1
+    batch, rows = ((1,), prod(lead) * m) if one else (lead, m)
+    left = np.broadcast_to(a, (*lead, m, k)).reshape(prod(batch), rows, k)
+    right, other = (
+        np.ascontiguousarray(
+            np.broadcast_to(v.reshape(v.shape[-2:]) if one else v, (*batch, *v.shape[-2:]))
+        ).reshape(prod(batch), *v.shape[-2:])
+        for v in (b, extra)
+    )
+    target = c.reshape(prod(batch), rows, n)
+    # The longest axis is cut, so that every thread packs as little as possible for itself.
+    axis = int(np.argmax(target.shape))
+    longest = target.shape[axis]
+    parts = min(threads.available(), longest) if target.size * k >= _WORTH_A_THREAD else 1
+    kernel = kernels.product(c.dtype.name)
+
+    def run(p: int) -> None:
+        part = np.array([(0, extent) for extent in target.shape])
+        part[axis] = longest * p // parts, longest * (p + 1) // parts
+        kernel(left, right, other, target, part.reshape(-1))
+
+    threads.run(run, range(parts))
+
+
+def reshared(step: Step, out: Array) -> Array:
+    """Send z_i in ``out[:, 0]`` to server i-1 and complete the shares: one round."""
+    core, shape = step.core, out.shape[2:]
+    messages = []
+    for i in range(SERVERS):
+        at = core.at(i)
+        payload = None if at is None else out[at, 0, ...]
+        messages.append(step.send(i, (i - 1) % SERVERS, shape, out.dtype, payload))
+    step.exchange()
+    for at, server in enumerate(core.servers):
+        out[at, 1] = messages[(server + 1) % SERVERS].content
+    return out
+
+
+def _row(share: Array, shape: tuple[int, ...]) -> Array:
+    """Return the two shares of a server as (2, size), without a copy where they lie so already."""
+    return np.ascontiguousarray(np.broadcast_to(share, (2, *shape))).reshape(2, prod(shape))

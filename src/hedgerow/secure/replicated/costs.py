@@ -1,0 +1,119 @@
+"""Rounds and bytes of every primitive, from public parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from hedgerow.errors import Code
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.replicated.convert import product_ring
+from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.secure.replicated.openings import Seats
+from hedgerow.secure.replicated.sharing import length, thirds
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import WORD, words
+
+Shape = tuple[int, ...]
+_WORD_BYTES = WORD // 8
+
+
+def cost(seats: Seats, primitive: str, public: dict[str, Any]) -> Cost:
+    """Return the cost of a primitive; see `Engine.cost` for the parameters."""
+    if primitive in _LOCAL:
+        return NOTHING
+    if primitive == "open":
+        return _open(seats, **public)
+    if primitive not in _COSTS:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL, 'open'}))}",
+            found=repr(primitive),
+        )
+    return _COSTS[primitive](**public)
+
+
+def _input(shape: Shape, ring: Ring, owner: int) -> Cost:
+    return _from(owner, prod(shape) * ring.bytes)
+
+
+def _input_bits(shape: Shape, owner: int) -> Cost:
+    return _from(owner, _packed(shape))
+
+
+def _from(owner: int, size: int) -> Cost:
+    return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
+
+
+def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
+    size = _packed(shape) if ring is None else prod(shape) * ring.bytes
+    sent = [0] * SERVERS
+    for party in seats.parties(to):
+        for sender in [(party - 1) % SERVERS] if party < SERVERS else [0, 1]:
+            sent[sender] += size
+    return Cost(1, tuple(sent))
+
+
+def _mul(shape: Shape, ring: Ring) -> Cost:
+    return Cost.equal(1, prod(shape) * ring.bytes)
+
+
+def _and(shape: Shape) -> Cost:
+    return Cost.equal(1, _packed(shape))
+
+
+def _addends(shape: Shape, bits: int) -> Cost:
+    runs = thirds(words(prod(shape)))
+    return Cost(1, tuple(bits * _WORD_BYTES * length(run) for run in runs))
+
+
+def _b2a(shape: Shape, ring: Ring) -> Cost:
+    return Cost.equal(2, prod(shape) * ring.bytes)
+
+
+def _extend(shape: Shape, ring: Ring, source: Ring) -> Cost:
+    return NOTHING if ring == source else _shifted(shape, source, ring, 0)
+
+
+def _truncate(shape: Shape, ring: Ring, shift: int) -> Cost:
+    return NOTHING if shift == 0 else _shifted(shape, ring, ring, shift)
+
+
+def _shifted(shape: Shape, source: Ring, ring: Ring, shift: int) -> Cost:
+    small = product_ring(source, ring, shift).bytes
+    runs = thirds(prod(shape))
+    return Cost(2, tuple(prod(shape) * small + length(run) * ring.bytes for run in runs))
+
+
+def _shuffle(shape: Shape, ring: Ring) -> Cost:
+    size = prod(shape) * ring.bytes
+    return Cost(3, (size, size, 2 * size))
+
+
+def _packed(shape: Shape) -> int:
+    return prod(shape[:-1]) * words(shape[-1]) * _WORD_BYTES
+
+
+_LOCAL = {
+    "public",
+    "public_bits",
+    "add_public",
+    "xor_public",
+    "local_matmul",
+    "reduce",
+    "random_bits",
+    "permutation",
+}
+_COSTS: dict[str, Callable[..., Cost]] = {
+    "input": _input,
+    "input_bits": _input_bits,
+    "mul": _mul,
+    "matmul": _mul,
+    "and_": _and,
+    "addends": _addends,
+    "b2a": _b2a,
+    "extend": _extend,
+    "truncate": _truncate,
+    "shuffle": _shuffle,
+    "unshuffle": _shuffle,
+}

@@ -1,0 +1,281 @@
+"""`ReplicatedEngine`: secret arrays on three servers, of which at most one is curious."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.net.network import Network
+from hedgerow.privacy import Leakage
+from hedgerow.secure.axes import lifted
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.engine import Engine, Permutation
+from hedgerow.secure.replicated import (
+    arithmetic,
+    convert,
+    costs,
+    inputs,
+    kernels,
+    openings,
+    shuffle,
+)
+from hedgerow.secure.replicated.core import Core
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import WORD, Secret, SecretBits, pack, unpack, words
+
+Array = NDArray[Any]
+
+
+class ReplicatedEngine(Engine):
+    """Three servers with replicated shares, semi-honest, one of them at most.
+
+    The data of a secret has shape (servers here, 2, *shape): server i holds x_i and x_{i+1} of
+    x = x_0 + x_1 + x_2, or of bits x = x_0 ^ x_1 ^ x_2. A process without a server, of an owner or
+    an analyst, has 0 on the first axis and takes part in inputs and openings alone.
+    Paper: araki2016high.
+
+    Parameters
+    ----------
+    network : Network
+        Parties 0, 1 and 2 are the servers.
+    leakage : Leakage
+        Declared openings.
+    seats : mapping of str to int, optional
+        Parties of audiences outside the servers, such as ``{"analyst": 3}``; see `Seats`.
+    session : str, default ""
+        Part of the address of every mask.
+    insecure_seed : bytes, optional
+        All keys follow from it, for tests; `private` is False then. Without one the servers draw
+        keys from the operating system and exchange them, in one round.
+
+    Attributes
+    ----------
+    private : bool
+        Whether nobody outside knows the keys.
+    """
+
+    share_axes = 2
+
+    def __init__(
+        self,
+        network: Network,
+        leakage: Leakage,
+        *,
+        seats: Mapping[str, int] | None = None,
+        session: str = "",
+        insecure_seed: bytes | None = None,
+    ) -> None:
+        super().__init__(leakage)
+        self._seats = openings.Seats(network.n, seats)
+        self._core = Core(network, session, insecure_seed)
+
+    @property
+    def private(self) -> bool:
+        """Whether keys come from the operating system."""
+        return self._core.private
+
+    @property
+    def network(self) -> Network:
+        """The network; its meter counts what is sent."""
+        return self._core.network
+
+    def public(self, values: ArrayLike, ring: Ring) -> Secret:
+        """Make a secret of public integers: x_0 is the value, x_1 and x_2 are 0."""
+        elements = ring.encode(values)
+        data = self._core.shares(elements.shape, ring.dtype, zero=True)
+        return Secret(self, ring, self._combine(np.bitwise_xor, data, elements))
+
+    def public_bits(self, bits: ArrayLike) -> SecretBits:
+        """Make secret bits of public ones (..., n)."""
+        packed = pack(bits)
+        data = self._core.shares(packed.shape, np.uint64, zero=True)
+        return SecretBits(self, np.shape(bits)[-1], self._combine(np.bitwise_xor, data, packed))
+
+    def add_public(self, x: Secret, elements: Array) -> Secret:
+        """Add public elements of the ring to x_0; shapes broadcast."""
+        return x.like(self._combine(np.add, _wide(x.data, x.ndim, elements.shape), elements))
+
+    def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
+        """Flip bits of x_0 where the public ones are set; shapes broadcast."""
+        packed = pack(np.broadcast_to(bits, (*bits.shape[:-1], x.n)))
+        return x.like(self._combine(np.bitwise_xor, _wide(x.data, x.ndim, packed.shape), packed))
+
+    def local_matmul(self, a: Array, b: Array) -> Array:
+        """Multiply matrices in a ring where one side is public; share axes stand in front."""
+        if a.shape[-1] != b.shape[-2]:
+            raise _unfit(f"matrices {a.shape} and {b.shape}")
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        out = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+        arithmetic.accumulate(a, b, out)
+        return out
+
+    def reduce(self, x: Secret, ring: Ring) -> Secret:
+        """Take the lowest bits of every share."""
+        if ring.bits > x.ring.bits:
+            raise _unfit(f"{x!r} reduced to {ring.bits} bits")
+        return Secret(self, ring, x.data.astype(ring.dtype))
+
+    def input(
+        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
+    ) -> Secret:
+        """Share integers that party `owner` holds; see `inputs.share`."""
+        known = self._known(values, owner, shape)
+        elements = None if known is None else ring.encode(known)
+        data = inputs.share(self._core, elements, owner, tuple(shape), ring.dtype, xor=False)
+        return Secret(self, ring, data)
+
+    def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
+        """Share bits that party `owner` holds; see `inputs.share`."""
+        known = self._known(bits, owner, shape)
+        packed = None if known is None else pack(known)
+        full = (*shape[:-1], words(shape[-1]))
+        data = inputs.share(self._core, packed, owner, full, np.uint64, xor=True)
+        return SecretBits(self, shape[-1], data)
+
+    def open(self, x: Secret | SecretBits, name: str, to: str) -> Array | None:
+        """Open a declared value to its audience; see `openings.reveal`."""
+        self.leakage.check(name, to, x.shape)
+        parties = self._seats.parties(to)
+        if isinstance(x, Secret):
+            return openings.reveal(self._core, x.data, parties, xor=False)
+        opened = openings.reveal(self._core, _trimmed(x), parties, xor=True)
+        return None if opened is None else unpack(opened, x.n)
+
+    def mul(self, x: Secret, y: Secret) -> Secret:
+        """Multiply element by element; see `arithmetic.mul`."""
+        left, right = _level(x, y)
+        return x.like(arithmetic.mul(self._core, left, right, "mul", kernels.multiply))
+
+    def matmul(self, x: Secret, y: Secret) -> Secret:
+        """Multiply matrices; see `arithmetic.matmul`."""
+        if min(x.ndim, y.ndim) < 2 or x.shape[-1] != y.shape[-2]:
+            raise _unfit(f"matrices {x!r} and {y!r}")
+        return x.like(arithmetic.matmul(self._core, *_level(x, y)))
+
+    def and_(self, x: SecretBits, y: SecretBits) -> SecretBits:
+        """Conjunction of bits, word by word; see `arithmetic.mul`."""
+        left, right = _level(x, y)
+        return x.like(arithmetic.mul(self._core, left, right, "and", kernels.conjoin))
+
+    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
+        """Draw secret uniform bits: share x_j is a mask of key k_j, so nobody knows all three."""
+        full = (*shape[:-1], words(shape[-1]))
+        step = self._core.step("random bits")
+        data = self._core.shares(full, np.uint64)
+        for at, server in enumerate(self._core.servers):
+            for side in range(2):
+                data[at, side] = step.mask(server + side, "bits", full, np.uint64)
+        return SecretBits(self, shape[-1], data)
+
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
+        """Share the bits of two numbers that add up to x; see `convert.addends`."""
+        if not 0 < bits <= x.ring.bits:
+            raise _unfit(f"{bits} bits of {x!r}")
+        pair = convert.addends(self._core, _flat(x), bits)
+        return [SecretBits(self, x.size, planes) for planes in pair]
+
+    def b2a(self, x: SecretBits, ring: Ring) -> Secret:
+        """Turn bits into 0 and 1 of a ring; see `convert.b2a`."""
+        return Secret(self, ring, convert.b2a(self._core, x.data, x.n, ring))
+
+    def extend(self, x: Secret, ring: Ring) -> Secret:
+        """Lift 0 <= x < 2**(k-1) into a larger ring; see `convert.shifted`."""
+        if ring.bits < x.ring.bits:
+            raise _unfit(f"{x!r} extended to {ring.bits} bits")
+        if ring == x.ring:
+            return x
+        data = convert.shifted(self._core, _flat(x), x.ring, ring, 0, "extend")
+        return Secret(self, ring, data.reshape(x.data.shape))
+
+    def truncate(self, x: Secret, shift: int) -> Secret:
+        """Divide by ``2**shift``, error in {-1, 0}; see `convert.shifted`."""
+        k = x.ring.bits
+        if not 0 <= shift <= k - 2:
+            raise _unfit(f"{x!r} divided by 2**{shift}")
+        if shift == 0:
+            return x
+        # Moved by 2**(k-2) it is not negative, as the protocol asks.
+        raised = _flat(x + (1 << (k - 2)))
+        data = convert.shifted(self._core, raised, x.ring, x.ring, shift, "truncate")
+        return x.like(data.reshape(x.data.shape)) - (1 << (k - 2 - shift))
+
+    def permutation(self, n: int) -> Permutation:
+        """Draw a secret permutation of n rows; see `shuffle.permutation`."""
+        return shuffle.permutation(self._core, n)
+
+    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+        """Permute the rows; see `shuffle.apply`."""
+        return self._permuted(x, permutation, inverse=False)
+
+    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+        """Undo `shuffle`."""
+        return self._permuted(x, permutation, inverse=True)
+
+    def cost(self, primitive: str, **public: Any) -> Cost:
+        """State rounds and bytes of a primitive from public parameters."""
+        return costs.cost(self._seats, primitive, public)
+
+    def _permuted(self, x: Secret, by: Permutation, *, inverse: bool) -> Secret:
+        if not isinstance(by, shuffle.ReplicatedPermutation) or x.shape[:1] != (by.n,):
+            raise _unfit(f"{x!r} under {by!r}")
+        return x.like(shuffle.apply(self._core, x.data, by, inverse=inverse))
+
+    def _known(self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> Array | None:
+        """Check what is given for an input: values at the owner, nothing elsewhere."""
+        if not 0 <= owner < self.network.n:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"an owner among the {self.network.n} parties", found=f"party {owner}"
+            )
+        lives = self._core.lives(owner)
+        if (values is not None) != lives or (lives and np.shape(values) != tuple(shape)):  # type: ignore[arg-type]
+            raise Code.WRONG_SHAPE.error(
+                expected=f"values of shape {shape} at party {owner}, none elsewhere",
+                found="none" if values is None else f"shape {np.shape(values)}",
+            )
+        return None if values is None else np.asarray(values)
+
+    def _combine(self, operation: np.ufunc, data: Array, elements: Array) -> Array:
+        """Apply an operation to x_0, the first share of server 0 and the second of server 2."""
+        for server, side in ((0, 0), (2, 1)):
+            at = self._core.at(server)
+            if at is not None:
+                operation(data[at, side, ...], elements, out=data[at, side, ...])
+        return data
+
+
+def _wide(data: Array, ndim: int, shape: tuple[int, ...]) -> Array:
+    """Return a copy of share data that is broadcast against a public shape."""
+    level = lifted(data, ndim, len(shape))
+    return np.array(np.broadcast_to(level, (*level.shape[:2], *_shape(level.shape[2:], shape))))
+
+
+def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    return np.broadcast_shapes(one, other)
+
+
+def _level(x: Secret | SecretBits, y: Secret | SecretBits) -> tuple[Array, Array]:
+    ndim = max(x.ndim, y.ndim)
+    return lifted(x.data, x.ndim, ndim), lifted(y.data, y.ndim, ndim)
+
+
+def _flat(x: Secret) -> Array:
+    return x.data.reshape(*x.data.shape[:2], prod(x.shape))
+
+
+def _trimmed(x: SecretBits) -> Array:
+    """Clear the padding of shares: what stands there is not meant to be seen."""
+    used = x.n % WORD
+    if not used:
+        return x.data
+    data = x.data.copy()
+    data[..., -1] &= np.uint64((1 << used) - 1)
+    return data
+
+
+def _unfit(found: str) -> Exception:
+    return Code.SECRETS_DO_NOT_FIT.error(found=found)

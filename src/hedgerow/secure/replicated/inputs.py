@@ -1,0 +1,94 @@
+"""Inputs: an array that one party holds becomes shares, most of them from seeds."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.crypto.prg import KEY_BYTES, Prg
+from hedgerow.secure.replicated.core import SERVERS, Core
+from hedgerow.secure.replicated.sharing import Deal, write
+
+Array = NDArray[Any]
+
+
+def share(
+    core: Core, value: Array | None, owner: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
+) -> Array:
+    """Share an array that one party holds.
+
+    Parameters
+    ----------
+    core : Core
+    value : unsigned, shape `shape`, or None
+        Given where the owner lives.
+    owner : int
+        A server, or a party outside.
+    shape, dtype
+        Of the array.
+    xor : bool
+        Share bits.
+
+    Returns
+    -------
+    NDArray, shape (servers here, 2, *shape)
+
+    Notes
+    -----
+    A server deals (`Deal`): one element from it, 1 round. For an owner outside see `_from_outside`.
+    Reveals: nothing.
+    """
+    if owner >= SERVERS:
+        return _from_outside(core, value, owner, shape, dtype, xor=xor)
+    step = core.step("input")
+    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor)
+    step.exchange()
+    out = core.shares(shape, dtype)
+    write(core, deal, out)
+    return out
+
+
+def _from_outside(
+    core: Core, value: Array | None, owner: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
+) -> Array:
+    """Share as two seeds and one correction.
+
+    1. The owner draws seeds s_0 and s_1, and x_2 = x - F(s_0) - F(s_1).
+    2. It sends (s_0, s_1) to server 0, s_1 and x_2 to server 1, s_0 and x_2 to server 2.
+
+    Cost: 1 round; nothing from the servers, 64 bytes and two elements per element from the owner.
+    """
+    step = core.step("input")
+    seeds: list[Array | None] = [None, None]
+    correction = None
+    if value is not None:
+        drawn = core.draw_own(owner, f"{step.number}/seeds", 2 * KEY_BYTES)
+        seeds = list(drawn.reshape(2, KEY_BYTES))
+        masks = [_expanded(seed, shape, dtype) for seed in seeds]
+        subtract = np.bitwise_xor if xor else np.subtract
+        correction = reduce(subtract, masks, value)
+    # Index of the share, then of the server that holds it.
+    key = {
+        (j, i): step.send(owner, i, (KEY_BYTES,), np.uint8, seeds[j])
+        for j, i in ((0, 0), (0, 2), (1, 0), (1, 1))
+    }
+    rest = {i: step.send(owner, i, shape, dtype, correction) for i in (1, 2)}
+    step.exchange()
+    out = core.shares(shape, dtype)
+    for at, server in enumerate(core.servers):
+        for side in range(2):
+            j = (server + side) % SERVERS
+            out[at, side] = (
+                rest[server].content
+                if j == SERVERS - 1
+                else _expanded(key[j, server].content, shape, dtype)
+            )
+    return out
+
+
+def _expanded(seed: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
+    assert seed is not None
+    return Prg(seed.tobytes()).fill("input", shape, dtype)

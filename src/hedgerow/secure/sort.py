@@ -1,0 +1,272 @@
+"""Stable radix sort of secret keys, and permutations known to nobody.
+
+A secret permutation is its destinations: row i goes to place d[i]. To use one, rows and
+destinations are shuffled together by a fresh permutation that no server knows; the shuffled
+destinations are then a uniformly random permutation whatever the data, and are opened to the
+servers, who move the rows. A pass of the sort takes one digit of the key: its one-hot vector, and
+prefix sums over digit values and rows, give each row's place among the rows of that digit.
+
+Paper: chida2019sorting. Deviation: a pass takes a digit in place of a bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Opening
+from hedgerow.secure.adder import a2b, cost_a2b
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Secret, SecretBits, concatenate, stack
+
+SHUFFLED = "shuffled destinations"
+"""Name of the opening, unless the caller has several to tell apart."""
+DIGIT = 2
+"""Bits of the key in one pass: 1 takes more shuffles, 3 more multiplications."""
+
+
+def openings(n: int, times: int, name: str = SHUFFLED) -> list[Opening]:
+    """Declare what sorts and permutations of n rows open.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    times : int
+        `passes` - 1 for every sort, and one for every call of `permute` and `unpermute`.
+    name : str
+        As given to the functions of this module.
+    """
+    return [
+        Opening(
+            name,
+            "server",
+            (n,),
+            independent="a uniformly random permutation of the rows, drawn afresh each time",
+            times=times,
+        )
+    ]
+
+
+def passes(bits: int) -> int:
+    """Return how many passes a key of so many bits takes."""
+    return -(-bits // DIGIT)
+
+
+def position_ring(n: int) -> Ring:
+    """Return the smallest ring that holds the places of n rows."""
+    return next(ring for ring in (Z16, Z32, Z64) if n <= 1 << ring.bits)
+
+
+def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
+    """Return where each row goes when rows are sorted by secret keys, stably.
+
+    1. All bits become numbers of `position_ring`.
+    2. The lowest digit gives the first destinations d (`_places`).
+    3. For every further digit: d and the digit's bits are shuffled by a fresh permutation and d is
+       opened; the bits are moved by it, give places e among rows in the order so far, and
+       d becomes e[d], moved back and unshuffled.
+
+    Reveals: to the servers, a uniformly random permutation in every pass but the first.
+    Cost: `cost_destinations`.
+
+    Parameters
+    ----------
+    keys : SecretBits, shape (bits, n)
+        Plane j holds bit j of every key; smaller keys come first.
+    name : str
+        Of the declared opening.
+
+    Returns
+    -------
+    Secret, shape (n,)
+        Over `position_ring`; a permutation of 0 to n - 1.
+    """
+    engine, n = keys.engine, keys.n
+    bits = engine.b2a(keys, position_ring(n))
+    d = _places(bits[:DIGIT])
+    for low in range(DIGIT, len(keys), DIGIT):
+        digit = bits[low : low + DIGIT]
+        permutation = engine.permutation(n)
+        mixed = engine.shuffle(concatenate([d[None], digit]).transpose(), permutation)
+        places, order = _open(mixed[:, 0], name)
+        e = _places(mixed[:, 1:][order].transpose())
+        d = engine.unshuffle(e[places], permutation)
+    return d
+
+
+def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
+    """Move row i of x to place d[i].
+
+    1. x and d are shuffled by a fresh permutation.
+    2. The shuffled d is opened and the rows are moved by it.
+
+    Reveals: to the servers, a uniformly random permutation.
+    Cost: `cost_permute`.
+
+    Parameters
+    ----------
+    x : Secret, shape (n, ...)
+        Over any ring.
+    d : Secret, shape (n,)
+        A permutation of 0 to n - 1.
+    name : str
+        Of the declared opening.
+
+    Returns
+    -------
+    Secret, shape of x
+    """
+    permutation = x.engine.permutation(len(x))
+    _, order = _open(x.engine.shuffle(d, permutation), name)
+    return x.engine.shuffle(x, permutation)[order]
+
+
+def unpermute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
+    """Fetch row d[i] of x to place i: undo `permute`.
+
+    1. d is shuffled by a fresh permutation and opened.
+    2. The rows are moved by it and unshuffled.
+
+    Reveals: to the servers, a uniformly random permutation.
+    Cost: `cost_permute`.
+
+    Parameters
+    ----------
+    x : Secret, shape (n, ...)
+        Over any ring.
+    d : Secret, shape (n,)
+        A permutation of 0 to n - 1.
+    name : str
+        Of the declared opening.
+
+    Returns
+    -------
+    Secret, shape of x
+    """
+    permutation = x.engine.permutation(len(x))
+    places, _ = _open(x.engine.shuffle(d, permutation), name)
+    return x.engine.unshuffle(x[places], permutation)
+
+
+def sort_by(
+    key: Secret, x: Secret, *, bits: int | None = None, signed: bool = True, name: str = SHUFFLED
+) -> Secret:
+    """Sort the rows of x by a secret key, smallest first, stably.
+
+    1. The bits of the key; for signed keys the top one is flipped.
+    2. `destinations`, then `permute`.
+
+    Reveals: to the servers, a uniformly random permutation in every pass.
+    Cost: `cost_sort_by`.
+
+    Parameters
+    ----------
+    key : Secret, shape (n,)
+    x : Secret, shape (n, ...)
+        Over any ring; may be the key itself.
+    bits : int, optional
+        Width of the key, the ring's by default.
+    signed : bool
+        Whether the top bit of the key is its sign.
+    name : str
+        Of the declared opening; it takes place `passes(bits)` times.
+
+    Returns
+    -------
+    Secret, shape of x
+    """
+    if key.ndim != 1 or len(x) != len(key):
+        raise Code.WRONG_SHAPE.error(
+            expected="one key for every row", found=f"keys {key!r} for rows {x!r}"
+        )
+    planes = a2b(key, bits)
+    if signed:
+        planes = planes ^ (np.arange(len(planes)) == len(planes) - 1)[:, None]
+    return permute(x, destinations(planes, name=name), name=name)
+
+
+def cost_destinations(engine: Engine, bits: int, n: int) -> Cost:
+    """State the cost of `destinations` of n keys."""
+    ring = position_ring(n)
+    total = engine.cost("b2a", shape=(bits, n), ring=ring)
+    for low in range(0, bits, DIGIT):
+        width = min(DIGIT, bits - low)
+        if low:
+            total += engine.cost("permutation", shape=(n,))
+            total += engine.cost("shuffle", shape=(n, 1 + width), ring=ring)
+            total += engine.cost("open", shape=(n,), ring=ring, to="server")
+            total += engine.cost("unshuffle", shape=(n,), ring=ring)
+        total += _cost_places(engine, width, n, ring)
+    return total
+
+
+def cost_permute(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
+    """State the cost of `permute` and `unpermute` of rows of a shape over a ring."""
+    n, places = shape[0], position_ring(shape[0])
+    return (
+        engine.cost("permutation", shape=(n,))
+        + engine.cost("shuffle", shape=(n,), ring=places)
+        + engine.cost("open", shape=(n,), ring=places, to="server")
+        + engine.cost("shuffle", shape=shape, ring=ring)
+    )
+
+
+def cost_sort_by(
+    engine: Engine,
+    key_ring: Ring,
+    shape: tuple[int, ...],
+    ring: Ring,
+    bits: int | None = None,
+) -> Cost:
+    """State the cost of `sort_by` of rows of a shape over a ring."""
+    width = key_ring.bits if bits is None else bits
+    return (
+        cost_a2b(engine, shape[0], key_ring, bits)
+        + cost_destinations(engine, width, shape[0])
+        + cost_permute(engine, shape, ring)
+    )
+
+
+def _places(bits: Secret) -> Secret:
+    """Return the places (n,) of rows sorted stably by a digit given as bits (width, n).
+
+    1. One-hot vector h of the digit: it doubles with every bit, its entries add up to 1.
+    2. r_vi: rows with a lower digit than v, and rows with digit v up to i: prefix sums of h.
+    3. The sum over v of h_vi r_vi, less 1; one element on the wire, as in any scalar product.
+    """
+    hot = stack([1 - bits[0], bits[0]])
+    for bit in range(1, len(bits)):
+        upper = hot[:-1] * bits[bit]
+        upper = concatenate([upper, bits[bit][None] - upper.sum(0, keepdims=True)])
+        hot = concatenate([hot - upper, upper])
+    width, n = hot.shape
+    r = hot.reshape(width * n).cumsum().reshape(width, n)
+    # The entries of h add up to 1, so the last product comes for nothing.
+    shorter, steps = hot[:-1].transpose(), (r[:-1] - r[-1]).transpose()
+    return (shorter[:, None, :] @ steps[:, :, None]).reshape(n) + r[-1] - 1
+
+
+def _cost_places(engine: Engine, width: int, n: int, ring: Ring) -> Cost:
+    total = NOTHING
+    for bit in range(1, width):
+        total += engine.cost("mul", shape=((1 << bit) - 1, n), ring=ring)
+    return total + engine.cost("matmul", shape=(n, 1, 1), ring=ring)
+
+
+def _open(d: Secret, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Open shuffled destinations; return them and the order that moves rows there."""
+    opened = d.engine.open(d, name, "server")
+    assert opened is not None, "a server is in the audience"
+    places = opened.astype(np.int64)
+    order = np.argsort(places)
+    if not np.array_equal(places[order], np.arange(len(d))):
+        raise Code.SECRETS_DO_NOT_FIT.error(
+            expected=f"destinations that are a permutation of 0 to {len(d) - 1}",
+            found="something else",
+            fix="use destinations that `hedgerow.secure.sort.destinations` made",
+        )
+    return places, order

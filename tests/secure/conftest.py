@@ -1,0 +1,15 @@
+"""Fixtures of the secure room."""
+
+import pytest
+
+pytest.register_assert_rewrite("conformance")
+
+from engines import ENGINES  # noqa: E402
+
+from hedgerow.secure.engine import Engine  # noqa: E402
+
+
+@pytest.fixture(scope="module", params=list(ENGINES))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Every engine in turn: what is written on top must run on all of them."""
+    return ENGINES[request.param]()

@@ -1,0 +1,33 @@
+"""The clear engine passes the interface tests; so do its variants that the tests use."""
+
+import numpy as np
+import pytest
+from conformance import Conformance
+from engines import ENGINES, clear
+
+from hedgerow.errors import InputError
+from hedgerow.secure.cost import NOTHING
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Z32
+
+
+@pytest.fixture(scope="module", params=["clear", "two addends", "five addends"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    return ENGINES[request.param]()
+
+
+class TestClearEngine(Conformance):
+    """With one addend and with several."""
+
+
+def test_an_input_of_another_shape_is_refused() -> None:
+    engine = clear()
+    for values in (None, np.arange(3)):
+        with pytest.raises(InputError, match="H1"):
+            engine.input(values, 0, (2,), Z32)
+        with pytest.raises(InputError, match="H1"):
+            engine.input_bits(values, 0, (2,))
+
+
+def test_nothing_is_sent() -> None:
+    assert clear().cost("mul", shape=(3,), ring=Z32) == NOTHING
