@@ -40,9 +40,9 @@ KEYS, KEY_BITS = 10**5, 32
 PEER = ["mpyc==0.11", "numpy", "gmpy2"]
 # What MPyC is asked to do; each is scaled to the whole job.
 PEER_JOB = {
-    "mul": {"n": 200_000},
+    "mul": {"n": MILLION},
     "less_than": {"n": 1_000},
-    "matmul": {"m": 20, "k": 3_000, "n": 10},
+    "matmul": {"m": M, "k": K // 2, "n": N},
     "argmax": {"rows": 10, "n": WIDTH},
     "geometric": {"n": 50, "coins": 6, "bits": 60},
     "sort": {"n": 128},

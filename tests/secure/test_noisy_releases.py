@@ -116,11 +116,10 @@ def test_law_of_noisy_max_on_three_servers(chi_square) -> None:
     e = three_servers()
     paid = charge(Ledger(), ROOT / part(NODES, EACH))
     counts = np.zeros(3)
-    # A million draws: three for each choice.
-    for _ in range(42):
-        table = e.public(np.broadcast_to(scores, (8_000, 3)), Z32)
+    for _ in range(50):
+        table = e.public(np.broadcast_to(scores, (20_000, 3)), Z32)
         counts += reveal(noisy_max(table, mechanism, paid, bound=3)).sum(axis=0)
-    assert counts.sum() == 336_000
+    assert counts.sum() == 1_000_000
     assert chi_square(counts, mechanism.law(scores)) > 1e-4
 
 
