@@ -47,7 +47,7 @@ def options(
 
 
 # Modules that register what can be audited; loaded on demand so that `hedgerow errors` is quick.
-AUDIT_TARGETS = ["hedgerow.estimators.audit_targets"]
+AUDIT_TARGETS = ["hedgerow.secure.audit_targets", "hedgerow.estimators.audit_targets"]
 
 
 class Format(StrEnum):
