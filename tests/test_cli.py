@@ -95,6 +95,14 @@ def test_domain_check_names_what_does_not_fit(table: Path, tmp_path, monkeypatch
     assert "'z'" in text
 
 
+def test_a_failure_is_json_where_json_is_wanted(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "argv", ["hedgerow", "errors", "H1", "--format", "json"])
+    with pytest.raises(SystemExit):
+        main()
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["error"]) == (False, "H901")
+
+
 def test_a_missing_file_is_a_numbered_error(monkeypatch, capsys) -> None:
     fails_with(Code.UNREADABLE_FILE, monkeypatch, capsys, "domain", "suggest", "nowhere.csv")
 

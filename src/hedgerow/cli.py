@@ -245,11 +245,20 @@ def main() -> None:
     try:
         app()
     except HedgerowError as error:
-        Console(stderr=True).print(f"[bold red]{error.code.number}[/] {error.code.spec.title}")
+        if _wants_json(sys.argv):
+            fields = {"expected": error.expected, "found": error.found, "fix": error.fix}
+            print(json.dumps({"ok": False, "error": error.code.number, **fields}))
+        console = Console(stderr=True)
+        console.print(f"[bold red]{error.code.number}[/] {escape(error.code.spec.title)}")
         for label, text in (
             ("expected", error.expected),
             ("found", error.found),
             ("what to do", error.fix),
         ):
-            Console(stderr=True).print(f"  {label}: {text}", markup=False, highlight=False)
+            console.print(f"  {label}: {text}", markup=False, highlight=False)
         sys.exit(2)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    pairs = zip(arguments, arguments[1:], strict=False)
+    return "--format=json" in arguments or ("--format", "json") in pairs
