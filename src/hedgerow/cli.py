@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -260,5 +261,5 @@ def main() -> None:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    pairs = zip(arguments, arguments[1:], strict=False)
+    pairs = pairwise(arguments)
     return "--format=json" in arguments or ("--format", "json") in pairs

@@ -176,3 +176,14 @@ def test_session_length(club: Club) -> None:
     with pytest.raises(HedgerowError) as caught:
         club.join(0, session=b"short")
     assert caught.value.code is Code.SESSION_MISMATCH
+
+
+def test_parties_that_agree_on_something_else_are_found_out(club: Club) -> None:
+    def program(network) -> None:
+        network.agreed = "step 2" if network.party == 1 else "step 1"
+        exchange_all(network, "open", ring(2))
+        exchange_all(network, "after", ring(2))
+
+    errors = club.run(program)
+    assert Code.BAD_FRAME in {e.code for e in errors}
+    assert all(isinstance(e, HedgerowError) for e in errors)

@@ -6,6 +6,8 @@ from conformance import Conformance
 from engines import ENGINES, clear
 
 from hedgerow.errors import InputError
+from hedgerow.privacy import Leakage, NoiseSource
+from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z32
@@ -31,3 +33,12 @@ def test_an_input_of_another_shape_is_refused() -> None:
 
 def test_nothing_is_sent() -> None:
     assert clear().cost("mul", shape=(3,), ring=Z32) == NOTHING
+
+
+def test_an_engine_is_as_private_as_its_source() -> None:
+    assert ClearEngine(Leakage([])).private
+    assert not ClearEngine(Leakage([]), NoiseSource.insecure_seeded(1)).private
+
+
+def test_no_engine_leaves_open_whether_it_is_private() -> None:
+    assert "private" in Engine.__abstractmethods__

@@ -115,6 +115,9 @@ def test_a_server_that_draws_zeros_changes_no_law(server: int, chi_square) -> No
         def fill(self, address, shape, dtype):
             return np.zeros(shape, dtype)
 
+        def forget(self):
+            """It has no memory to begin with."""
+
     drawn = precision(NoisyMax(1.0), 100)
     e = three_servers()
     # The server's own key, which it hands to one other, gives zeros for both of them.

@@ -68,8 +68,8 @@ def test_a_release_in_each_part_counts_the_values_of_one() -> None:
     assert ledger.releases[0].delta == precision(mechanism, 5).delta
 
 
-@pytest.mark.parametrize(("scope", "times"), [(ROOT, 8), (ROOT / part(NODES, EACH), 1)])
-def test_choices_add_up_unless_rows_are_parts(scope, times: int) -> None:
+@pytest.mark.parametrize(("scope", "times"), [(ROOT, 8), (ROOT / part(NODES, EACH), 4)])
+def test_choices_add_up_within_a_part(scope, times: int) -> None:
     ledger, e = Ledger(), seeded()
     scores = share(e, np.zeros((2, 4, 3), dtype=int), Z32)
     hot = reveal(noisy_max(scores, NoisyMax(0.5), charge(ledger, scope), bound=0))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -79,6 +80,16 @@ class Prg:
             stream.update_into(_ZEROS[: len(part)], part)
         words = out.view(kind.newbyteorder("<")).astype(kind.newbyteorder("="), copy=False)
         return words.reshape(shape)
+
+    def forget(self) -> None:
+        """Forget which addresses were used: for a caller who knows that none of them can recur."""
+        if self._used is not None:
+            self._used.clear()
+
+    def __reduce__(self) -> NoReturn:
+        raise Code.ADDRESS_USED_TWICE.error(
+            expected="one stream for one key", found="a copy, which would not know what was drawn"
+        )
 
     def __repr__(self) -> str:
         return "Prg()"

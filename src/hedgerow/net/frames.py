@@ -78,9 +78,11 @@ class Header:
         )
 
 
-def plan_digest(step: str, plan: Sequence[Route]) -> bytes:
-    """Hash the name and the whole public plan of a step, 16 bytes."""
-    return _digest(step, tuple(plan))
+def plan_digest(step: str, plan: Sequence[Route], agreed: str = "") -> bytes:
+    """Hash the name, the whole public plan of a step and what else was agreed, 16 bytes."""
+    # The plan is hashed by itself, so that equal plans of many steps are hashed once.
+    whole = _digest(step, tuple(plan)) + agreed.encode()
+    return hashlib.blake2b(whole, digest_size=DIGEST_BYTES, person=b"hedgerow/step/v1").digest()
 
 
 @lru_cache(maxsize=4096)

@@ -68,6 +68,13 @@ class Meeting:
     ) -> None:
         self.me, self.roster, self.session = me, roster, session
         self.prints = [fingerprint(member.certificate) for member in roster]
+        if len(set(self.prints)) < len(self.prints):
+            # One key in two seats would hold the shares of both.
+            raise Code.BAD_PARAMETER.error(
+                expected="a certificate of its own for every party",
+                found="one certificate for two parties in the list",
+                fix="have every party make its own key",
+            )
         if fingerprint(identity.pem) != self.prints[me]:
             raise Code.BAD_KEY_FILE.error(
                 expected=f"the certificate that the list of parties gives for party {me}",

@@ -102,6 +102,9 @@ class Network(ABC):
         self.meter = Meter(self.local)
         self._local = frozenset(self.local)
         self._closed = False
+        self.agreed = ""
+        """What else the parties must agree on in an exchange, such as the number of the step and
+        what it is for. It is compared with the plan where parties are apart; nothing is sent."""
 
     def exchange(
         self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]

@@ -122,7 +122,7 @@ class TLSNetwork(Network):
 
         `outs` and `ins` list the routes to and from each peer; `inbox` is filled.
         """
-        digest = plan_digest(step, plan)
+        digest = plan_digest(step, plan, self.agreed)
         open_: dict[tuple[str, int], None] = {}
         loop = Loop()
         for peer, keys in outs.items():

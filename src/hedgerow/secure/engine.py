@@ -8,7 +8,7 @@ depend on public parameters alone, and `cost` states them.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,10 @@ from hedgerow.privacy import Leakage
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits
+
+if TYPE_CHECKING:
+    from hedgerow.secure.limbs import Limbs
+    from hedgerow.secure.wide import SecretWide
 
 
 class Permutation(ABC):
@@ -42,6 +46,11 @@ class Engine(ABC):
     def __init__(self, leakage: Leakage) -> None:
         self.leakage = leakage
 
+    @property
+    @abstractmethod
+    def private(self) -> bool:
+        """Whether nobody can know the randomness: False where a seed was given."""
+
     # Local: no message.
 
     @abstractmethod
@@ -55,6 +64,10 @@ class Engine(ABC):
     @abstractmethod
     def add_public(self, x: Secret, elements: NDArray[Any]) -> Secret:
         """Add public elements of the ring; shapes broadcast."""
+
+    @abstractmethod
+    def add_public_wide(self, x: SecretWide, elements: Limbs) -> SecretWide:
+        """Add public elements (..., 2) modulo ``2**128``; shapes broadcast."""
 
     @abstractmethod
     def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
@@ -86,16 +99,19 @@ class Engine(ABC):
     @overload
     def open(self, x: Secret, name: str, to: str) -> NDArray[Any] | None: ...
     @overload
+    def open(self, x: SecretWide, name: str, to: str) -> NDArray[np.object_] | None: ...
+    @overload
     def open(self, x: SecretBits, name: str, to: str) -> NDArray[np.bool_] | None: ...
     @abstractmethod
-    def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any] | None:
+    def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> NDArray[Any] | None:
         """Open a declared value to its audience; None where the audience does not live here.
 
         Checked against the declared leakage before a byte is sent.
 
         Parameters
         ----------
-        x : Secret or SecretBits
+        x : Secret, SecretWide or SecretBits
+            Of 128 bits the result holds Python's integers, from 0 to ``2**128 - 1``.
         name : str
             Of the declared opening.
         to : str
@@ -107,6 +123,10 @@ class Engine(ABC):
     @abstractmethod
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element; shapes broadcast."""
+
+    @abstractmethod
+    def mul_wide(self, x: SecretWide, y: SecretWide) -> SecretWide:
+        """Multiply element by element modulo ``2**128``; shapes broadcast."""
 
     @abstractmethod
     def matmul(self, x: Secret, y: Secret) -> Secret:
@@ -121,12 +141,12 @@ class Engine(ABC):
         """Draw secret uniform bits (..., n) that nobody knows; no message."""
 
     @abstractmethod
-    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
+    def addends(self, x: Secret | SecretWide, bits: int) -> list[SecretBits]:
         """Share the bits of numbers that add up to x modulo ``2**bits``.
 
         Parameters
         ----------
-        x : Secret of any shape
+        x : Secret or SecretWide of any shape
             Flattened.
         bits : int
             At most the ring's.
@@ -146,8 +166,16 @@ class Engine(ABC):
         """Lift 0 <= x < 2**(k-1) into a larger ring."""
 
     @abstractmethod
+    def extend_wide(self, x: Secret) -> SecretWide:
+        """Lift 0 <= x < 2**63, over 64 bits, to 128 bits."""
+
+    @abstractmethod
     def truncate(self, x: Secret, shift: int) -> Secret:
-        """Divide -2**(k-2) <= x < 2**(k-2) by ``2**shift``, rounding down, error in {-1, 0}."""
+        """Divide -2**(k-2) <= x < 2**(k-2) by ``2**shift``, rounding down, error in {-1, 0}.
+
+        Which of the two it is depends on the shares, so a server that sees the result opened
+        learns a little more than the quotient: open it only as what it is.
+        """
 
     @abstractmethod
     def permutation(self, n: int) -> Permutation:

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import EACH, Ledger, NoisyMax, Release, Scope, TwoSidedGeometric
 from hedgerow.secure.argmax import argmax, cost_argmax
-from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise import (
@@ -60,8 +59,8 @@ class Charge:
         return bool(segments) and segments[-1].partition is not None and segments[-1].label == EACH
 
     def times(self, rows: tuple[int, ...]) -> int:
-        """Return how many choices count: one if every row is a part, else all of them."""
-        return 1 if self.is_in_each_part else max(1, math.prod(rows))
+        """Return how many choices count: those of one part if the first axis holds parts."""
+        return max(1, math.prod(rows[1:] if self.is_in_each_part else rows))
 
     def pay(
         self,
@@ -84,7 +83,7 @@ class Charge:
         mechanism, epsilon, delta, sensitivity, variables, times, claimed
             As in `Release`.
         """
-        if _is_seeded(engine):
+        if not engine.private:
             self.ledger.mark_not_private("seeded noise")
         self.ledger.charge(
             Release(
@@ -179,7 +178,8 @@ def noisy_max(
         One record moves each by at most ``mechanism.sensitivity``.
     mechanism : NoisyMax
     charge : Charge
-        With a scope that ends in `EACH`, every row is a part; else the rows are charged in a row.
+        With a scope that ends in `EACH` the first axis holds the parts, and the choices of one
+        part are charged; else all of them.
     bound : int
         Public, at least the magnitude of every score; ``2 * bound + 2**L + 1`` fits into the ring,
         without its top bit.
@@ -263,12 +263,6 @@ def cost_noisy_max(
         + masking
         + cost_argmax(engine, shape, ring, bits=_bits(drawn, bound, ring))
     )
-
-
-def _is_seeded(engine: Engine) -> bool:
-    if isinstance(engine, ClearEngine):
-        return not engine.source.private
-    return not getattr(engine, "private", True)
 
 
 def _size_of_release(shape: tuple[int, ...], charge: Charge) -> int:

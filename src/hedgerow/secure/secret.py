@@ -29,7 +29,7 @@ WORD = 64
 """Bits are packed into words of so many."""
 
 
-class _Silent:
+class Silent:
     """Refuses every way in which Python could look at a value."""
 
     shape: tuple[int, ...]
@@ -72,7 +72,7 @@ class _Silent:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Secret(_Silent):
+class Secret(Silent):
     """A secret array over a ring.
 
     Parameters
@@ -248,7 +248,7 @@ class Secret(_Silent):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SecretBits(_Silent):
+class SecretBits(Silent):
     """A secret array of bits, packed along its last axis.
 
     Parameters

@@ -1,10 +1,15 @@
 """Audiences and who sees what."""
 
+import copy
+import os
+import pickle
+
 import numpy as np
 import pytest
 from wires import SEED, Recorder, apart, everything
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.openings import Seats
 from hedgerow.secure.ring import Z16, Z64
@@ -15,7 +20,7 @@ def test_seats_of_audiences() -> None:
     assert seats.parties("server") == (0, 1, 2)
     assert seats.parties("server 2") == (2,)
     assert seats.parties("owner 0") == (3,)
-    assert seats.parties("owner") == (3, 4)
+    assert seats.parties("owner") == (3,)
     assert seats.parties("analyst") == (4,)
     assert seats.parties("public") == (0, 1, 2, 3, 4)
     named = Seats(5, {"owner clinic north": 3, "analyst": 4})
@@ -28,9 +33,54 @@ def test_an_audience_without_a_seat_is_refused(to: str) -> None:
         Seats(3).parties(to)
 
 
-def test_a_seat_outside_the_network_is_refused() -> None:
+@pytest.mark.parametrize(
+    "outside",
+    [{"analyst": 5}, {"analyst": 1}, {"analyst": 4, "owner 0": 4}],
+    ids=["beyond", "a server", "two audiences"],
+)
+def test_a_seat_that_would_blur_the_record_is_refused(outside: dict[str, int]) -> None:
     with pytest.raises(HedgerowError, match="H501"):
-        Seats(4, {"analyst": 4})
+        Seats(5, outside)
+
+
+def test_nothing_is_recorded_when_the_audience_has_no_seat() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "analyst", (1,))))
+    with pytest.raises(HedgerowError, match="H501"):
+        engine.open(engine.public(np.ones(1, dtype=int), Z64), "x", "analyst")
+    assert engine.leakage.what_was_learned("analyst") == []
+
+
+def test_a_secret_of_another_engine_is_not_opened() -> None:
+    one, other = (
+        ReplicatedEngine(Simulator(3), everything(("x", "server", (1,)))) for _ in range(2)
+    )
+    with pytest.raises(HedgerowError, match="H702"):
+        one.open(other.public(np.ones(1, dtype=int), Z64), "x", "server")
+    assert one.leakage.what_was_learned("server") == []
+
+
+def test_an_engine_cannot_be_copied() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "server", (1,))))
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(HedgerowError):
+            attempt(engine._core)
+    with pytest.raises(HedgerowError):
+        copy.deepcopy(engine)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_draws_no_masks() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "server", (1,))))
+    child = os.fork()
+    if child == 0:
+        refused = 1
+        try:
+            engine.random_bits((1,))
+        except HedgerowError as error:
+            refused = 0 if error.code is Code.ADDRESS_USED_TWICE else 2
+        finally:
+            os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize(

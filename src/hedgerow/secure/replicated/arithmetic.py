@@ -8,6 +8,7 @@ Paper: araki2016high, section 3.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ _WORTH_A_THREAD = 1 << 17
 """Products below which handing work to another thread takes longer than the work."""
 
 
-def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
+def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel, words: int = 1) -> Array:
     """Multiply element by element.
 
     Parameters
@@ -36,7 +37,10 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     name : str
         Of the step.
     kernel : callable
-        `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type.
+        `kernels.multiply` for rings, `kernels.conjoin` for words of bits,
+        `limbs.multiply_shares` for 128 bits; by type.
+    words : int, default 1
+        Length of the last axis where it holds the words of one element, which stay together.
 
     Returns
     -------
@@ -65,7 +69,8 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
         compiled(*inputs, flat[at, 0, part])
 
     parts = threads.available() if size >= _WORTH_A_THREAD else 1
-    cuts = [slice(size * p // parts, size * (p + 1) // parts) for p in range(parts)]
+    ends = [size // words * p // parts * words for p in range(parts + 1)]
+    cuts = [slice(*pair) for pair in pairwise(ends)]
     for at in range(len(core.servers)):
         threads.run(work, [(at, cut) for cut in cuts])
     return reshared(step, out)

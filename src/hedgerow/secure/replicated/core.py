@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class Core:
         self.servers = tuple(p for p in network.local if p < SERVERS)
         self.private = seed is None
         self.steps = 0
+        self._process = os.getpid()
         self._place = {server: at for at, server in enumerate(self.servers)}
         own = {p: _fresh(p, seed) for p in network.local}
         keys = (
@@ -65,6 +66,13 @@ class Core:
         self._pair = {j: Prg(keys[j], once=True) for j in held}
         outside = [p for p in network.local if p >= SERVERS]
         self._own = {p: Prg(own[p], once=True) for p in outside}
+
+    def __reduce__(self) -> NoReturn:
+        raise Code.SECRET_IN_THE_OPEN.error(
+            expected="one engine for one set of keys",
+            found="a copy of an engine, which would draw the same masks again",
+            fix="make a new engine",
+        )
 
     def at(self, server: int) -> int | None:
         """Place of a server on the first axis of share arrays, None if it lives elsewhere."""
@@ -78,10 +86,20 @@ class Core:
         """Return whether a server of this process holds key k_j."""
         return key % SERVERS in self._pair
 
-    def step(self, name: str) -> Step:
-        """Begin a step; all servers begin the same steps in the same order."""
+    def step(self, name: str, purpose: str = "") -> Step:
+        """Begin a step; all servers begin the same steps in the same order, for one purpose."""
+        if os.getpid() != self._process:
+            # The other process has the same keys and the same count, so it would draw the same.
+            raise Code.ADDRESS_USED_TWICE.error(
+                expected="masks drawn in the process that made the engine",
+                found="a process that was forked from it",
+                fix="make a new engine in the new process",
+            )
         self.steps += 1
-        return Step(self, name, self.steps)
+        for stream in (*self._pair.values(), *self._own.values()):
+            # Addresses begin with the number of their step, which only grows.
+            stream.forget()
+        return Step(self, name, self.steps, purpose)
 
     def shares(self, shape: tuple[int, ...], dtype: Any, *, zero: bool = False) -> Array:
         """Return room for shares: (servers here, 2, *shape)."""
@@ -115,10 +133,12 @@ class Step:
         Public name, for the meter and for errors.
     number : int
         Count of steps.
+    purpose : str
+        What is agreed on besides: for an opening, its name and audience.
     """
 
-    def __init__(self, core: Core, name: str, number: int) -> None:
-        self.core, self.name, self.number = core, name, number
+    def __init__(self, core: Core, name: str, number: int, purpose: str = "") -> None:
+        self.core, self.name, self.number, self.purpose = core, name, number, purpose
         self._masks: dict[tuple[int, str], Array] = {}
         self._messages: list[Message] = []
         self._outbox: dict[int, Array] = {}
@@ -152,6 +172,8 @@ class Step:
 
     def exchange(self) -> None:
         """Send all messages added since the last exchange, and fill in what arrived: one round."""
+        # A party that is a step ahead, or opens something else, is found out by its first frame.
+        self.core.network.agreed = f"{self.core.session} {self.number} {self.purpose}"
         messages, outbox = self._messages, self._outbox
         self._messages, self._outbox = [], {}
         plan = [message.route for message in messages]
@@ -164,7 +186,7 @@ class Message:
     """An array on its way; `content` is there after the exchange, where the receiver lives."""
 
     route: Route
-    content: Array | None = None
+    content: Array | None = field(default=None, repr=False)
 
 
 def _fresh(party: int, seed: bytes | None) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.limbs import Z128, WideRing
 from hedgerow.secure.replicated.convert import product_ring
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.openings import Seats
@@ -45,7 +46,7 @@ def _from(owner: int, size: int) -> Cost:
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 
-def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
+def _open(seats: Seats, shape: Shape, to: str, ring: Ring | WideRing | None = None) -> Cost:
     size = _packed(shape) if ring is None else prod(shape) * ring.bytes
     sent = [0] * SERVERS
     for party in seats.parties(to):
@@ -56,6 +57,10 @@ def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost
 
 def _mul(shape: Shape, ring: Ring) -> Cost:
     return Cost.equal(1, prod(shape) * ring.bytes)
+
+
+def _mul_wide(shape: Shape) -> Cost:
+    return Cost.equal(1, prod(shape) * Z128.bytes)
 
 
 def _and(shape: Shape) -> Cost:
@@ -73,6 +78,11 @@ def _b2a(shape: Shape, ring: Ring) -> Cost:
 
 def _extend(shape: Shape, ring: Ring, source: Ring) -> Cost:
     return NOTHING if ring == source else _shifted(shape, source, ring, 0)
+
+
+def _extend_wide(shape: Shape) -> Cost:
+    runs = thirds(prod(shape))
+    return Cost(2, tuple((prod(shape) + length(run)) * _WORD_BYTES for run in runs))
 
 
 def _truncate(shape: Shape, ring: Ring, shift: int) -> Cost:
@@ -98,6 +108,7 @@ _LOCAL = {
     "public",
     "public_bits",
     "add_public",
+    "add_public_wide",
     "xor_public",
     "local_matmul",
     "reduce",
@@ -108,11 +119,13 @@ _COSTS: dict[str, Callable[..., Cost]] = {
     "input": _input,
     "input_bits": _input_bits,
     "mul": _mul,
+    "mul_wide": _mul_wide,
     "matmul": _mul,
     "and_": _and,
     "addends": _addends,
     "b2a": _b2a,
     "extend": _extend,
+    "extend_wide": _extend_wide,
     "truncate": _truncate,
     "shuffle": _shuffle,
     "unshuffle": _shuffle,

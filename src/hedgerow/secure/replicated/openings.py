@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy.release import Audience
+from hedgerow.secure import limbs
 from hedgerow.secure.replicated.core import SERVERS, Core
 
 Array = NDArray[Any]
+Operation = Callable[[Array, Array], Array]
 
 
 class Seats:
@@ -24,21 +26,27 @@ class Seats:
     n : int
         Parties of the network.
     outside : mapping of str to int, optional
-        Audience and party of those outside the servers. By default party 3 is ``"owner 0"``,
-        party 4 ``"owner 1"`` and so on, and the last party is the ``"analyst"``.
+        Audience and party of those outside the servers, each party once: what one audience saw
+        would otherwise be missing from the record of the other. By default the last party is the
+        ``"analyst"``, and those before it, from 3 on, ``"owner 0"``, ``"owner 1"`` and so on.
     """
 
     def __init__(self, n: int, outside: Mapping[str, int] | None = None) -> None:
         if outside is None:
-            outside = {f"owner {p - SERVERS}": p for p in range(SERVERS, n)}
+            outside = {f"owner {p - SERVERS}": p for p in range(SERVERS, n - 1)}
             if n > SERVERS:
                 outside["analyst"] = n - 1
-        named = {f"server {i}": i for i in range(SERVERS)} | dict(outside)
-        for name, party in named.items():
-            if not 0 <= party < n:
+        for name, party in outside.items():
+            if not SERVERS <= party < n:
                 raise Code.BAD_PARAMETER.error(
-                    expected=f"a party below {n} for every audience", found=f"{name!r} at {party}"
+                    expected=f"a party from {SERVERS} to {n - 1} for every audience outside",
+                    found=f"{name!r} at {party}",
                 )
+        if len(set(outside.values())) < len(outside):
+            raise Code.BAD_PARAMETER.error(
+                expected="one audience for every party", found=f"seats {dict(outside)}"
+            )
+        named = {f"server {i}": i for i in range(SERVERS)} | dict(outside)
         self._seats = [(Audience.parse(name), party) for name, party in named.items()]
 
     def parties(self, to: str) -> tuple[int, ...]:
@@ -53,7 +61,15 @@ class Seats:
         return tuple(sorted(found))
 
 
-def reveal(core: Core, x: Array, parties: Sequence[int], *, xor: bool) -> Array | None:
+def reveal(
+    core: Core,
+    x: Array,
+    parties: Sequence[int],
+    *,
+    purpose: str,
+    xor: bool,
+    wide: bool = False,
+) -> Array | None:
     """Open shares to parties.
 
     Parameters
@@ -62,8 +78,12 @@ def reveal(core: Core, x: Array, parties: Sequence[int], *, xor: bool) -> Array 
     x : unsigned, shape (servers here, 2, *shape)
     parties : sequence of int
         Receivers.
+    purpose : str
+        Name and audience of the opening, on which all servers must agree.
     xor : bool
         Shares of bits.
+    wide : bool, default False
+        Shares of 128 bits; `shape` ends in their two words.
 
     Returns
     -------
@@ -75,9 +95,10 @@ def reveal(core: Core, x: Array, parties: Sequence[int], *, xor: bool) -> Array 
     x_2 - r from server 1, with r a mask of k_1, so that it sees the value and nothing of shares.
     Cost: 1 round; per receiver one element from server i-1, or from servers 0 and 1.
     """
-    add, subtract = (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
+    add: Operation = np.bitwise_xor if xor else limbs.add if wide else np.add
+    subtract: Operation = np.bitwise_xor if xor else limbs.subtract if wide else np.subtract
     shape, dtype = x.shape[2:], x.dtype
-    step = core.step("open")
+    step = core.step("open", purpose)
     messages = {}
     for p in parties:
         if p < SERVERS:
