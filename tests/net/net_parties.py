@@ -125,3 +125,19 @@ def all_plans(network: Network) -> None:
 def metered(network: Network) -> str:
     all_plans(network)
     return network.meter.snapshot().to_json()
+
+
+def mesh(size: int, n: int = N) -> list[Route]:
+    return [Route(a, b, (size,), "uint8") for a in range(n) for b in range(n) if a != b]
+
+
+def faulty_at_the_end(network: TLSNetwork, timeout: float) -> str:
+    """End in the step that tests spoil; a ring, so one party alone waits for the spoilt frame."""
+    exchange_all(network, "before", mesh(3))
+    # Processes start apart; from here on they are together, and patience may be short.
+    network.timeout = timeout
+    exchange_all(network, "faulty", ring(300))
+    # The patience of the party that waits for the spoilt frame ends first.
+    network.timeout = 2 * timeout
+    network.farewell(range(N))
+    return "done"

@@ -1,17 +1,27 @@
 """Meeting: strangers are turned away, disagreements end it with a number."""
 
+import contextlib
 import copy
 import os
+import random
 import socket
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
+import net_noise
 import pytest
 from net_parties import Club, all_plans
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import make_identity
+from hedgerow.net import meeting
+from hedgerow.net.certificates import make_identity, tls_context
+from hedgerow.net.frames import HEADER_BYTES, Header, Kind, plan_digest
 from hedgerow.net.meeting import Member, listen
+from hedgerow.net.network import Route
 
 
 @pytest.fixture
@@ -68,6 +78,120 @@ def test_noise_at_the_door_changes_nothing(club: Club) -> None:
         stop.set()
         shouting.join()
         silent.close()
+
+
+class Watched(meeting.Meeting):
+    """A meeting that a test can look at from outside."""
+
+    seen: dict[int, "Watched"] = {}
+
+    def __init__(self, me: int, *args: Any) -> None:
+        super().__init__(me, *args)
+        self.seen[me] = self
+
+
+def usage() -> dict[str, int]:
+    """Count threads, open files and mebibytes of this process."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {
+        "threads": threading.active_count(),
+        "files": len(os.listdir("/proc/self/fd")),
+        "memory": pages * os.sysconf("SC_PAGE_SIZE") >> 20,
+    }
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_a_hundred_thousand_random_frames_at_the_door(
+    club: Club, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Party 0 waits in its meeting under fire; then the others come and all is as ever."""
+    frames, shouting = 100_000, 2
+    monkeypatch.setattr(meeting, "Meeting", Watched)
+    join, quiet = club.join, threading.Event()
+    readings: list[dict[str, int]] = []
+
+    def join_late(party: int, **options: Any) -> Any:
+        if party:
+            quiet.wait(170)
+        return join(party, meeting_timeout=170.0, **options)
+
+    def shout() -> None:
+        while 0 not in Watched.seen:
+            time.sleep(0.01)
+        door, port = Watched.seen[0], str(club.roster[0].port)
+        readings.append(usage())
+        commands = [
+            [sys.executable, net_noise.__file__, port, str(frames // shouting), str(seed)]
+            for seed in range(shouting)
+        ]
+        processes = [subprocess.Popen(command) for command in commands]
+        codes = [process.wait() for process in processes]
+        until = time.monotonic() + 5
+        while door.turned_away < frames and time.monotonic() < until:
+            time.sleep(0.01)
+        readings.append(usage() | {"turned away": door.turned_away, "codes": sum(codes)})
+        quiet.set()
+
+    monkeypatch.setattr(Watched, "seen", {})
+    monkeypatch.setattr(club, "join", join_late)
+    caller = threading.Thread(target=shout)
+    caller.start()
+    ends = club.run(lambda network: all_plans(network) or "done")
+    caller.join()
+    assert ends == ["done"] * 3
+    before, after = readings
+    assert after["turned away"] == frames
+    assert after["codes"] == 0
+    assert Watched.seen[0].strangers == set()
+    assert after["threads"] == before["threads"]
+    assert after["files"] == before["files"]
+    assert after["memory"] < before["memory"] + 32
+
+
+def insider_frames(good: bytes, count: int) -> list[bytes]:
+    """Make what a party with a good certificate may send: noise, or a frame with a byte changed."""
+    noise = random.Random(5)
+    frames = []
+    for i in range(count):
+        wrong = noise.randbytes(HEADER_BYTES + noise.randrange(100))
+        if i % 2:
+            at = noise.randrange(HEADER_BYTES)
+            changed = bytes([good[at] ^ noise.randrange(1, 256)])
+            wrong = good[:at] + changed + good[at + 1 :]
+        frames.append(wrong)
+    return frames
+
+
+@pytest.mark.parametrize("greets", [False, True], ids=["greeting", "first step"])
+def test_a_thousand_random_frames_of_a_known_party(tmp_path, greets: bool) -> None:
+    """A party with the right certificate that sends anything else ends the session, no more."""
+    club = Club(tmp_path, 2)
+    identity, pems = club.identities[1], [member.certificate for member in club.roster]
+    context = tls_context(identity, pems, server=False)
+    digest = meeting.Meeting(1, club.roster, identity, club.session, b"program").digest
+    hello = Header(Kind.HELLO, 1, club.session, 0, digest, 0).pack()
+    plan = [Route(1, 0, (4,), "uint8")]
+    good = Header(Kind.DATA, 1, club.session, 1, plan_digest("open", plan), 4).pack()
+
+    def intrude(port: int, frame: bytes) -> None:
+        with (
+            socket.create_connection(("127.0.0.1", port)) as raw,
+            contextlib.suppress(OSError),
+            context.wrap_socket(raw) as tls,
+        ):
+            tls.sendall((hello if greets else b"") + frame)
+            while tls.recv(100):
+                pass
+
+    for frame in insider_frames(good if greets else hello, 1000):
+        listener = listen("127.0.0.1", 0)
+        caller = threading.Thread(target=intrude, args=(listener.getsockname()[1], frame))
+        caller.start()
+        with pytest.raises(HedgerowError) as caught, club.join(0, listener=listener) as network:
+            network.exchange("open", plan, {})
+        caller.join()
+        assert "party 1" in str(caught.value)
+        assert f"step {'open' if greets else 'meeting'!r}" in str(caught.value)
 
 
 def test_a_stranger_with_its_own_certificate_is_turned_away(club: Club, tmp_path) -> None:

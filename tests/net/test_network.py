@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.frames import wire_bytes
 from hedgerow.net.network import MAX_BYTES, Route
 from hedgerow.net.simulator import Simulator
 
@@ -64,3 +65,24 @@ def test_nothing_after_the_end() -> None:
         network.exchange("a", [], {})
     network.close()
     refuses(Code.NETWORK_CLOSED, lambda: network.exchange("b", [], {}))
+
+
+def test_farewell_is_two_rounds_without_payload() -> None:
+    network = Simulator(4)
+    network.farewell([2, 0, 1, 0])
+    reading = network.meter.snapshot()
+    assert reading.rounds == 2
+    assert reading.payload == (0, 0, 0, 0)
+    # Two frames to two others each; the party that is not listed sends none.
+    assert reading.wire == (*[2 * 2 * wire_bytes([])] * 3, 0)
+    assert reading.at("farewell", 0) == reading.total(0)
+
+
+def test_farewell_of_nobody_and_of_strangers() -> None:
+    network = Simulator(3)
+    for parties in ([], [1]):
+        network.farewell(parties)
+    assert network.meter.snapshot().wire == (0, 0, 0)
+    refuses(Code.BAD_PLAN, lambda: network.farewell([0, 3]))
+    network.close()
+    refuses(Code.NETWORK_CLOSED, lambda: network.farewell([0, 1]))

@@ -187,3 +187,46 @@ def test_parties_that_agree_on_something_else_are_found_out(club: Club) -> None:
     errors = club.run(program)
     assert Code.BAD_FRAME in {e.code for e in errors}
     assert all(isinstance(e, HedgerowError) for e in errors)
+
+
+def test_farewell_waits_for_the_listed_parties_alone(tmp_path) -> None:
+    late = threading.Event()
+
+    def program(network) -> bool:
+        if network.party == 3:
+            # It is not waited for; even without the call.
+            return True
+        if network.party == 1:
+            time.sleep(0.2)
+            late.set()
+        network.farewell([0, 1, 2])
+        return late.is_set()
+
+    assert Club(tmp_path, 4).run(program) == [True] * 4
+
+
+def test_farewell_ends_those_who_were_done(club: Club) -> None:
+    """Party 2 fails in a step of its own, after the last exchange of the others."""
+
+    def program(network) -> None:
+        exchange_all(network, "last", ring(2))
+        if network.party == 2:
+            raise Code.BAD_EPSILON.error(found="-1")
+        network.farewell([0, 1, 2])
+
+    errors = club.run(program)
+    assert errors[2].code is Code.BAD_EPSILON
+    for party in (0, 1):
+        assert errors[party].code in {Code.PEER_STOPPED, Code.PEER_GONE}
+        assert re.search("step '(last|farewell)'", str(errors[party]))
+
+
+def test_farewell_is_metered_as_in_the_simulator(club: Club) -> None:
+    def program(network) -> str:
+        network.farewell([0, 2])
+        return network.meter.snapshot().to_json()
+
+    readings = [Reading.from_json(text) for text in club.run(program)]
+    simulator = Simulator(3)
+    simulator.farewell([0, 2])
+    assert (readings[0] | readings[1] | readings[2]).same_bytes(simulator.meter.snapshot())

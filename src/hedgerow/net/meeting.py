@@ -118,7 +118,13 @@ class Meeting:
 
     def answer(self, raw: socket.socket) -> Conversation:
         """Find out who is calling; a stranger is turned away."""
-        stream = Stream(raw, self.server, server=True)
+        try:
+            stream = Stream(raw, self.server, server=True)
+        except OSError:
+            # The caller has hung up; some systems refuse options of such a socket.
+            self.turned_away += 1
+            raw.close()
+            return
         self.strangers.add(stream)
         try:
             yield from _handshake(stream, time.monotonic() + _STRANGER_SECONDS)

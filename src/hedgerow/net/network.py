@@ -131,6 +131,35 @@ class Network(ABC):
         self._check(step, plan, outbox)
         return self._move(step, plan, outbox)
 
+    def farewell(self, parties: Sequence[int]) -> None:
+        """Return once all of these parties have completed every step before: two rounds.
+
+        Without it, a party that has received all it needs may end well while another fails in
+        the last step. In step ``"farewell"`` one frame without payload goes between any two of
+        the parties, twice:
+
+        (1) "My steps are complete." Whoever reads it has seen the end of the peer's last step, so
+        that anything too much, such as a frame that came twice, is found before (2).
+        (2) "I have read (1) of all others." Whoever returns knows that no step before has failed
+        at any of these parties. Where one has failed, nobody returns.
+
+        What it cannot do: a fault in (2) may end some parties well and others with an error,
+        whatever is sent after it (the two generals' problem). No data travel here: every step
+        before was complete at all of them then.
+
+        Parameters
+        ----------
+        parties : sequence of int
+            Public, the same at all parties. A party that is not listed makes the same call; it
+            sends nothing and waits for nobody.
+        """
+        among = sorted(set(parties))
+        plan = [Route(a, b, (0,), "uint8") for a in among for b in among if a != b]
+        nothing = np.empty(0, dtype=np.uint8)
+        ours = {k: nothing for k, route in enumerate(plan) if route.source in self._local}
+        for _ in range(2):
+            self.exchange("farewell", plan, ours)
+
     def _check(self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]) -> None:
         """Refuse a plan or an outbox that do not fit, before a byte is sent."""
         ours = 0

@@ -20,7 +20,7 @@ from hedgerow.net.network import Array, Network, Route
 # A step may take the timeout and the time its bytes need at this rate: no message is too large
 # for the timeout, and a peer that sends drop by drop does not hold the others for ever.
 MIN_BYTES_PER_SECOND = 1 << 20
-_FAREWELL_SECONDS = 1.0
+_DRAIN_SECONDS = 1.0
 
 
 class TLSNetwork(Network):
@@ -129,7 +129,9 @@ class TLSNetwork(Network):
             pieces = self._frame(step, peer, digest, [outbox[k] for k in keys])
             sending = self._channels[peer].send(step, pieces)
             loop.start(_until_done(open_, ("send to", peer), sending))
-        for peer, channel in self._channels.items():
+        # Peers from which something is due come first: of several that have failed, the error
+        # names one of these, and not one that only echoes it.
+        for peer, channel in sorted(self._channels.items(), key=lambda one: one[0] not in ins):
             if peer in ins:
                 routes = {k: plan[k] for k in ins[peer]}
                 receiving = _receive(channel, step, digest, routes, inbox)
@@ -165,7 +167,7 @@ class TLSNetwork(Network):
         for channel in self._channels.values():
             channel.abort(reason)
             loop.start(channel.drain())
-        loop.run(lambda: loop.idle, time.monotonic() + min(_FAREWELL_SECONDS, self.timeout))
+        loop.run(lambda: loop.idle, time.monotonic() + min(_DRAIN_SECONDS, self.timeout))
         self._hang_up()
 
     def close(self) -> None:
