@@ -3,21 +3,26 @@
 A test file of an engine subclasses `Conformance` and gives `engine` as a fixture of module scope.
 """
 
+import inspect
 import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from engines import metered, reveal, share, share_bits
+from engines import clear, metered, reveal, share, share_bits, three_servers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
+from primitive_calls import calls, mixed_calls
 
-from hedgerow.errors import LeakageError, SecretError
+from hedgerow.errors import HedgerowError, LeakageError, SecretError
 from hedgerow.privacy import Leakage, Opening
+from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Secret, concatenate, stack
@@ -288,6 +293,37 @@ class Conformance:
         for primitive, public, action in _primitives(engine):
             declared = engine.cost(primitive, **public)
             assert metered(engine, action) == declared, (primitive, public)
+
+    @pytest.mark.parametrize("other", [clear, three_servers])
+    def test_what_belongs_to_another_engine_is_refused(
+        self, engine: Engine, other: Callable[[], Engine]
+    ) -> None:
+        refused = mixed_calls(engine, other())
+
+        def attempt() -> None:
+            for name, arguments in refused:
+                with pytest.raises(HedgerowError, match="H702") as caught:
+                    getattr(engine, name)(*arguments)
+                assert "of another engine" in str(caught.value), name
+                # By name as well as by place.
+                names = inspect.signature(getattr(engine, name)).parameters
+                with pytest.raises(HedgerowError, match="H702"):
+                    getattr(engine, name)(**dict(zip(names, arguments, strict=True)))
+
+        assert metered(engine, attempt) == NOTHING
+
+    def test_an_engine_stays_in_its_thread(self, engine: Engine) -> None:
+        refused = calls(engine)
+
+        def attempt() -> None:
+            for name, arguments in refused:
+                with pytest.raises(HedgerowError, match="H703"):
+                    getattr(engine, name)(*arguments)
+
+        with ThreadPoolExecutor(1) as pool:
+            assert metered(engine, pool.submit(attempt).result) == NOTHING
+        # Refusals change nothing: the engine goes on where it is at home.
+        assert np.array_equal(reveal(share(engine, np.arange(3), Z32)), np.arange(3))
 
 
 def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:

@@ -1,5 +1,6 @@
 import operator
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,6 +32,14 @@ def test_arithmetic_is_pythons(pairs: list[tuple[int, int]]) -> None:
         got = ours(Z128.encode(a), Z128.encode(b))
         assert Z128.decode(got).tolist() == [v % MODULUS for v in pythons(a, b)]
     assert Z128.decode(limbs.negative(Z128.encode(a))).tolist() == [-v % MODULUS for v in a]
+
+
+def test_sums_carry_between_all_halves() -> None:
+    a = table([*EDGES, *[MODULUS - 1] * 70_000])
+    got = limbs.summed(Z128.encode(a), partial(np.sum, axis=0))
+    assert int(Z128.decode(got[None])[0]) == sum(a) % MODULUS
+    running = Z128.decode(limbs.summed(Z128.encode(a), np.cumsum))
+    assert np.array_equal(running, np.cumsum(a) % MODULUS)
 
 
 def test_all_pairs_of_edges_broadcast() -> None:

@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from engines import metered, reveal, three_servers
+from engines import metered, three_servers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,36 +95,6 @@ def test_coins_are_planes_of_their_own(chi_square) -> None:
     assert not heads[0].any()
     assert heads[1].all()
     assert chi_square([heads[2].sum(), (~heads[2]).sum()], [5 / 8, 3 / 8]) > 1e-4
-
-
-def test_law_on_three_servers(chi_square) -> None:
-    mechanism = TwoSidedGeometric(1.0)
-    drawn = precision(mechanism, DRAWS)
-    e, law = three_servers(), two_sided_masses(drawn)
-    reach, counts = law.size // 2, np.zeros(law.size)
-    for _ in range(40):
-        noise = reveal(two_sided_geometric(e, (DRAWS // 40,), drawn, Z64))
-        counts += np.bincount(Z64.signed(noise) + reach, minlength=law.size)
-    assert counts.sum() == DRAWS
-    assert chi_square(counts, law) > 1e-4
-
-
-@pytest.mark.parametrize("server", range(3))
-def test_a_server_that_draws_zeros_changes_no_law(server: int, chi_square) -> None:
-    class Zeros:
-        def fill(self, address, shape, dtype):
-            return np.zeros(shape, dtype)
-
-        def forget(self):
-            """It has no memory to begin with."""
-
-    drawn = precision(NoisyMax(1.0), 100)
-    e = three_servers()
-    # The server's own key, which it hands to one other, gives zeros for both of them.
-    e._core._pair[server] = Zeros()
-    law = masses(drawn)
-    values = reveal(geometric(e, (DRAWS // 4,), drawn, Z32)).astype(np.int64)
-    assert chi_square(np.bincount(values, minlength=law.size), law) > 1e-4
 
 
 @pytest.mark.parametrize("ring", RINGS)

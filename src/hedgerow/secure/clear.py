@@ -18,10 +18,11 @@ from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
 from hedgerow.secure.wide import SecretWide
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClearPermutation(Permutation):
     """Row i of the result is row ``order[i]`` of the argument."""
 
+    engine: Engine
     order: NDArray[np.int64]
 
     @property
@@ -87,26 +88,20 @@ class ClearEngine(Engine):
         self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
     ) -> Secret:
         """Take integers that party `owner` holds."""
-        if values is None or np.shape(values) != tuple(shape):
-            raise Code.WRONG_SHAPE.error(
-                expected=f"values of shape {shape} from party {owner}",
-                found="none" if values is None else f"shape {np.shape(values)}",
-            )
-        return self.public(values, ring)
+        return self.public(_known(values, owner, shape), ring)
 
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
         """Take bits that party `owner` holds."""
-        if bits is None or np.shape(bits) != tuple(shape):
-            raise Code.WRONG_SHAPE.error(
-                expected=f"bits of shape {shape} from party {owner}",
-                found="none" if bits is None else f"shape {np.shape(bits)}",
-            )
-        return self.public_bits(bits)
+        return self.public_bits(_known(bits, owner, shape))
+
+    def input_wide(
+        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
+    ) -> SecretWide:
+        """Take integers modulo ``2**128`` that party `owner` holds."""
+        return SecretWide(self, limbs.Z128.encode(_known(values, owner, shape)))
 
     def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> NDArray[Any]:
         """Open a declared value."""
-        if x.engine is not self:
-            raise Code.SECRETS_DO_NOT_FIT.error(found=f"{x!r} of another engine")
         self.leakage.check(name, to, x.shape)
         if isinstance(x, SecretWide):
             return x.ring.decode(x.data)
@@ -160,7 +155,7 @@ class ClearEngine(Engine):
 
     def permutation(self, n: int) -> ClearPermutation:
         """Draw a permutation."""
-        return ClearPermutation(np.argsort(self.source.words(n), kind="stable"))
+        return ClearPermutation(self, np.argsort(self.source.words(n), kind="stable"))
 
     def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
         """Permute the rows."""
@@ -173,6 +168,15 @@ class ClearEngine(Engine):
     def cost(self, primitive: str, **public: Any) -> Cost:
         """Nothing is sent."""
         return NOTHING
+
+
+def _known(values: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> ArrayLike:
+    if values is None or np.shape(values) != tuple(shape):
+        raise Code.WRONG_SHAPE.error(
+            expected=f"values of shape {shape} from party {owner}",
+            found="none" if values is None else f"shape {np.shape(values)}",
+        )
+    return values
 
 
 def _order(permutation: Permutation) -> NDArray[np.int64]:

@@ -5,14 +5,20 @@ A sum is tested for zero without its carries. Paper: cortadella1992evaluation.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from numpy.typing import ArrayLike
 
 from hedgerow.errors import Code
 from hedgerow.secure.adder import cost_msb, cost_summands, msb, summands
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine
+from hedgerow.secure.limbs import WideRing
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, concatenate
+
+if TYPE_CHECKING:
+    from hedgerow.secure.wide import SecretWide
 
 Number = Secret | ArrayLike
 
@@ -70,7 +76,16 @@ def equal(x: Number, y: Number, *, bits: int | None = None) -> Secret:
         0 or 1, over the ring of the arguments.
     """
     d = _difference(x, y)
-    return _as_numbers(_all_bits(~_unlike_zero(summands(d, bits))), d)
+    return _as_numbers(is_zero(d, bits), d)
+
+
+def is_zero(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
+    """Return 1 where the lowest `bits` of x are all zero, shape (x.size,); see `equal`.
+
+    Reveals: nothing.
+    Cost: `cost_is_zero`.
+    """
+    return _all_bits(~_unlike_zero(summands(x, bits)))
 
 
 def cost_less_than(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
@@ -80,6 +95,11 @@ def cost_less_than(engine: Engine, size: int, ring: Ring, bits: int | None = Non
 
 def cost_equal(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
     """State the cost of `equal` for `size` elements."""
+    return cost_is_zero(engine, size, ring, bits) + engine.cost("b2a", shape=(size,), ring=ring)
+
+
+def cost_is_zero(engine: Engine, size: int, ring: Ring | WideRing, bits: int | None = None) -> Cost:
+    """State the cost of `is_zero` for `size` elements."""
     planes = ring.bits if bits is None else bits
     total = cost_summands(engine, size, ring, bits)
     if engine.n_addends > 1 and planes > 1:
@@ -87,7 +107,7 @@ def cost_equal(engine: Engine, size: int, ring: Ring, bits: int | None = None) -
     while planes > 1:
         total += engine.cost("and_", shape=(planes // 2, size))
         planes -= planes // 2
-    return total + engine.cost("b2a", shape=(size,), ring=ring)
+    return total
 
 
 def _difference(x: Number, y: Number) -> Secret:

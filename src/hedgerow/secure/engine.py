@@ -3,20 +3,29 @@
 An engine holds the shares of the parties that live in this process and talks to the others through
 its network. Its primitives are the only steps that communicate. Shapes, rounds and bytes of each
 depend on public parameters alone, and `cost` states them.
+
+Every public method of an engine, of whatever class, first checks that it runs in the engine's own
+thread and that the secrets and permutations it is given are the engine's own: before anything is
+drawn or sent.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow.errors import Code
 from hedgerow.privacy import Leakage
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits
+from hedgerow.secure.secret import Secret, SecretBits, Silent
 
 if TYPE_CHECKING:
     from hedgerow.secure.limbs import Limbs
@@ -26,11 +35,15 @@ if TYPE_CHECKING:
 class Permutation(ABC):
     """A secret permutation of rows, known to no single party; made by `Engine.permutation`."""
 
+    engine: Engine
     n: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.n} rows>"
 
 
 class Engine(ABC):
-    """Keeper of secret arrays.
+    """Keeper of secret arrays; it stays in the thread that made it.
 
     Parameters
     ----------
@@ -45,6 +58,13 @@ class Engine(ABC):
 
     def __init__(self, leakage: Leakage) -> None:
         self.leakage = leakage
+        self._thread = get_ident()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, method in list(vars(cls).items()):
+            if isfunction(method) and not name.startswith("_") and name not in _FREE:
+                setattr(cls, name, _guarded(method))
 
     @property
     @abstractmethod
@@ -95,6 +115,15 @@ class Engine(ABC):
     @abstractmethod
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
         """Share bits that party `owner` holds; None at every other party."""
+
+    @abstractmethod
+    def input_wide(
+        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
+    ) -> SecretWide:
+        """Share integers modulo ``2**128`` that party `owner` holds; None at every other party.
+
+        Integers beyond NumPy's types are given as Python's, in an array of objects.
+        """
 
     @overload
     def open(self, x: Secret, name: str, to: str) -> NDArray[Any] | None: ...
@@ -203,3 +232,25 @@ class Engine(ABC):
             Further ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`,
             ``shift`` for `truncate`, ``owner`` for inputs and ``to`` for `open`.
         """
+
+
+_FREE = {"cost"}
+"""Public methods that touch no share and draw nothing."""
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Check the thread and the arguments of a method of an engine before it runs."""
+
+    @wraps(method)
+    def call(self: Engine, *args: Any, **named: Any) -> Any:
+        if get_ident() != self._thread:
+            raise Code.WRONG_THREAD.error(found=f"`{method.__name__}` in another thread")
+        for value in (*args, *named.values()):
+            if isinstance(value, (Silent, Permutation)) and value.engine is not self:
+                raise Code.SECRETS_DO_NOT_FIT.error(
+                    found=f"{value!r} of another engine",
+                    fix="use it with the engine that made it",
+                )
+        return method(self, *args, **named)
+
+    return call

@@ -46,7 +46,7 @@ def group_sums(x: Secret, member: Secret) -> Secret:
 def group_sum(x: Secret, first: SecretBits, *, name: str = SHUFFLED) -> Secret:
     """Give every row the sum over its group, where rows stand in the order of groups.
 
-    Paper: hamada2021efficient. What it calls group-wise sum, in a constant number of rounds.
+    Paper: hamada2021efficient. Its sums over hidden groups, in a constant number of rounds.
 
     1. Row i gets s_i, the sum of all rows from i on, times its flag.
     2. Flagged rows move to the front, in order: their differences of neighbours are the sums of

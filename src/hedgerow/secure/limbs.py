@@ -6,6 +6,7 @@ between the words is made by hand.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from math import prod
@@ -100,6 +101,26 @@ def subtract(a: Limbs, b: Limbs, out: Limbs | None = None) -> Limbs:
 def negative(a: Limbs) -> Limbs:
     """Return -a, shape (..., 2)."""
     return subtract(np.zeros(LIMBS, np.uint64), a)
+
+
+def summed(a: Limbs, fold: Callable[[Limbs], Limbs]) -> Limbs:
+    """Return sums of up to ``2**32`` elements.
+
+    Parameters
+    ----------
+    a : uint64, shape (..., 2)
+    fold : callable
+        Adds up words modulo ``2**64`` over axes of the elements: `numpy.sum`, `numpy.cumsum`.
+
+    Returns
+    -------
+    uint64 array, shape (*shape that fold leaves, 2)
+    """
+    # Sums of half words do not wrap around, so no carry is lost.
+    lower, upper = (np.asarray(fold(half)) for half in (a[..., 0] & _LOW, a[..., 0] >> _HALF))
+    high = np.asarray(fold(a[..., 1])) + (upper >> _HALF)
+    zero = np.zeros_like(lower)
+    return add(np.stack([lower, high], axis=-1), np.stack([upper << _HALF, zero], axis=-1))
 
 
 def multiply(a: Limbs, b: Limbs) -> Limbs:

@@ -161,7 +161,7 @@ def noisy_max(
 ) -> Secret:
     """Choose per row the candidate whose score plus geometric noise is largest, kept hidden.
 
-    Paper: dwork2014foundations, section 3.3 (there with Laplace noise).
+    Paper: dwork2014foundations. There with Laplace noise.
 
     1. Charge the ledger: one choice among c candidates for every row, or in each part.
     2. Draw one geometric variable per candidate, on shares.

@@ -32,6 +32,7 @@ WORD = 64
 class Silent:
     """Refuses every way in which Python could look at a value."""
 
+    engine: Engine
     shape: tuple[int, ...]
 
     def __bool__(self) -> NoReturn:

@@ -6,7 +6,7 @@ destinations are then a uniformly random permutation whatever the data, and are 
 servers, who move the rows. A pass of the sort takes one digit of the key: its one-hot vector, and
 prefix sums over digit values and rows, give each row's place among the rows of that digit.
 
-Paper: chida2019sorting. Deviation: a pass takes a digit in place of a bit.
+Paper: chida2019sorting. A pass takes several bits of the key, as its multi-bit variant does.
 """
 
 from __future__ import annotations

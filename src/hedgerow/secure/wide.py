@@ -1,8 +1,8 @@
 """Secret numbers of 128 bits, for exact comparisons of fractions by cross products.
 
 `SecretWide` is to ``2**128`` what `Secret` is to the rings that NumPy has: silent, linear
-operations on the shares, everything else by the engine, `Engine.open` the one way out. A fraction
-of numbers below ``2**63`` is compared exactly:
+operations on the shares, everything else by the engine, `Engine.input_wide` and `extend_wide` the
+ways in, `Engine.open` the one way out. A fraction of numbers below ``2**63`` is compared exactly:
 
     a / b < c / d    if and only if    a * d < c * b,    for b, d > 0.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from numpy.typing import ArrayLike
 from hedgerow.errors import Code
 from hedgerow.secure import limbs
 from hedgerow.secure.adder import cost_msb, msb
-from hedgerow.secure.axes import lifted, taken
+from hedgerow.secure.axes import data_axis, lifted, taken
+from hedgerow.secure.compare import cost_is_zero, is_zero
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.limbs import LIMBS, Z128, Limbs, WideRing
 from hedgerow.secure.ring import Z64, Ring
@@ -114,8 +116,11 @@ class SecretWide(Silent):
     def __ge__(self, other: SecretWide | ArrayLike) -> Secret:
         return 1 - (self < other)
 
-    def __eq__(self, other: object) -> Any:
-        raise _unfit(f"an equality of {self!r}", "an order: x <= y and y <= x")
+    def __eq__(self, other: SecretWide | ArrayLike) -> Secret:  # type: ignore[override]
+        return equal_wide(self, other)
+
+    def __ne__(self, other: SecretWide | ArrayLike) -> Secret:  # type: ignore[override]
+        return 1 - (self == other)
 
     def __getitem__(self, index: Any) -> SecretWide:
         """Index with public positions, as NumPy does; the words stay together."""
@@ -123,6 +128,20 @@ class SecretWide(Silent):
         if not any(part is Ellipsis for part in where):
             where = (*where, Ellipsis)
         return self.like(taken(self.data, self.engine.share_axes, (*where, slice(None))))
+
+    def sum(self, axis: int | None = None, *, keepdims: bool = False) -> SecretWide:
+        """Add up to ``2**32`` elements, modulo ``2**128``."""
+        lead = self.engine.share_axes
+        every = tuple(range(lead, lead + self.ndim))
+        axes = every if axis is None else data_axis(axis, self.ndim, lead)
+        return self.like(
+            limbs.summed(self.data, partial(np.sum, axis=axes, keepdims=keepdims, dtype=np.uint64))
+        )
+
+    def cumsum(self, axis: int = 0) -> SecretWide:
+        """Return prefix sums of up to ``2**32`` elements along an axis, modulo ``2**128``."""
+        where = data_axis(axis, self.ndim, self.engine.share_axes)
+        return self.like(limbs.summed(self.data, partial(np.cumsum, axis=where, dtype=np.uint64)))
 
     def reshape(self, *shape: int) -> SecretWide:
         """Return the elements in another shape; one side may be -1."""
@@ -211,6 +230,33 @@ def less_than_wide(
     return _is_negative(x - y, bits, ring)
 
 
+def equal_wide(
+    x: SecretWide, y: SecretWide | ArrayLike, *, bits: int | None = None, ring: Ring = Z64
+) -> Secret:
+    """Return 1 where x == y, else 0; shapes broadcast.
+
+    The zero test of `compare.equal` on x - y modulo ``2**128``.
+
+    Reveals: nothing.
+    Cost: `cost_equal_wide`.
+
+    Parameters
+    ----------
+    x : SecretWide
+    y : SecretWide or integers
+    bits : int, optional
+        Compare the lowest so many bits; all 128 by default.
+    ring : Ring, default Z64
+        Of the answer.
+
+    Returns
+    -------
+    Secret
+    """
+    d = x - y
+    return d.engine.b2a(is_zero(d, bits), ring).reshape(*d.shape)
+
+
 def cost_extend_wide(engine: Engine, size: int, source: Ring = Z64) -> Cost:
     """State the cost of `extend_wide` for `size` elements of a ring."""
     first = NOTHING
@@ -229,6 +275,11 @@ def cost_less_than_wide(
 ) -> Cost:
     """State the cost of `less_than_wide` for `size` elements."""
     return cost_msb(engine, size, Z128, bits) + engine.cost("b2a", shape=(size,), ring=ring)
+
+
+def cost_equal_wide(engine: Engine, size: int, bits: int | None = None, ring: Ring = Z64) -> Cost:
+    """State the cost of `equal_wide` for `size` elements."""
+    return cost_is_zero(engine, size, Z128, bits) + engine.cost("b2a", shape=(size,), ring=ring)
 
 
 def _is_negative(d: SecretWide, bits: int | None, ring: Ring) -> Secret:

@@ -10,7 +10,7 @@ from scipy import stats
 from three_server_programs import declared, every_primitive, open_everything, values
 from wires import SEED, Recorder, apart, everything
 
-from hedgerow.errors import HedgerowError, LeakageError
+from hedgerow.errors import Code, HedgerowError, LeakageError
 from hedgerow.net.launch import run_parties
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.engine import Engine
@@ -191,3 +191,42 @@ def test_padding_of_bits_is_not_opened() -> None:
     reveal(bits)
     for view in network.views.values():
         assert all(np.all(array >> np.uint64(3) == 0) for array in view)
+
+
+def test_a_finished_engine_is_not_used_again() -> None:
+    network = Simulator()
+    with ReplicatedEngine(network, everything(("x", "server", (2,)))) as engine:
+        x = engine.public(np.array([1, 2]), Z64)
+        before = network.meter.snapshot()
+        engine.finish()
+    after = network.meter.snapshot()
+    assert (after.rounds, after.payload) == (before.rounds + 2, before.payload)
+    engine.finish()
+    assert network.meter.snapshot().rounds == after.rounds
+    for action in (
+        lambda: x * x,
+        lambda: engine.public(1, Z64),
+        lambda: engine.open(x, "x", "server"),
+    ):
+        with pytest.raises(HedgerowError) as caught:
+            action()
+        assert caught.value.code is Code.NETWORK_CLOSED
+    assert engine.leakage.what_was_learned("server") == []
+    assert engine.private
+
+
+def test_an_error_leaves_the_engine_unfinished() -> None:
+    network = Simulator()
+    engine = ReplicatedEngine(network, everything())
+    rounds = network.meter.snapshot().rounds
+    with pytest.raises(ZeroDivisionError), engine:
+        raise ZeroDivisionError
+    assert network.meter.snapshot().rounds == rounds
+
+
+def test_engines_follow_each_other_over_one_network() -> None:
+    network = Simulator(4)
+    for _ in range(3):
+        with ReplicatedEngine(network, everything(("x", "server", ()))) as engine:
+            x = engine.input(np.array(6), 3, (), Z64)
+            assert engine.open(x * x, "x", "server") == 36

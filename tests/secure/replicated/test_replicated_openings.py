@@ -3,12 +3,16 @@
 import copy
 import os
 import pickle
+import re
 
 import numpy as np
 import pytest
+from three_server_programs import open_last
 from wires import SEED, Recorder, apart, everything
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.faults import Fault
+from hedgerow.net.launch import run_parties
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.openings import Seats
@@ -110,3 +114,41 @@ def test_an_outsider_sees_fresh_halves_of_the_value() -> None:
     assert not np.any(one + two)
     assert not np.any(three + four)
     assert np.mean(one == three) < 0.1
+
+
+def test_an_opening_in_the_last_step() -> None:
+    ends = run_parties(open_last, args=[20.0, "server"])
+    assert [end.value.tolist() for end in ends] == [[9, 16, 25]] * 3
+
+
+KINDS = ["drop", "cut", "garbage", "half", "die", "wrong step"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_in_the_last_opening_leaves_nobody_with_a_value(kind: str) -> None:
+    # Only silence takes the whole timeout.
+    timeout = 1.0 if kind == "half" else 20.0
+    faults = {1: Fault(kind, "open")}
+    ends = run_parties(open_last, args=[timeout, "server"], check=False, faults=faults)
+    assert [end.value for end in ends] == [None] * 3
+    assert all(end.error is not None and "Traceback" not in end.log for end in ends)
+    # Server 2 lacks the share that server 1 spoils; it may hear of a lost peer a step before.
+    assert re.search("party .* step '(mul|open)'", str(ends[2].error))
+
+
+@pytest.mark.parametrize("kind", ["drop", "garbage", "half", "die"])
+def test_a_fault_in_an_opening_leaves_the_analyst_with_nothing(kind: str) -> None:
+    timeout = 1.0 if kind == "half" else 20.0
+    faults = {1: Fault(kind, "open", peer=3)}
+    ends = run_parties(open_last, 4, [timeout, "analyst"], check=False, faults=faults)
+    assert ends[3].value is None
+    assert re.search("party .* step 'open'", str(ends[3].error))
+    assert all("Traceback" not in end.log for end in ends)
+
+
+@pytest.mark.parametrize("odd", [["other", "server"], ["own", "server 0"]], ids=["name", "plan"])
+def test_servers_that_open_different_things_open_nothing(odd: list[str]) -> None:
+    ends = run_parties(open_last, args=[20.0, "server", odd], check=False)
+    assert [end.value for end in ends] == [None] * 3
+    assert all(end.error is not None for end in ends)
+    assert Code.BAD_FRAME in {end.error.code for end in ends if end.error}

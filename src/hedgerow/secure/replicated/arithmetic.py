@@ -2,7 +2,7 @@
 
 From x = x_0 + x_1 + x_2 and y alike, server i computes z_i = x_i y_i + x_i y_{i+1} + x_{i+1} y_i
 plus a share of zero, a_i = F(k_i) - F(k_{i+1}), and sends z_i to server i-1.
-Paper: araki2016high, section 3.
+Paper: araki2016high.
 """
 
 from __future__ import annotations

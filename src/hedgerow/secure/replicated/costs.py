@@ -42,6 +42,10 @@ def _input_bits(shape: Shape, owner: int) -> Cost:
     return _from(owner, _packed(shape))
 
 
+def _input_wide(shape: Shape, owner: int) -> Cost:
+    return _from(owner, prod(shape) * Z128.bytes)
+
+
 def _from(owner: int, size: int) -> Cost:
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
@@ -118,6 +122,7 @@ _LOCAL = {
 _COSTS: dict[str, Callable[..., Cost]] = {
     "input": _input,
     "input_bits": _input_bits,
+    "input_wide": _input_wide,
     "mul": _mul,
     "mul_wide": _mul_wide,
     "matmul": _mul,

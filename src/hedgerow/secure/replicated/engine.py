@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ from hedgerow.secure.replicated import (
     shuffle,
     wide,
 )
-from hedgerow.secure.replicated.core import Core
+from hedgerow.secure.replicated.core import SERVERS, Core
 from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import WORD, Secret, SecretBits, pack, unpack, words
 from hedgerow.secure.wide import SecretWide
@@ -75,17 +76,59 @@ class ReplicatedEngine(Engine):
     ) -> None:
         super().__init__(leakage)
         self._seats = openings.Seats(network.n, seats)
-        self._core = Core(network, session, insecure_seed)
+        self._kept_core = Core(network, session, insecure_seed)
+        self._finished = False
+
+    @property
+    def _core(self) -> Core:
+        """What every primitive stands on; none is left after `finish`."""
+        if self._finished:
+            raise Code.NETWORK_CLOSED.error(
+                expected="an engine that has not finished",
+                found="a primitive after the farewell of its servers",
+                fix="make a new engine; the network may be used again",
+            )
+        return self._kept_core
 
     @property
     def private(self) -> bool:
         """Whether keys come from the operating system."""
-        return self._core.private
+        return self._kept_core.private
 
     @property
     def network(self) -> Network:
         """The network; its meter counts what is sent."""
-        return self._core.network
+        return self._kept_core.network
+
+    def finish(self) -> None:
+        """Return once the three servers have completed every step; a second call does nothing.
+
+        Every party calls it at the end of its program, or leaves a ``with`` block without an
+        error. Where it returns at a server, no step has failed at any of the three, the last
+        opening included; a server that fails in its last step ends the others with a numbered
+        error here. Results are to be used after it. What a server has received before a fault it
+        knows all the same, and a fault in the farewell itself may end the servers differently;
+        see `Network.farewell`. Parties outside the servers are not waited for and do not wait.
+        The network stays open, for another engine.
+
+        Cost: 2 rounds, no payload.
+        """
+        if not self._finished:
+            self.network.farewell(range(SERVERS))
+            self._finished = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # After an error there is nothing to agree on: the network tells the others.
+        if error is None:
+            self.finish()
 
     def public(self, values: ArrayLike, ring: Ring) -> Secret:
         """Make a secret of public integers: x_0 is the value, x_1 and x_2 are 0."""
@@ -145,24 +188,31 @@ class ReplicatedEngine(Engine):
         data = inputs.share(self._core, packed, owner, full, np.uint64, xor=True)
         return SecretBits(self, shape[-1], data)
 
+    def input_wide(
+        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
+    ) -> SecretWide:
+        """Share integers modulo ``2**128`` that party `owner` holds; see `inputs.share`."""
+        known = self._known(values, owner, shape)
+        elements = None if known is None else limbs.Z128.encode(known)
+        full = (*shape, limbs.LIMBS)
+        data = inputs.share(self._core, elements, owner, full, np.uint64, xor=False, wide=True)
+        return SecretWide(self, data)
+
     def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> Array | None:
         """Open a declared value to its audience; see `openings.reveal`.
 
         It is recorded as opened before it is sent: after a failure of the network nobody knows
         who has received it.
         """
-        if x.engine is not self:
-            raise _unfit(f"{x!r} of another engine")
-        parties = self._seats.parties(to)
+        # A finished engine refuses here, before anything is recorded.
+        core, parties = self._core, self._seats.parties(to)
         self.leakage.check(name, to, x.shape)
         purpose = f"{name} to {to}"
         if isinstance(x, SecretBits):
-            bits = openings.reveal(self._core, _trimmed(x), parties, purpose=purpose, xor=True)
+            bits = openings.reveal(core, _trimmed(x), parties, purpose=purpose, xor=True)
             return None if bits is None else unpack(bits, x.n)
         wide = isinstance(x, SecretWide)
-        elements = openings.reveal(
-            self._core, x.data, parties, purpose=purpose, xor=False, wide=wide
-        )
+        elements = openings.reveal(core, x.data, parties, purpose=purpose, xor=False, wide=wide)
         if isinstance(x, SecretWide) and elements is not None:
             return x.ring.decode(elements)
         return elements
@@ -239,8 +289,8 @@ class ReplicatedEngine(Engine):
         return x.like(data.reshape(x.data.shape)) - (1 << (k - 2 - shift))
 
     def permutation(self, n: int) -> Permutation:
-        """Draw a secret permutation of n rows; see `shuffle.permutation`."""
-        return shuffle.permutation(self._core, n)
+        """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
+        return shuffle.ReplicatedPermutation(self, n, shuffle.draw_orders(self._core, n))
 
     def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
         """Permute the rows; see `shuffle.apply`."""

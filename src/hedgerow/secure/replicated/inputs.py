@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -10,13 +11,20 @@ from numpy.typing import NDArray
 
 from hedgerow.crypto.prg import KEY_BYTES, Prg
 from hedgerow.secure.replicated.core import SERVERS, Core
-from hedgerow.secure.replicated.sharing import Deal, write
+from hedgerow.secure.replicated.sharing import Deal, subtraction, write
 
 Array = NDArray[Any]
 
 
 def share(
-    core: Core, value: Array | None, owner: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
+    core: Core,
+    value: Array | None,
+    owner: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+    *,
+    xor: bool,
+    wide: bool = False,
 ) -> Array:
     """Share an array that one party holds.
 
@@ -31,6 +39,8 @@ def share(
         Of the array.
     xor : bool
         Share bits.
+    wide : bool, default False
+        Share 128 bits; `shape` ends in their two words.
 
     Returns
     -------
@@ -42,9 +52,10 @@ def share(
     Reveals: nothing.
     """
     if owner >= SERVERS:
-        return _from_outside(core, value, owner, shape, dtype, xor=xor)
+        subtract = subtraction(xor=xor, wide=wide)
+        return _from_outside(core, value, owner, shape, dtype, subtract)
     step = core.step("input")
-    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor)
+    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor, wide=wide)
     step.exchange()
     out = core.shares(shape, dtype)
     write(core, deal, out)
@@ -52,7 +63,12 @@ def share(
 
 
 def _from_outside(
-    core: Core, value: Array | None, owner: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
+    core: Core,
+    value: Array | None,
+    owner: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+    subtract: Callable[[Array, Array], Array],
 ) -> Array:
     """Share as two seeds and one correction.
 
@@ -68,7 +84,6 @@ def _from_outside(
         drawn = core.draw_own(owner, f"{step.number}/seeds", 2 * KEY_BYTES)
         seeds = list(drawn.reshape(2, KEY_BYTES))
         masks = [_expanded(seed, shape, dtype) for seed in seeds]
-        subtract = np.bitwise_xor if xor else np.subtract
         correction = reduce(subtract, masks, value)
     # Index of the share, then of the server that holds it.
     key = {

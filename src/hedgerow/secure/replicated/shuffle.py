@@ -2,7 +2,7 @@
 
 The permutation is pi_2 after pi_1 after pi_0, where pi_j follows from key k_j and is known to the
 servers j-1 and j. Whoever holds two of three does not know the third.
-Paper: laur2011oblivious, section 4.
+Paper: laur2011oblivious.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure.engine import Permutation
+from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.replicated import kernels
 from hedgerow.secure.replicated.core import SERVERS, Core
 from hedgerow.secure.replicated.sharing import Join, write
@@ -26,23 +26,21 @@ _SPARE: Final = 64
 """Words beyond one per row, for the few that rejection throws away."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReplicatedPermutation(Permutation):
     """Orders of the keys that servers of this process hold: row i of pi_j x is x[order[i]]."""
 
+    engine: Engine
     n: int
     orders: Mapping[int, NDArray[np.int64]]
 
-    def __repr__(self) -> str:
-        return f"<ReplicatedPermutation of {self.n} rows>"
 
-
-def permutation(core: Core, n: int) -> ReplicatedPermutation:
-    """Draw a permutation of n rows; no message."""
+def draw_orders(core: Core, n: int) -> dict[int, NDArray[np.int64]]:
+    """Draw pi_j of n rows for every key k_j that is held here; no message."""
     step = core.step("permutation")
     held = [j for j in range(SERVERS) if core.holds(j)]
     drawn = {j: step.mask(j, "order", (n + _SPARE,), np.uint64) for j in held}
-    return ReplicatedPermutation(n, {j: kernels.order(words, n) for j, words in drawn.items()})
+    return {j: kernels.order(words, n) for j, words in drawn.items()}
 
 
 def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> Array:
