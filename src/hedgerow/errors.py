@@ -4,7 +4,7 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 ``errors.toml`` next to this file. ``hedgerow errors --write docs/errors`` makes a page of each.
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
-6xx audit, 7xx secret arrays, 8xx network, 9xx command line.
+6xx audit, 7xx secret arrays, 80x to 84x network, 85x to 89x parties, 9xx command line.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ class HedgerowWarning(UserWarning):
 
 
 class HedgerowError(Exception):
-    """A numbered refusal; `code` is a member of `Code`."""
+    """A numbered refusal; `code` is a member of `Code`.
+
+    `party` is the name of the party that refused, where it is another one than this.
+    """
 
     code: Code
     expected: str
     found: str
     fix: str
+    party: str | None = None
 
     def __init__(self, code: Code, *, expected: str, found: str, fix: str) -> None:
         self.code, self.expected, self.found, self.fix = code, expected, found, fix
@@ -36,7 +40,7 @@ class HedgerowError(Exception):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (self.code.name, self.expected, self.found, self.fix)
+        return _rebuild, (self.code.name, self.expected, self.found, self.fix, self.party)
 
 
 class InputError(HedgerowError, ValueError):
@@ -132,6 +136,7 @@ class Code(Enum):
     SECRET_IN_THE_OPEN = 701
     SECRETS_DO_NOT_FIT = 702
     WRONG_THREAD = 703
+    SHARES_DIFFER = 704
     ADDRESS_USED_TWICE = 750
     BAD_PLAN = 801
     NETWORK_CLOSED = 802
@@ -147,6 +152,56 @@ class Code(Enum):
     PARTY_FAILED = 812
     BAD_METER = 813
     TOO_MUCH_FOR_ONE_KEY = 814
+    UNKNOWN_MEMBER = 850
+    BAD_NAME = 851
+    BAD_PARTY_FILE = 852
+    BAD_POLICY_FILE = 853
+    UNSAFE_FOLDER = 854
+    CERTIFICATE_EXPIRED = 855
+    WRONG_CERTIFICATE = 856
+    MISSING_CERTIFICATE = 857
+    POLICY_REFUSES = 858
+    FOLDER_EXISTS = 859
+    NOT_A_VAULT = 860
+    VAULT_WRONG_KEY = 861
+    VAULT_DAMAGED = 862
+    VAULT_TRUNCATED = 863
+    VAULT_OF_ANOTHER = 864
+    BAD_STATE_KEY = 865
+    STATE_KEY_EXPOSED = 866
+    JOURNAL_DAMAGED = 867
+    JOURNAL_IN_USE = 868
+    STATE_NOT_WRITTEN = 869
+    CALLER_UNKNOWN = 870
+    CALLER_NOT_ALLOWED = 871
+    BAD_REQUEST = 872
+    UNKNOWN_VERB = 873
+    HEADER_TOO_LARGE = 874
+    PAYLOAD_TOO_LARGE = 875
+    REQUEST_TOO_SLOW = 876
+    REQUEST_REPLAYED = 877
+    CLOCKS_DIFFER = 878
+    SERVICE_BUSY = 879
+    SERVICE_STOPPING = 880
+    SERVICE_FAILED = 881
+    SERVICE_UNREACHABLE = 882
+    REQUEST_CUT_OFF = 883
+    BAD_REPLY = 884
+    BAD_JOB = 885
+    UPLOAD_ID_USED = 886
+    BAD_UPLOAD = 887
+    UNKNOWN_UPLOAD = 888
+    ACCOUNT_CONFLICT = 889
+    UNKNOWN_RUN = 890
+    JOBS_DIFFER = 891
+    MODEL_EXISTS = 892
+    WRONG_RUN_STATE = 893
+    SERVER_MISSING = 894
+    UPLOADS_DIFFER = 895
+    QUERY_CONFLICT = 896
+    QUERY_REFUSED_ELSEWHERE = 897
+    QUERY_NOT_ANSWERED = 898
+    ALREADY_SERVED = 899
     UNKNOWN_ERROR_NUMBER = 901
 
     @property
@@ -202,5 +257,9 @@ def _specs() -> dict[str, Spec]:
     return {name: Spec(**text | {"raises": kinds[text["raises"]]}) for name, text in texts.items()}
 
 
-def _rebuild(name: str, expected: str, found: str, fix: str) -> HedgerowError:
-    return Code[name].error(found=found, expected=expected, fix=fix)
+def _rebuild(
+    name: str, expected: str, found: str, fix: str, party: str | None = None
+) -> HedgerowError:
+    error = Code[name].error(found=found, expected=expected, fix=fix)
+    error.party = party
+    return error

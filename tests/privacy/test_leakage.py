@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from release_strategies import release
 
 from hedgerow.errors import Code, FormatError, HedgerowError, LeakageError
-from hedgerow.privacy.leakage import Leakage, Opening
+from hedgerow.privacy.leakage import Leakage
 from hedgerow.privacy.ledger import Ledger
+from hedgerow.privacy.opening import Opening
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import ROOT
 
@@ -338,3 +339,35 @@ def test_recording_from_many_threads_loses_nothing() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(attempt, range(200))) == 150
     assert copy.deepcopy(leakage).compare()[0]["opened"] == 150
+
+
+def test_a_derived_value_needs_its_charges_and_uses_none_up() -> None:
+    ledger = Ledger()
+    answer = Opening("answer", "analyst", (3,), derived=("split", "leaf"), times=2)
+    leakage = Leakage([answer], ledger=ledger)
+    ledger.charge(release(reason="split", audience="analyst"))
+    with pytest.raises(LeakageError) as caught:
+        leakage.check("answer", "analyst", (3,))
+    assert caught.value.code is Code.NOT_CHARGED
+    assert "'leaf'" in str(caught.value)
+    ledger.charge(release(reason="leaf", audience="analyst"))
+    leakage.check("answer", "analyst", (3,))
+    leakage.check("answer", "analyst", (3,))
+    assert ledger.taken("split", "analyst") == 0
+    assert leakage.what_was_learned("analyst")[0]["why"] == "computed from: split; leaf"
+    with pytest.raises(LeakageError) as caught:
+        Leakage.from_json(leakage.to_json(), ledger).check("answer", "analyst", (3,))
+    assert caught.value.code is Code.TOO_MANY_OPENINGS
+
+
+def test_a_derived_value_without_a_ledger_is_refused() -> None:
+    leakage = Leakage([Opening("answer", "analyst", (), derived=("split",))])
+    with pytest.raises(LeakageError):
+        leakage.check("answer", "analyst", ())
+
+
+@pytest.mark.parametrize("derived", [(), ("",), "split", (1,)])
+def test_reasons_of_a_derived_value(derived: object) -> None:
+    with pytest.raises(LeakageError) as caught:
+        Opening("answer", "analyst", (), derived=derived)
+    assert caught.value.code is Code.BAD_DECLARATION

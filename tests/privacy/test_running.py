@@ -10,11 +10,11 @@ from release_strategies import NODES, TREES, release, release_lists
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy import running
-from hedgerow.privacy.accounting import Guarantee, basic
+from hedgerow.privacy.accounting import Guarantee, basic, covers, tightest
 from hedgerow.privacy.entries import Budget, seen_by
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
-from hedgerow.privacy.running import RunningTotals
+from hedgerow.privacy.running import RunningTotals, Spent
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
 
 
@@ -121,3 +121,77 @@ def test_a_budget_may_be_set_later_and_counts_what_went_before() -> None:
     with pytest.raises(PrivacyError, match="H207"):
         ledger.charge(release(1.5))
     ledger.charge(release(1.0))
+
+
+@given(
+    release_lists(st.floats(0, 2), max_size=8),
+    st.sampled_from(["two-sided geometric", "exponential mechanism"]),
+    st.floats(0.1, 3),
+    st.integers(1, 6),
+)
+@settings(max_examples=150)
+def test_what_is_spent_is_judged_as_by_composing_it_anew(
+    spent: list[Release], mechanism: str, epsilon: float, times: int
+) -> None:
+    reserved = release(epsilon, times=times, delta=0.02, mechanism=mechanism)
+    running_sum = Spent(reserved)
+    for i, event in enumerate(spent):
+        running_sum.add(event)
+        so_far = spent[: i + 1]
+        assert running_sum.is_paid() == covers(reserved, so_far)
+        assert running_sum.total == basic(so_far)
+    assert Spent(reserved, spent).is_paid() == covers(reserved, spent)
+
+
+def test_many_small_spendings_take_linear_time() -> None:
+    def steps(n: int) -> int:
+        ledger = Ledger()
+        held = ledger.reserve(release(0.01, ROOT / step("a"), times=n))
+        calls = 0
+        touched = running._Node.add
+
+        def count(*given: object) -> None:
+            nonlocal calls
+            calls += 1
+            touched(*given)  # type: ignore[arg-type]
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(running._Node, "add", count)
+            for _ in range(n):
+                ledger.realise(held, release(0.01, ROOT / step("a")))
+        return calls
+
+    assert steps(400) == 2 * steps(200)
+
+
+def test_a_delta_that_is_granted_is_composed_with() -> None:
+    many = release(0.02, times=1000)
+    needed = tightest([many], 1e-6).epsilon
+    assert needed < 4 < 20
+    for budget in (Budget(needed), Budget(needed, 2.0**-40), Budget(needed * 0.999, 1e-6)):
+        ledger = Ledger(budget=budget)
+        with pytest.raises(PrivacyError, match="H207"):
+            ledger.charge(many)
+        assert not ledger.releases
+    ledger = Ledger(budget=(needed, 1e-6))
+    ledger.charge(many)
+    assert ledger.total().epsilon == pytest.approx(20)
+    row = ledger.summary()[-1]
+    assert (row["epsilon"], row["delta"], row["private"]) == (needed, 1e-6, "yes")
+    assert str(Ledger.from_json(ledger.to_json())) == str(ledger)
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(release(0.01))
+    # A delta of 1 promises nothing, and buys nothing.
+    assert not Budget(1.0, 1.0).grants_delta
+
+
+def test_tighter_accountants_do_not_admit_charges_that_may_be_adaptive() -> None:
+    """Two branches that are both within the budget, chosen by the first outcome, are not."""
+    budget = Budget(1.0, 1e-4)
+    parts = [release(0.001), release(0.02793, times=128)]
+    assert budget.allows(tightest(parts, budget.delta))
+    ledger = Ledger(budget=budget)
+    ledger.charge(parts[0])
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(parts[1])
+    ledger.charge(release(0.99))

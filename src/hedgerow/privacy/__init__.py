@@ -2,7 +2,7 @@
 
 from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.entries import Budget, Reservation
-from hedgerow.privacy.leakage import Leakage, Opening
+from hedgerow.privacy.leakage import Leakage
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
@@ -10,6 +10,7 @@ from hedgerow.privacy.mechanisms import (
     PermuteAndFlip,
     TwoSidedGeometric,
 )
+from hedgerow.privacy.opening import Opening
 from hedgerow.privacy.release import Release, register_mechanism
 from hedgerow.privacy.scopes import EACH, ROOT, By, Partition, Scope, part, step
 from hedgerow.privacy.source import NoiseSource

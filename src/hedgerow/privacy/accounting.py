@@ -38,7 +38,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -156,7 +156,7 @@ def tightest(
     if left > 0 and epsilon > 0:
         found["zCDP"] = _zcdp_epsilon(zcdp(releases, relation).epsilon, left)
         found["RDP"] = _rdp_epsilon(_rdp(releases, relation), left)
-        found["optimal composition (PLD)"] = optimal_epsilon(_sequence(releases, relation), left)
+        found["optimal composition (PLD)"] = optimal_epsilon(sequence(releases, relation), left)
     method = min(found, key=lambda name: found[name])
     return Guarantee(found[method], delta, relation, method)
 
@@ -169,12 +169,31 @@ def covers(reserved: Release, spent: list[Release]) -> bool:
     charge of one time pays for any releases that add up to it. A mechanism with a curve better
     than eps^2/2 pays for itself only. Totals are compared within the rounding of sums.
     """
-    total, limit = basic(spent), basic([reserved])
-    fits = total.epsilon <= limit.epsilon * _UP and total.delta <= limit.delta * _UP
-    alike = reserved.rule.rho is pure_rho or all(r.mechanism == reserved.mechanism for r in spent)
+    total = basic(spent)
+    terms = sequence(spent, Relation.ADD_REMOVE)
+    return pays_for(reserved, Pair(total.epsilon, total.delta), {r.mechanism for r in spent}, terms)
+
+
+def pays_for(
+    reserved: Release, total: Pair, mechanisms: Collection[str], terms: Counter[float]
+) -> bool:
+    """Judge as `covers` does, by what the releases add up to.
+
+    Parameters
+    ----------
+    reserved : Release
+    total : Pair
+        By basic composition.
+    mechanisms : collection of str
+        Of the releases.
+    terms : Counter
+        As `sequence` returns it.
+    """
+    limit = basic([reserved])
+    fits = total.epsilon <= limit.epsilon * _UP and min(1.0, total.delta) <= limit.delta * _UP
+    alike = reserved.rule.rho is pure_rho or all(name == reserved.mechanism for name in mechanisms)
     slots = Counter({reserved.epsilon * _UP: reserved.times})
-    one_by_one = reserved.times == 1 or _dominates(slots, _sequence(spent, Relation.ADD_REMOVE))
-    return fits and alike and one_by_one
+    return fits and alike and (reserved.times == 1 or _dominates(slots, terms))
 
 
 def pair_of(release: Release) -> Pair:
@@ -276,7 +295,7 @@ def _zcdp_epsilon(rho: float, delta: float) -> float:
     return (rho + 2 * math.sqrt(rho * -math.log(delta))) * _UP
 
 
-def _sequence(releases: list[Release], relation: Relation) -> Counter[float]:
+def sequence(releases: list[Release], relation: Relation) -> Counter[float]:
     """Return epsilon -> count of a sequence of pure releases that dominates all of them.
 
     Siblings: the sequence that is at least every other, term by term in descending order, where

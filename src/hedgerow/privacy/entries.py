@@ -13,6 +13,7 @@ from hedgerow.privacy.release import Audience, Release, check_number
 
 # Splitting an epsilon and adding the pieces up again may end a rounding error above it.
 _SLACK = 1 + 1e-12
+PRECISION_DELTA = 2.0**-40
 
 
 class HasProvenance(Protocol):
@@ -27,16 +28,23 @@ class HasProvenance(Protocol):
 class Budget:
     """What every single audience may cost at most, under add/remove.
 
-    The default delta leaves room for finite precision and for nothing else.
+    The default delta leaves room for finite precision and for nothing else. A larger one is there
+    to be spent: a single release, of however many equal times, then fits if any accountant can show
+    it. Several charges, which may follow from each other's outcomes, add up all the same.
     """
 
     epsilon: float
-    delta: float = 2.0**-40
+    delta: float = PRECISION_DELTA
 
     def __post_init__(self) -> None:
         for name, high in (("epsilon", math.inf), ("delta", 1.0)):
             value = check_number(getattr(self, name), f"budget with {name}", 0, high)
             object.__setattr__(self, name, value)
+
+    @property
+    def grants_delta(self) -> bool:
+        """Whether delta is more than finite precision needs."""
+        return PRECISION_DELTA < self.delta < 1
 
     def allows(self, total: Guarantee) -> bool:
         """Whether a total fits, up to the rounding of sums."""
@@ -80,6 +88,18 @@ class Provenance:
     is_public: bool
 
 
+def check_releases(releases: Sequence[object], domain: HasProvenance | None) -> None:
+    """Refuse what is no release, and a finite epsilon with a domain that was read from data."""
+    for release in releases:
+        if not isinstance(release, Release):
+            raise Code.UNKNOWN_MECHANISM.error(expected="a Release", found=repr(release))
+        hidden = domain is not None and not domain.is_public
+        if hidden and math.isfinite(release.epsilon):
+            raise Code.DOMAIN_READ_FROM_DATA.error(
+                found=f"a finite epsilon for {release.reason!r} with a domain read from data"
+            )
+
+
 def viewers_of(audiences: Collection[str]) -> list[Audience]:
     """Return the members of a coalition; an empty one is refused."""
     names = [audiences] if isinstance(audiences, str) else list(audiences)
@@ -91,6 +111,14 @@ def viewers_of(audiences: Collection[str]) -> list[Audience]:
 def sees(viewers: list[Audience], audience: str) -> bool:
     """Whether a member of the coalition sees what goes to an audience."""
     return any(viewer.sees(Audience.parse(audience)) for viewer in viewers)
+
+
+def reasons_against(marks: Collection[Mark], audiences: Collection[str]) -> list[str]:
+    """Return why there is no guarantee against a coalition."""
+    viewers = viewers_of(audiences)
+    return [
+        mark.reason for mark in marks if all(sees(viewers, audience) for audience in mark.audiences)
+    ]
 
 
 def seen_by(releases: Collection[Release], audiences: Collection[str]) -> list[Release]:

@@ -11,20 +11,16 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 from math import prod
-from numbers import Integral
 from typing import Any, Protocol
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import statement
+from hedgerow.privacy.opening import Declared, Opening
 from hedgerow.privacy.release import Audience
-
-Public = Mapping[str, Any]
-Shape = tuple[int | str, ...] | Callable[[Public], tuple[int, ...]]
-Count = int | str | Callable[[Public], int]
 
 VERSION = 1
 _SCHEMA = "hedgerow.leakage"
@@ -39,6 +35,9 @@ class Charges(Protocol):
 
     def taken(self, reason: str, audience: str) -> int:
         """Return how many charges the openings to an audience have used up."""
+
+    def charged(self, reason: str, audience: str | None = None) -> int:
+        """Return how many releases with this reason were charged to an audience."""
 
 
 class _NoLedger:
@@ -56,98 +55,9 @@ class _NoLedger:
         """Return 0: nothing is known."""
         return 0
 
-
-@dataclass(frozen=True)
-class Opening:
-    """A value that a protocol may open.
-
-    Parameters
-    ----------
-    name : str
-        As `check` will be called with.
-    audience : str
-        Who sees it. A role without a name allows each party of that role.
-    shape : tuple or callable
-        A tuple of sizes and names of public parameters, or a function of the public parameters.
-    release : str, optional
-        Reason of the release in the ledger that pays for it.
-    independent : str, optional
-        Why it does not depend on the data, such as ``"a random permutation of the candidates"``.
-        Exactly one of `release` and `independent` is given.
-    times : int, str or callable
-        How often it may be opened, over all recipients: a number, a public parameter, a function.
-    per_release : int, str or callable
-        How many openings one charged release pays for.
-    """
-
-    name: str
-    audience: str
-    shape: Shape
-    release: str | None = None
-    independent: str | None = None
-    times: Count = 1
-    per_release: Count = 1
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.strip():
-            raise Code.BAD_DECLARATION.error(expected="a name", found=repr(self.name))
-        try:
-            Audience.parse(self.audience)
-        except HedgerowError as error:
-            raise self._bad(error.expected, error.found) from None
-        given = [text for text in (self.release, self.independent) if text is not None]
-        if len(given) != 1 or not isinstance(given[0], str) or not given[0].strip():
-            raise self._bad(None, f"release={self.release!r}, independent={self.independent!r}")
-
-    def resolve(self, public: Public) -> Declared:
-        """Return the declaration with its shape and counts as numbers."""
-        shape = self.shape(public) if callable(self.shape) else self.shape
-        if not isinstance(shape, (tuple, list)):
-            raise self._bad("a tuple as the shape", repr(shape))
-        return Declared(
-            name=self.name,
-            audience=self.audience,
-            shape=tuple(self._number(size, public, "shape", 0) for size in shape),
-            release=self.release,
-            independent=self.independent,
-            times=self._number(self.times, public, "times", 0),
-            per_release=self._number(self.per_release, public, "per_release", 1),
-        )
-
-    def _number(self, value: Count, public: Public, what: str, least: int) -> int:
-        if isinstance(value, str):
-            if value not in public:
-                found = f"{what} needs {value!r}, given are {sorted(public)}"
-                raise self._bad("every public parameter that the declaration names", found)
-            value = public[value]
-        elif callable(value):
-            value = value(public)
-        if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least:
-            return int(value)
-        raise self._bad(f"whole numbers >= {least} as {what}", repr(value))
-
-    def _bad(self, expected: str | None, found: str) -> HedgerowError:
-        return Code.BAD_DECLARATION.error(
-            expected=expected, found=f"opening {self.name!r}: {found}"
-        )
-
-
-@dataclass(frozen=True)
-class Declared:
-    """An opening of one run: shape and counts are numbers."""
-
-    name: str
-    audience: str
-    shape: tuple[int, ...]
-    release: str | None
-    independent: str | None
-    times: int
-    per_release: int
-
-    @property
-    def why(self) -> str:
-        """What pays for it, or why it is harmless."""
-        return f"release: {self.release}" if self.release else f"independent: {self.independent}"
+    def charged(self, reason: str, audience: str | None = None) -> int:
+        """Return 0: nothing is known."""
+        return 0
 
 
 class Leakage:
@@ -343,6 +253,8 @@ class Leakage:
 
     def _check_charged(self, opening: Declared, to: str, count: int) -> None:
         """Use up a charge when this is the first opening that a further release has to pay for."""
+        if opening.derived is not None:
+            self._check_derived(opening.derived, to)
         if opening.release is None or self._ledger is None:
             return
         own, overall = (
@@ -351,6 +263,17 @@ class Leakage:
         )
         if own or overall:
             self._ledger.take(opening.release, to, own=own, overall=overall)
+
+    def _check_derived(self, reasons: tuple[str, ...], to: str) -> None:
+        # Without a ledger nobody can tell that they were charged.
+        ledger = _NoLedger() if self._ledger is None else self._ledger
+        needed = Counter(reasons)
+        missing = [reason for reason in needed if ledger.charged(reason, to) < needed[reason]]
+        if missing:
+            raise Code.NOT_CHARGED.error(
+                expected=f"charges to {to} for everything that the value is computed from",
+                found=f"none for {', '.join(map(repr, missing))}",
+            )
 
     def _check_taken(self, ledger: Charges) -> None:
         for (name, to), times in self._record.items():

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.privacy import statement
-from hedgerow.privacy.accounting import Guarantee, Relation, basic, claimed, covers, tightest
+from hedgerow.privacy.accounting import Guarantee, Relation, basic, claimed, tightest
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
@@ -22,12 +22,12 @@ from hedgerow.privacy.entries import (
     Provenance,
     Reservation,
     as_budget,
+    check_releases,
+    reasons_against,
     seen_by,
-    sees,
-    viewers_of,
 )
 from hedgerow.privacy.release import Audience, Release
-from hedgerow.privacy.running import RunningTotals
+from hedgerow.privacy.running import RunningTotals, Spent
 
 VERSION = 1
 _SCHEMA = "hedgerow.ledger"
@@ -44,6 +44,7 @@ class Ledger:
         finite epsilon is refused.
     budget : Budget, float or (float, float), optional
         epsilon or (epsilon, delta); refuses a charge after which some audience would cost more.
+        With a delta, the tightest figure at it counts, and is printed.
     """
 
     def __init__(
@@ -59,6 +60,8 @@ class Ledger:
         self._taken: Counter[tuple[str, str]] = Counter()
         # What the charges cost so far; None when it has to be computed anew.
         self._totals: RunningTotals | None = None
+        self._spent: dict[int, Spent] = {}
+        self._charged: Counter[tuple[str, str]] = Counter()  # by reason and audience
         self._lock = threading.RLock()
 
     def charge(self, *releases: Release) -> None:
@@ -97,14 +100,20 @@ class Ledger:
                     found=f"to {release.audience} in {release.scope}",
                     fix="reserve for that audience and scope too",
                 )
-            spent = [*self._realised(reservation.index), release]
-            if not covers(reserved, spent):
+            # A refusal leaves no sums behind: they would count what was not recorded.
+            spent = self._spent.pop(reservation.index, None)
+            if spent is None:
+                inside = [e.release for e in self._entries if e.inside == reservation.index]
+                spent = Spent(reserved, inside)
+            spent.add(release)
+            if not spent.is_paid():
+                limit = f"{reserved.times} x {reserved.mechanism} at {reserved.epsilon:.6g}"
                 raise Code.BUDGET_EXCEEDED.error(
-                    expected=f"at most {reserved.times} x {reserved.mechanism} at "
-                    f"{reserved.epsilon:.6g}, as reserved",
-                    found=f"{basic(spent)} with {release.mechanism} for {release.reason!r}",
+                    expected=f"at most {limit}, as reserved",
+                    found=f"{spent.total} with {release.mechanism} for {release.reason!r}",
                     fix="reserve the worst case over public parameters",
                 )
+            self._spent[reservation.index] = spent
             self._entries.append(Entry("realised", release, reservation.index))
 
     def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
@@ -202,14 +211,11 @@ class Ledger:
 
     def charged(self, reason: str, audience: str | None = None) -> int:
         """Return how many releases with this reason were charged, to that audience if given."""
+        viewer = None if audience is None else Audience.parse(audience)
         return sum(
-            release.times
-            for release in self.releases
-            if release.reason == reason
-            and (
-                audience is None
-                or Audience.parse(audience).is_within(Audience.parse(release.audience))
-            )
+            times
+            for (why, to), times in self._charged.items()
+            if why == reason and (viewer is None or viewer.is_within(Audience.parse(to)))
         )
 
     def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
@@ -254,7 +260,7 @@ class Ledger:
             statement.summary_row(" + ".join(group), self.coalition(group, r), self._claim(group))
             for group in groups
             for r in Relation
-        ]
+        ] + self._granted(groups)
 
     def __str__(self) -> str:
         return statement.text(self.summary(), self.table())
@@ -323,7 +329,9 @@ class Ledger:
                 "_entries": list(self._entries),
                 "_marks": list(self._marks),
                 "_taken": self._taken.copy(),
+                "_charged": self._charged.copy(),
                 "_totals": None,
+                "_spent": {},
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -341,17 +349,12 @@ class Ledger:
             raise Code.BAD_LEDGER_FILE.error(found=f"an entry {kind!r} inside {inside!r}")
 
     def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
-        for release in releases:
-            if not isinstance(release, Release):
-                raise Code.UNKNOWN_MECHANISM.error(expected="a Release", found=repr(release))
-            hidden = self.domain is not None and not self.domain.is_public
-            if hidden and math.isfinite(release.epsilon):
-                raise Code.DOMAIN_READ_FROM_DATA.error(
-                    found=f"a finite epsilon for {release.reason!r} with a domain read from data"
-                )
+        check_releases(releases, self.domain)
         with self._lock:
             self._check_budget(releases)
             self._entries.extend(Entry(kind, release) for release in releases)
+            for release in releases:
+                self._charged[release.reason, release.audience] += release.times
             return len(self._entries) - 1
 
     def _check_budget(self, more: Sequence[Release] = ()) -> None:
@@ -369,8 +372,13 @@ class Ledger:
             raise Code.BAD_RELEASE.error(expected="an entry of this ledger", found=f"entry {index}")
         return self._entries[index]
 
-    def _realised(self, index: int) -> list[Release]:
-        return [entry.release for entry in self._entries if entry.inside == index]
+    def _granted(self, groups: Collection[tuple[str, ...]]) -> list[dict[str, Any]]:
+        """Return what holds at the delta of the budget, where one was granted."""
+        if self.budget is None or not self.budget.grants_delta:
+            return []
+        found = [(group, self.tightest(group, self.budget.delta)) for group in groups]
+        rows = [(" + ".join(group), replace(g, why=g.why or g.method)) for group, g in found]
+        return [statement.summary_row(name, guarantee, None) for name, guarantee in rows]
 
     def _claim(self, audiences: Collection[str]) -> float | None:
         releases = self._seen_by(audiences)
@@ -382,12 +390,7 @@ class Ledger:
 
     def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
         """Apply the marks, and say why a guarantee is infinite."""
-        viewers = viewers_of(audiences)
-        reasons = [
-            mark.reason
-            for mark in self.not_private
-            if all(sees(viewers, audience) for audience in mark.audiences)
-        ]
+        reasons = reasons_against(self.not_private, audiences)
         if reasons:
             return replace(found, epsilon=math.inf, method="none", why="; ".join(reasons))
         without = [r.reason for r in self._seen_by(audiences) if math.isinf(r.epsilon)]

@@ -13,6 +13,7 @@ from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure import limbs
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.engine import Engine, Permutation
+from hedgerow.secure.replicated.arithmetic import accumulate
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
 from hedgerow.secure.wide import SecretWide
@@ -76,8 +77,12 @@ class ClearEngine(Engine):
         return x.like(x.data ^ pack(wide))
 
     def local_matmul(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """Multiply matrices in the ring."""
-        product: NDArray[Any] = np.matmul(a, b)
+        """Multiply matrices in the ring; NumPy's own product of integers is slow."""
+        if a.shape[-1] != b.shape[-2]:
+            raise Code.SECRETS_DO_NOT_FIT.error(found=f"matrices {a.shape} and {b.shape}")
+        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        product = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+        accumulate(a, b, product)
         return product
 
     def reduce(self, x: Secret, ring: Ring) -> Secret:

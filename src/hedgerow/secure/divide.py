@@ -72,7 +72,7 @@ def divide(
     else:
         top = scale * np.broadcast_to(a, x.shape).reshape(-1)
     top = rescale(top, bits - wide)
-    result = rescale(top * _inverse(z), wide + FRACTION - fraction)
+    result = rescale(top * inverse(z), wide + FRACTION - fraction)
     return result.reshape(*x.shape)
 
 
@@ -126,7 +126,7 @@ def cost_divide(
     )
 
 
-def _inverse(z: Secret) -> Secret:
+def inverse(z: Secret) -> Secret:
     """Return 1 / z for 1/2 <= z <= 1; both have `FRACTION` bits.
 
     Rounding costs 1 unit in e, 3 in y after the first step, 6.3 after the second and 9.4 after the

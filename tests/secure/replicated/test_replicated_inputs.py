@@ -5,6 +5,7 @@ import pytest
 from engines import reveal
 from wires import SEED, Recorder, apart, everything
 
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 
@@ -15,8 +16,31 @@ def test_an_outside_owner_sends_seeds_and_one_correction_twice() -> None:
     before = network.meter.snapshot()
     engine.input(np.arange(1000), 3, (1000,), Z64)
     spent = network.meter.snapshot() - before
-    assert spent.rounds == 1
-    assert spent.payload == (0, 0, 0, 4 * 16 + 2 * 8000)
+    assert spent.rounds == 2
+    assert spent.payload == (64, 64, 64, 4 * 16 + 2 * 8000)
+
+
+class Forger(Recorder):
+    """An owner that gives the holders of one part different versions."""
+
+    def __init__(self, route: int) -> None:
+        super().__init__(4)
+        self.route = route
+
+    def exchange(self, step, plan, outbox):
+        found = super().exchange(step, plan, outbox)
+        if step == "input":
+            found[self.route].reshape(-1)[0] ^= 1
+        return found
+
+
+@pytest.mark.parametrize("route", range(6))
+def test_servers_notice_an_owner_that_gives_them_different_parts(route: int) -> None:
+    engine = ReplicatedEngine(Forger(route), everything(), insecure_seed=SEED)
+    with pytest.raises(HedgerowError) as caught:
+        engine.input_bits(np.arange(100) % 2 == 0, 3, (100,))
+    assert caught.value.code is Code.SHARES_DIFFER
+    assert "party 3" in str(caught.value)
 
 
 @pytest.mark.parametrize("owner", [0, 1, 2, 3])

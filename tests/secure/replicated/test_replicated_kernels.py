@@ -52,7 +52,23 @@ def test_matrix_products_of_all_sides_and_strides(
     b, d = (
         words(s, n, k, dtype=dtype).T if flip_b else words(s, k, n, dtype=dtype) for s in (2, 3)
     )
-    c = words(4, m, n, dtype=dtype)
+    # Nothing beside the result may be written, least of all where it is empty.
+    room = words(4, m * n + 1024, dtype=dtype)
+    c, before = room[512 : 512 + m * n].reshape(m, n), room.copy()
+    wanted = c + a @ (b + d if both else b)
+    accumulate(a, b, c, d if both else None)
+    assert np.array_equal(c, wanted)
+    assert np.array_equal(room[:512], before[:512])
+    assert np.array_equal(room[512 + m * n :], before[512 + m * n :])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([0, 1, 2, 50]), SIDES, SIDES, st.sampled_from(DTYPES), st.booleans())
+def test_many_products_of_one_row(batch: int, k: int, n: int, dtype: str, both: bool) -> None:
+    a, b, d = (
+        words(s, batch, *side, dtype=dtype) for s, side in ((1, (1, k)), (2, (k, n)), (3, (k, n)))
+    )
+    c = words(4, batch, 1, n, dtype=dtype)
     wanted = c + a @ (b + d if both else b)
     accumulate(a, b, c, d if both else None)
     assert np.array_equal(c, wanted)

@@ -133,7 +133,8 @@ def accumulate(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
     axis = int(np.argmax(target.shape))
     longest = target.shape[axis]
     parts = min(threads.available(), longest) if target.size * k >= _WORTH_A_THREAD else 1
-    kernel = kernels.product(c.dtype.name)
+    # Panels pay for themselves over several rows; a row alone is done as it comes.
+    kernel = (kernels.rows if rows == 1 else kernels.product)(c.dtype.name)
 
     def run(p: int) -> None:
         part = np.array([(0, extent) for extent in target.shape])

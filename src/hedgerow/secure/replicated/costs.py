@@ -11,6 +11,7 @@ from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.limbs import Z128, WideRing
 from hedgerow.secure.replicated.convert import product_ring
 from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.secure.replicated.inputs import PRINT_BYTES
 from hedgerow.secure.replicated.openings import Seats
 from hedgerow.secure.replicated.sharing import length, thirds
 from hedgerow.secure.ring import Ring
@@ -47,6 +48,8 @@ def _input_wide(shape: Shape, owner: int) -> Cost:
 
 
 def _from(owner: int, size: int) -> Cost:
+    if owner >= SERVERS:
+        return Cost.equal(2, 2 * PRINT_BYTES)
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 

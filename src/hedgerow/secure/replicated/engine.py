@@ -91,6 +91,11 @@ class ReplicatedEngine(Engine):
         return self._kept_core
 
     @property
+    def core(self) -> Core:
+        """Keys and steps of the servers here, for what is dealt and joined outside the network."""
+        return self._core
+
+    @property
     def private(self) -> bool:
         """Whether keys come from the operating system."""
         return self._kept_core.private

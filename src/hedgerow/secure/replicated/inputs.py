@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -10,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.crypto.prg import KEY_BYTES, Prg
-from hedgerow.secure.replicated.core import SERVERS, Core
+from hedgerow.errors import Code
+from hedgerow.secure.replicated.core import SERVERS, Core, Message
 from hedgerow.secure.replicated.sharing import Deal, subtraction, write
 
 Array = NDArray[Any]
+PRINT_BYTES = 32
+"""Of a hash; an owner that sought two parts with one hash would have to try 2^128."""
 
 
 def share(
@@ -74,8 +78,11 @@ def _from_outside(
 
     1. The owner draws seeds s_0 and s_1, and x_2 = x - F(s_0) - F(s_1).
     2. It sends (s_0, s_1) to server 0, s_1 and x_2 to server 1, s_0 and x_2 to server 2.
+    3. Servers that got the same part compare its hash: an owner that sends them different ones
+       would make a number of every product with it that nobody shared.
 
-    Cost: 1 round; nothing from the servers, 64 bytes and two elements per element from the owner.
+    Cost: 2 rounds; two hashes from every server, 64 bytes and two elements per element from the
+    owner.
     """
     step = core.step("input")
     seeds: list[Array | None] = [None, None]
@@ -92,6 +99,9 @@ def _from_outside(
     }
     rest = {i: step.send(owner, i, shape, dtype, correction) for i in (1, 2)}
     step.exchange()
+    parts = {(j, i): message.content for (j, i), message in key.items()}
+    parts |= {(SERVERS - 1, i): message.content for i, message in rest.items()}
+    _compare(core, parts, owner)
     out = core.shares(shape, dtype)
     for at, server in enumerate(core.servers):
         for side in range(2):
@@ -102,6 +112,34 @@ def _from_outside(
                 else _expanded(key[j, server].content, shape, dtype)
             )
     return out
+
+
+def _compare(core: Core, parts: dict[tuple[int, int], Array | None], owner: int) -> None:
+    """Refuse a part that its two holders did not get alike; by share and server."""
+    step = core.step("input check")
+    prints = {at: _print(part) for at, part in parts.items() if core.lives(at[1])}
+    heard: dict[tuple[int, int], Message] = {}
+    for j, i in parts:
+        other = next(at for share, at in parts if share == j and at != i)
+        heard[j, other] = step.send(i, other, (PRINT_BYTES,), np.uint8, prints.get((j, i)))
+    step.exchange()
+    for (j, i), message in heard.items():
+        if core.lives(i) and _bytes(message.content) != _bytes(prints[j, i]):
+            raise Code.SHARES_DIFFER.error(
+                found=f"two versions of share {j} from party {owner}, seen by server {i}"
+            )
+
+
+def _bytes(part: Array | None) -> bytes:
+    assert part is not None
+    return part.tobytes()
+
+
+def _print(part: Array | None) -> Array:
+    assert part is not None
+    data = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+    digest = hashlib.blake2b(data, digest_size=PRINT_BYTES, person=b"hedgerow/input/1")
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
 def _expanded(seed: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:

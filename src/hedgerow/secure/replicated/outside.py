@@ -1,0 +1,162 @@
+"""Shares of parties that are not on the network: an owner deals them, an analyst joins them.
+
+An owner or analyst who is online for a moment only hands every server its part by whatever way,
+and gets its answer in two halves; the servers need no seat for it in their session.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.crypto.prg import KEY_BYTES, Prg
+from hedgerow.errors import Code
+from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.secure.replicated.engine import ReplicatedEngine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret, SecretBits, words
+
+Array = NDArray[Any]
+HALVES = (0, 1)
+"""Servers that send the halves of an answer."""
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """What one server gets of a shared array: two of x_0 = F(s_0), x_1 = F(s_1) and x_2.
+
+    Attributes
+    ----------
+    seeds : dict of int to bytes
+        Of the shares 0 and 1, as far as the server holds them.
+    correction : ndarray or None
+        x_2, which servers 1 and 2 hold.
+    """
+
+    seeds: Mapping[int, bytes] = field(repr=False)
+    correction: Array | None = field(repr=False)
+
+
+def deal(
+    value: Array, *, xor: bool = False, entropy: Callable[[int], bytes] = os.urandom
+) -> tuple[Dealt, ...]:
+    """Cut an array into the parts of the three servers.
+
+    Parameters
+    ----------
+    value : unsigned array
+        Elements of a ring, or packed bits.
+    xor : bool
+        Whether shares are joined by exclusive or.
+    entropy : callable
+        Returns so many random bytes; only tests pass anything but the operating system's.
+    """
+    seeds = [entropy(KEY_BYTES) for _ in range(2)]
+    subtract = np.bitwise_xor if xor else np.subtract
+    correction = value
+    for seed in seeds:
+        correction = subtract(correction, _expanded(seed, value.shape, value.dtype))
+    return tuple(
+        Dealt(
+            {j: seeds[j] for j in _held(server) if j < 2},
+            correction if SERVERS - 1 in _held(server) else None,
+        )
+        for server in range(SERVERS)
+    )
+
+
+def taken(
+    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
+) -> Secret:
+    """Make a secret of dealt parts, one for every server that lives here; no message."""
+    return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
+
+
+def taken_bits(
+    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...]
+) -> SecretBits:
+    """Make secret bits of dealt parts that share packed words; no message."""
+    full = (*shape[:-1], words(shape[-1]))
+    return SecretBits(engine, shape[-1], _restored(engine, parts, full, np.dtype(np.uint64)))
+
+
+def halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int, Array]:
+    """Open a declared value to a party outside, as two halves that are uniform each.
+
+    Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
+    recorded as opened before a half exists.
+
+    Reveals: to whoever gets both halves, the value.
+    Cost: no round among the servers; one element from servers 0 and 1 each.
+
+    Parameters
+    ----------
+    engine : ReplicatedEngine
+    x : Secret
+    name, to : str
+        Of the declared opening, and its audience.
+
+    Returns
+    -------
+    dict of int to ndarray
+        The half of every server here that gives one.
+    """
+    if x.engine is not engine:
+        raise Code.SECRETS_DO_NOT_FIT.error(found=f"{x!r} of another engine")
+    core = engine.core
+    engine.leakage.check(name, to, x.shape)
+    step = core.step("open outside", f"{name} to {to}")
+    found: dict[int, Array] = {}
+    for server in HALVES:
+        at = core.at(server)
+        if at is None:
+            continue
+        mask = step.mask(1, "fresh", x.shape, x.ring.dtype)
+        shares = x.data[at]
+        found[server] = np.asarray(
+            shares[0] + shares[1] + mask if server == 0 else shares[1] - mask
+        )
+    return found
+
+
+def joined(first: Array, second: Array) -> Array:
+    """Join the halves of servers 0 and 1."""
+    if first.shape != second.shape or first.dtype != second.dtype:
+        raise Code.WRONG_SHAPE.error(
+            expected="two halves of one answer",
+            found=f"{first.dtype} {first.shape} and {second.dtype} {second.shape}",
+        )
+    return first + second
+
+
+def _held(server: int) -> tuple[int, int]:
+    return server, (server + 1) % SERVERS
+
+
+def _restored(
+    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...], dtype: Any
+) -> Array:
+    core = engine.core
+    out = core.shares(shape, dtype)
+    for at, server in enumerate(core.servers):
+        part = parts.get(server)
+        for side, j in enumerate(_held(server)):
+            share = None if part is None else part.correction
+            if part is not None and j in part.seeds:
+                share = _expanded(part.seeds[j], shape, dtype)
+            if share is None or share.shape != shape or share.dtype != dtype:
+                raise Code.WRONG_SHAPE.error(
+                    expected=f"share {j} of {np.dtype(dtype)} {shape} at server {server}",
+                    found="none" if share is None else f"{share.dtype} {share.shape}",
+                )
+            out[at, side] = share
+    return out
+
+
+def _expanded(seed: bytes, shape: tuple[int, ...], dtype: Any) -> Array:
+    return Prg(seed).fill("outside", shape, dtype)
