@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "hedgerow"
 # Top to bottom; a room may import itself and the rooms after it.
 ROOMS = [
     "cli",
+    "commands",
     "estimators",
     "reports",
     "parties",

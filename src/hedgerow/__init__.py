@@ -4,7 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hedgerow.estimators import CARTClassifier, CARTRegressor, DPTreeClassifier, ID3Classifier
+    from hedgerow.estimators import (
+        CARTClassifier,
+        CARTRegressor,
+        DPTreeClassifier,
+        HiddenBoostingClassifier,
+        HiddenBoostingRegressor,
+        HiddenForestClassifier,
+        HiddenTreeClassifier,
+        HiddenTreeRegressor,
+        ID3Classifier,
+        OpenTreeClassifier,
+    )
     from hedgerow.privacy import Ledger
     from hedgerow.tables import Attribute, Domain, Target
 
@@ -16,8 +27,14 @@ __all__ = [
     "CARTRegressor",
     "DPTreeClassifier",
     "Domain",
+    "HiddenBoostingClassifier",
+    "HiddenBoostingRegressor",
+    "HiddenForestClassifier",
+    "HiddenTreeClassifier",
+    "HiddenTreeRegressor",
     "ID3Classifier",
     "Ledger",
+    "OpenTreeClassifier",
     "Target",
 ]
 

@@ -1,14 +1,24 @@
 """scikit-learn's own checks: every estimator passes every one of them, so no exception is listed.
 
-`DPTreeClassifier` runs with its insecure switch, because the checks have no public domain to give;
-scikit-learn itself leaves out the checks of repeatability for it, since its noise must not repeat.
+Private estimators run with their insecure switch, because the checks have no public domain to
+give; scikit-learn itself leaves out the checks of repeatability for them, since their noise must
+not repeat. Without noise a hidden tree has to pass those too.
 """
 
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hedgerow import CARTClassifier, CARTRegressor, DPTreeClassifier, ID3Classifier
+from hedgerow import (
+    CARTClassifier,
+    CARTRegressor,
+    DPTreeClassifier,
+    HiddenBoostingClassifier,
+    HiddenBoostingRegressor,
+    HiddenTreeClassifier,
+    HiddenTreeRegressor,
+    ID3Classifier,
+)
 
 ESTIMATORS = [
     CARTClassifier(),
@@ -19,6 +29,32 @@ ESTIMATORS = [
     ID3Classifier(),
     DPTreeClassifier(epsilon=100.0, insecure_domain_from_data=True),
     DPTreeClassifier(epsilon=100.0, insecure_domain_from_data=True, criterion="entropy"),
+    HiddenTreeClassifier(epsilon=100.0, insecure_domain_from_data=True, max_depth=2),
+    HiddenTreeClassifier(
+        epsilon=100.0,
+        insecure_domain_from_data=True,
+        max_depth=1,
+        branching="wary",
+        leaf_release="labels",
+        n_owners=2,
+    ),
+    HiddenTreeClassifier(noise="none", insecure_domain_from_data=True, max_depth=3),
+    HiddenTreeRegressor(noise="none", insecure_domain_from_data=True, max_depth=3),
+    HiddenTreeRegressor(epsilon=100.0, insecure_domain_from_data=True, max_depth=2),
+    HiddenBoostingClassifier(
+        noise="none",
+        insecure_domain_from_data=True,
+        n_estimators=4,
+        learning_rate=0.5,
+        engine="clear",
+    ),
+    HiddenBoostingRegressor(
+        noise="none",
+        insecure_domain_from_data=True,
+        n_estimators=4,
+        learning_rate=0.5,
+        engine="clear",
+    ),
 ]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.parameters import check_parameter, generator, is_count
+from hedgerow.estimators.parameters import check_epsilon, check_parameter, generator, is_count
 
 
 @pytest.mark.parametrize(("value", "ok"), [(1, True), (np.int32(3), True), (0, False)])
@@ -27,3 +27,14 @@ def test_a_refusal_names_the_parameter() -> None:
 def test_generators_repeat_for_a_seed() -> None:
     assert generator(1).integers(100) == generator(1).integers(100)
     assert generator(np.random.RandomState(1)).integers(100) >= 0
+
+
+@pytest.mark.parametrize(
+    "epsilon", [0, -1.0, np.inf, np.nan, None, "1", True, 1j, 10**400], ids=lambda e: repr(e)[:6]
+)
+def test_epsilon_is_a_positive_finite_number(epsilon: object) -> None:
+    check_epsilon(0.5)
+    check_epsilon(np.float32(2))
+    with pytest.raises(HedgerowError) as caught:
+        check_epsilon(epsilon)
+    assert caught.value.code is Code.BAD_EPSILON

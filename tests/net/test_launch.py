@@ -18,6 +18,10 @@ def report(network: Network, array: np.ndarray, factor: int) -> dict:
     return {"pid": os.getpid(), "party": network.local, "array": array * factor}
 
 
+def given(network: Network, common: int, own: dict | None = None) -> dict:
+    return {"common": common, "own": own}
+
+
 def broken(network: Network) -> None:
     if network.local == (2,):
         raise ZeroDivisionError("a defect")
@@ -38,6 +42,14 @@ def test_three_processes_and_the_simulator_meter_the_same() -> None:
     all_plans(simulator)
     joined = ends[0].meter | ends[1].meter | ends[2].meter
     assert joined.same_bytes(simulator.meter.snapshot())
+
+
+def test_a_party_alone_gets_what_is_its_own() -> None:
+    secret = np.arange(3, dtype=np.uint8)
+    ends = run_parties(given, args=[7], own={1: [{"secret": secret}]})
+    assert [end.value["common"] for end in ends] == [7, 7, 7]
+    assert ends[0].value["own"] is ends[2].value["own"] is None
+    np.testing.assert_array_equal(ends[1].value["own"]["secret"], secret)
 
 
 def test_processes_end_at_the_limit() -> None:

@@ -2,6 +2,22 @@
 
 from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
+from hedgerow.estimators.hidden import HiddenTreeClassifier
+from hedgerow.estimators.hidden_boosting import HiddenBoostingClassifier, HiddenBoostingRegressor
+from hedgerow.estimators.hidden_forest import HiddenForestClassifier
+from hedgerow.estimators.hidden_regressor import HiddenTreeRegressor
 from hedgerow.estimators.id3 import ID3Classifier
+from hedgerow.estimators.open_tree import OpenTreeClassifier
 
-__all__ = ["CARTClassifier", "CARTRegressor", "DPTreeClassifier", "ID3Classifier"]
+__all__ = [
+    "CARTClassifier",
+    "CARTRegressor",
+    "DPTreeClassifier",
+    "HiddenBoostingClassifier",
+    "HiddenBoostingRegressor",
+    "HiddenForestClassifier",
+    "HiddenTreeClassifier",
+    "HiddenTreeRegressor",
+    "ID3Classifier",
+    "OpenTreeClassifier",
+]

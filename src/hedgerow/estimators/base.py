@@ -1,32 +1,19 @@
-"""What every tree estimator shares: reading tables the scikit-learn way, and predicting."""
+"""What every estimator with a public tree shares: predicting, drawing and export."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.parameters import check_domain
-from hedgerow.estimators.reading import (
-    declared_columns,
-    has_columns,
-    labels_of,
-    numbers_of,
-    numbers_or_objects,
-    objects,
-    read_domain,
-    refuse_repeated_columns,
-)
-from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.estimators.table import TableClassifier, TableEstimator, TableRegressor
+from hedgerow.tables import Encoded, encode
 from hedgerow.trees import Tree, impurity_decrease, to_onnx, to_sklearn, to_svg, to_text
 
 
-class TreeEstimator(BaseEstimator):
+class TreeEstimator(TableEstimator):
     """A scikit-learn estimator whose fitted state is a public `Tree` in ``tree_``."""
 
     # Drawings say so where counts are noisy.
@@ -35,76 +22,7 @@ class TreeEstimator(BaseEstimator):
     # By which criterion importances are measured.
     _importance_criterion: str
 
-    domain: Domain | None
     tree_: Tree
-    domain_: Domain
-
-    def _read(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        """Check a table as scikit-learn does and return it in a form that `encode` reads.
-
-        Tables with column names (pandas, Arrow, anything narwhals knows) keep their columns and
-        types; everything else becomes a two-dimensional NumPy array. scikit-learn's own refusals
-        come back with a number.
-        """
-        check_domain(self.domain)
-        if self.domain is not None:
-            X = declared_columns(X, self.domain)
-        if self.domain is not None and isinstance(X, list | tuple):
-            # NumPy would choose one type for all cells, and one odd row would change the others.
-            X = objects(X)
-        # scikit-learn's refusal of a missing y; otherwise y is read apart from the table.
-        y_rule: dict[str, Any] = {"y": None} if reset and y is None else {}
-        try:
-            if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
-                X = pa.table(X)
-            if has_columns(X):
-                refuse_repeated_columns(X)
-                validate_data(self, X, reset=reset, skip_check_array=True, **y_rule)
-                return X
-            return validate_data(
-                self,
-                X,
-                reset=reset,
-                dtype=None,
-                ensure_all_finite=False,
-                ensure_min_samples=0,
-                ensure_min_features=0,
-                **y_rule,
-            )
-        except HedgerowError:
-            raise
-        except TypeError as error:
-            raise Code.WRONG_TYPE.error(found=str(error)) from error
-        except ValueError as error:
-            if "feature names" in str(error):
-                raise Code.MISSING_COLUMN.error(
-                    expected="the columns of fit, in the same order",
-                    found=" ".join(str(error).split()),
-                    fix="pass the same columns in the same order",
-                ) from error
-            raise Code.WRONG_SHAPE.error(
-                found=str(error), fix="pass rows of the same columns, two-dimensional"
-            ) from error
-
-    def _table(self, X: Any, y: Any = None, *, reset: bool) -> Any:
-        table = self._read(X, y, reset=reset)
-        rows, columns = np.shape(table) if not hasattr(table, "shape") else table.shape
-        if columns == 0 or rows == 0:
-            missing = "feature" if columns == 0 else "sample"
-            raise Code.EMPTY_TABLE.error(
-                found=f"0 {missing}(s) (shape=({rows}, {columns})) while a minimum of 1 is required"
-            )
-        if self.domain is None and isinstance(table, np.ndarray) and table.dtype == object:
-            table = numbers_or_objects(table)
-        # A declared domain says what to do with a value beyond its bounds; without one, infinity
-        # is refused as everywhere in scikit-learn.
-        if self.domain is None and isinstance(table, np.ndarray) and table.dtype.kind == "f":
-            rows_beyond = np.flatnonzero(np.isinf(table).any(axis=1))
-            if rows_beyond.size:
-                raise Code.OUTSIDE_BOUNDS.error(
-                    found=f"inf or -inf in {rows_beyond.size} rows, the first is {rows_beyond[0]}"
-                )
-        return table
 
     def _encode_query(self, X: Any) -> Encoded:
         check_is_fitted(self, "tree_")
@@ -174,26 +92,8 @@ class TreeEstimator(BaseEstimator):
         return to_onnx(self.tree_, on=on)
 
 
-class TreeClassifier(ClassifierMixin, TreeEstimator):
+class TreeClassifier(TableClassifier, TreeEstimator):
     """A classifier over a public tree."""
-
-    classes_: NDArray[Any]
-
-    def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
-        """Encode rows and labels; without a domain, read one from the data."""
-        table = self._table(X, y, reset=True)
-        y = labels_of(y, len(table), declared=domain is not None)
-        if domain is None:
-            domain = read_domain(table, y, task="classification", **suggest)
-            self.classes_ = np.unique(y)
-        elif domain.target is None or domain.target.classes is None:
-            raise Code.BAD_TARGET.error(found="a domain without target classes")
-        else:
-            self.classes_ = np.asarray(domain.target.classes)
-        if len(self.classes_) < 2:
-            raise Code.ONE_CLASS.error(found=f"the single class {self.classes_[0]!r}")
-        self.domain_ = domain
-        return encode(table, domain, y)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Predict the class of each row; the lowest class index wins ties.
@@ -238,18 +138,8 @@ class TreeClassifier(ClassifierMixin, TreeEstimator):
             return np.log(self.predict_proba(X))
 
 
-class TreeRegressor(RegressorMixin, TreeEstimator):
+class TreeRegressor(TableRegressor, TreeEstimator):
     """A regressor over a public tree."""
-
-    def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
-        table = self._table(X, y, reset=True)
-        y = numbers_of(y, len(table))
-        if domain is None:
-            domain = read_domain(table, y, task="regression", **suggest)
-        elif domain.target is None or domain.target.bounds is None:
-            raise Code.BAD_TARGET.error(found="a domain without target bounds")
-        self.domain_ = domain
-        return encode(table, domain, y)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the target of each row.

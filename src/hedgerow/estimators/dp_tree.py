@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import numbers
 import warnings
 from typing import Any, Self
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.base import TreeClassifier
-from hedgerow.estimators.parameters import check_domain, check_parameter, is_count
+from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
@@ -179,13 +178,7 @@ class DPTreeClassifier(TreeClassifier):
 
     def _check_parameters(self) -> None:
         check_domain(self.domain)
-        epsilon = self.epsilon
-        if (
-            not isinstance(epsilon, numbers.Real)
-            or isinstance(epsilon, bool)
-            or not _is_positive(epsilon)
-        ):
-            raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+        check_epsilon(self.epsilon)
         check_parameter(
             "max_depth",
             self.max_depth,
@@ -229,10 +222,3 @@ class DPTreeClassifier(TreeClassifier):
         # Noise can drown any signal: no accuracy is promised for a given epsilon.
         tags.classifier_tags.poor_score = True
         return tags
-
-
-def _is_positive(epsilon: Any) -> bool:
-    try:
-        return math.isfinite(epsilon) and float(epsilon) > 0
-    except OverflowError:
-        return False

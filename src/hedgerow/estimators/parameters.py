@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -30,6 +31,17 @@ def is_count(value: Any, least: int = 1) -> bool:
     return (
         isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
     )
+
+
+def check_epsilon(epsilon: Any) -> None:
+    """Refuse what is not a finite number greater than 0."""
+    try:
+        real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
+        positive = real and math.isfinite(epsilon) and float(epsilon) > 0
+    except OverflowError:
+        positive = False
+    if not positive:
+        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
 
 
 def check_domain(domain: Any) -> None:

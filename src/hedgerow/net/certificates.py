@@ -24,7 +24,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hedgerow.errors import Code
 
 KEY_MODE = 0o600
-_YEARS = 10
+DAYS = 3650
+"""For which a certificate is valid, if nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,24 @@ class Identity:
             )
 
 
-def make_identity(folder: Path, name: str) -> Identity:
+def make_identity(
+    folder: Path, name: str, *, stem: str | None = None, days: int = DAYS
+) -> Identity:
     """Make a new Ed25519 key and a self-signed certificate.
 
     Parameters
     ----------
     folder : Path
-        Existing folder for ``<name>.key`` and ``<name>.pem``; an existing key is not replaced.
+        Existing folder for ``<stem>.key`` and ``<stem>.pem``; an existing key is not replaced.
     name : str
         For people to read; it proves nothing.
+    stem : str, optional
+        Of the files' names; by default, `name`.
+    days : int, default 3650
+        From now on, for which the certificate is valid.
     """
-    identity = Identity(folder / f"{name}.key", folder / f"{name}.pem")
+    stem = name if stem is None else stem
+    identity = Identity(folder / f"{stem}.key", folder / f"{stem}.pem")
     key = Ed25519PrivateKey.generate()
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -85,7 +93,7 @@ def make_identity(folder: Path, name: str) -> Identity:
         .serial_number(x509.random_serial_number())
         # Clocks of parties may differ a little.
         .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=365 * _YEARS))
+        .not_valid_after(now + datetime.timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         # Tell certificates of one name apart: every party chooses its own.

@@ -68,12 +68,13 @@ def run_parties(
     n: int = 3,
     args: Sequence[Any] = (),
     *,
+    own: Mapping[int, Sequence[Any]] | None = None,
     timeout: float = 60.0,
     limit: float = 600.0,
     check: bool = True,
     faults: Mapping[int, Fault] | None = None,
 ) -> list[Outcome]:
-    """Run ``program(network, *args)`` at n parties, each in its own process.
+    """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
 
     Parameters
     ----------
@@ -82,6 +83,8 @@ def run_parties(
     n : int, default 3
     args : sequence
         Values and arrays for all parties, see `hedgerow.net.values.write_value`.
+    own : mapping of int to sequence, optional
+        Further arguments of one party, which no other process is handed.
     timeout : float, default 60
         Seconds that a step may take.
     limit : float, default 600
@@ -102,6 +105,8 @@ def run_parties(
         identities = [make_identity(folder, f"party-{party}") for party in range(n)]
         listeners = [listen(HOST, 0) for _ in range(n)]
         write_value(folder / "args.json", list(args))
+        for party, more in (own or {}).items():
+            write_value(folder / f"own-{party}.json", list(more))
         job = {
             "program": name,
             "session": secrets.token_bytes(16),
@@ -111,8 +116,8 @@ def run_parties(
         }
         for party, listener in enumerate(listeners):
             fault = (faults or {}).get(party)
-            own = {"party": party, "fd": listener.fileno(), "fault": fault and asdict(fault)}
-            write_value(folder / f"job-{party}.json", job | own)
+            mine = {"party": party, "fd": listener.fileno(), "fault": fault and asdict(fault)}
+            write_value(folder / f"job-{party}.json", job | mine)
         processes: list[subprocess.Popen[bytes]] = []
         try:
             for party, listener in enumerate(listeners):
@@ -178,6 +183,8 @@ def _party(job_path: str) -> int:
             module, _, function = job["program"].partition(":")
             program = getattr(importlib.import_module(module), function)
             args = read_value(folder / "args.json")
+            own = folder / f"own-{party}.json"
+            args += read_value(own) if own.is_file() else []
             wall, cpu = time.perf_counter(), time.process_time()
             result["value"] = program(network, *args)
             result["meter"] = network.meter.snapshot().to_json()

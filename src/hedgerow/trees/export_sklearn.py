@@ -4,6 +4,8 @@ scikit-learn casts inputs to float32 before it compares. A threshold is therefor
 rounded to float32: since rounding keeps the order, every x <= cut goes left as it should, and an
 x > cut goes right unless it rounds to the same float32 as the cut. Values that float32 cannot
 tell from a cut point above which they lie are the only ones on which the two can differ.
+
+scikit-learn is loaded on first use: it takes seconds, and servers need none of it.
 """
 
 from __future__ import annotations
@@ -12,10 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.tree._tree import NODE_DTYPE
-from sklearn.tree._tree import Tree as CythonTree
 
 from hedgerow.errors import Code
 from hedgerow.trees.expand import Thresholds, expand
@@ -49,6 +47,8 @@ def to_sklearn(model: Model, on: On = "values") -> Any:
     HedgerowError
         `Code.CANNOT_EXPORT` if scikit-learn cannot express the model.
     """
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
     if isinstance(model, Tree):
         made = _estimator(model, on)
     else:
@@ -98,6 +98,8 @@ def thresholds(tree: Tree, parts: Thresholds, on: On) -> NDArray[np.float64]:
 
 def _estimator(tree: Tree, on: On) -> Any:
     """Build one tree whose classes are their indices."""
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
     parts = expand(tree)
     made = (DecisionTreeClassifier if tree.is_classifier else DecisionTreeRegressor)()
     made.n_features_in_ = len(tree.domain.attributes)
@@ -113,8 +115,11 @@ def _estimator(tree: Tree, on: On) -> Any:
     return made
 
 
-def _cython_tree(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) -> CythonTree:
+def _cython_tree(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) -> Any:
     """Fill scikit-learn's own tree through the state that it also restores copies from."""
+    from sklearn.tree._tree import NODE_DTYPE
+    from sklearn.tree._tree import Tree as CythonTree
+
     m = len(parts.feature)
     leaf = parts.left < 0
     known = parts.source >= 0

@@ -269,7 +269,7 @@ def grow_private(
     if not source.private:
         ledger.mark_not_private("the noise was seeded")
     ledger.charge(*plan.releases())
-    return _assemble(plan.domain, plan.draw(encoded, source))
+    return assemble(plan.domain, plan.draw(encoded, source))
 
 
 def _declared(capacity: int | None, parameter: str) -> int:
@@ -302,7 +302,7 @@ def _check_depth(depth: int, candidates: Candidates, branching: Branching) -> No
         )
 
 
-def _assemble(domain: Domain, drawn: Drawn) -> Tree:
+def assemble(domain: Domain, drawn: Drawn) -> Tree:
     """Put the levels one after the other; inner nodes get the sums of their children."""
     levels, leaf_counts = drawn
     inner = sum(split.nodes.size for split in levels)

@@ -1,0 +1,247 @@
+"""`HiddenTreeClassifier`: several owners, three servers, one tree that nobody ever sees."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.metaestimators import available_if
+
+from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.table import TableClassifier
+from hedgerow.options import check_option
+from hedgerow.protocols.answers import distribution
+from hedgerow.protocols.plan import Grower, HiddenPlan, LeafRelease, Mechanism, plan_hidden
+from hedgerow.tables import Domain
+from hedgerow.trees.candidates import Branching
+
+TreeNoise = Literal["none", "leaves", "splits+leaves"]
+Score = Literal["auto", "max", "gini"]
+
+
+def _shows_distributions(model: HiddenClassifier) -> bool:
+    return model._shows_counts()
+
+
+class HiddenClassifier(TableClassifier, HiddenEstimator):
+    """A classifier over a hidden model."""
+
+    plan_: HiddenPlan
+
+    def _shows_counts(self) -> bool:
+        """Whether answers may be distributions."""
+        return bool(self.plan_.shows_counts) if hasattr(self, "plan_") else False
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Ask the servers for the class of each row; they see neither rows nor answers.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+        """
+        index = self._ask(X, "class")
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    @available_if(_shows_distributions)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Ask for class probabilities, from what was released with noise; columns as `classes_`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        return distribution(self._ask(X, "distribution"))
+
+    @available_if(_shows_distributions)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return logarithms of class probabilities.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            logs: NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logs
+
+
+class HiddenTreeClassifier(HiddenClassifier):
+    """Decision tree that is trained and asked on three servers without being seen by anybody.
+
+    Paper: hiddentrees. Owners share their rows or columns with three servers, of which at most one
+    is curious; the servers train a complete tree whose splits and leaves stay secret, and answer
+    secret queries. The servers learn public numbers alone. What the analyst learns from answers is
+    in ``privacy_``.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit, add/remove neighbours. Finite and greater than 0; not used
+        with ``noise="none"``.
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+    noise : {"splits+leaves", "leaves", "none"}, default="splits+leaves"
+        "splits+leaves": answers to any number of queries cost epsilon together. "leaves" is the
+        paper's: every answer depends on splits without noise, so no finite epsilon holds against
+        the analyst, and the ledger has the paper's figure beside it. "none": no noise.
+    max_depth : int or "auto", default="auto"
+        Levels of splits, by a public rule if "auto".
+    criterion : {"auto", "max", "gini"}, default="auto"
+        Score of a split.
+    branching : {"binary", "wary"}, default="binary"
+        Thresholds and single values against the rest, or one branch per bin.
+    mechanism : {"discrete", "laplace", "exponential"}, default="discrete"
+        Exact discrete noise, or the paper's approximate mechanisms, which have no finite epsilon.
+    leaf_release : {"counts", "labels"}, default="counts"
+        Noisy counts, which answer with probabilities too, or noisy labels alone.
+    split_share : float, default=0.7
+        Share of epsilon for the splits.
+    grower : {"auto", "masks", "grouped"}, default="auto"
+        How rows are kept: a mask per node, or in the order of nodes, which is cheaper when deep.
+    engine : {"simulate", "processes", "clear"}, default="simulate"
+        The three servers in this process, on real shares; a process for every party, over mutual
+        TLS on this machine; or plain arrays, to study accuracy. Laws and ledger are the same. From
+        this process, which is handed all rows, nothing is hidden in any of them.
+    n_owners : int, default=1
+        Owners to whom `fit` deals the table.
+    partition : {"horizontal", "vertical"}, default="horizontal"
+        Whether owners hold rows or columns.
+    random_state : int or None, default=None
+        None draws keys and noise from the operating system. A number makes them repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
+    insecure_domain_from_data : bool, default=False
+        Read the domain from the data if none is given. The ledger then records that the model is
+        NOT private.
+
+    Attributes
+    ----------
+    model_ : Trained
+        The shares of every server; never opened.
+    plan_ : HiddenPlan
+        What was public beforehand.
+    privacy_ : Ledger
+        Every release with its cost and audience.
+    leakage_ : Leakage
+        What training may open and what it opened; see also `what_was_learned`.
+    meter_ : Reading
+        Rounds and bytes of the training.
+    runs_ : list of Run
+        Training and all predictions: leakage, meter and seconds of each.
+    classes_ : ndarray
+        Classes of the domain.
+    domain_ : Domain
+        The domain used.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, HiddenTreeClassifier, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=100,
+    ... )
+    >>> rows, ill = [[age] for age in range(100)], [int(age > 60) for age in range(100)]
+    >>> model = HiddenTreeClassifier(epsilon=2.0, domain=domain).fit(rows, ill)
+    >>> round(model.privacy_.total("analyst").epsilon, 6)
+    2.0
+    >>> model.privacy_.total("server 0").epsilon
+    0.0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        noise: str = "splits+leaves",
+        max_depth: int | str = "auto",
+        criterion: str = "auto",
+        branching: str = "binary",
+        mechanism: str = "discrete",
+        leaf_release: str = "counts",
+        split_share: float = 0.7,
+        grower: str = "auto",
+        engine: str = "simulate",
+        n_owners: int = 1,
+        partition: str = "horizontal",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.noise = noise
+        self.max_depth = max_depth
+        self.criterion = criterion
+        self.branching = branching
+        self.mechanism = mechanism
+        self.leaf_release = leaf_release
+        self.split_share = split_share
+        self.grower = grower
+        self.engine = engine
+        self.n_owners = n_owners
+        self.partition = partition
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def _shows_counts(self) -> bool:
+        if hasattr(self, "plan_"):
+            return self.plan_.shows_counts
+        counts = self.mechanism == "discrete" and self.leaf_release == "counts"
+        return counts and self.noise in ("leaves", "splits+leaves")
+
+    def _plan(self, domain: Domain, capacity: int | None) -> HiddenPlan:
+        return plan_hidden(
+            domain,
+            epsilon=float(self.epsilon),
+            noise=self.noise,  # type: ignore[arg-type]
+            depth=None if self.max_depth == "auto" else int(self.max_depth),
+            criterion=None if self.criterion == "auto" else self.criterion,
+            branching=self.branching,  # type: ignore[arg-type]
+            mechanism=self.mechanism,  # type: ignore[arg-type]
+            leaf_release=self.leaf_release,  # type: ignore[arg-type]
+            split_share=float(self.split_share),
+            capacity=capacity,
+            grower=self.grower,  # type: ignore[arg-type]
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, allowed in (
+            ("noise", TreeNoise),
+            ("criterion", Score),
+            ("branching", Branching),
+            ("mechanism", Mechanism),
+            ("leaf_release", LeafRelease),
+            ("grower", Grower),
+        ):
+            check_option(name, getattr(self, name), allowed)
+        check_parameter(
+            "max_depth",
+            self.max_depth,
+            self.max_depth == "auto" or is_count(self.max_depth),
+            "must be 'auto' or a whole number of at least 1",
+        )
+        check_parameter(
+            "split_share",
+            self.split_share,
+            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
+            "must lie strictly between 0 and 1",
+        )

@@ -1,0 +1,286 @@
+"""What every estimator with a hidden model shares: owners, servers, analyst, and their records."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.hidden_owners import columns_of_owners, rows_of_owners
+from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.table import TableEstimator
+from hedgerow.net.meter import Reading
+from hedgerow.options import check_option
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.integrate import Entropy, Integrated, Partition, dealt, keyed
+from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
+from hedgerow.tables import Domain, Encoded, encode
+
+# Bins per numeric attribute where the domain is read from the data: each is a branch or a cut.
+_BINS = {"binary": 16, "wary": 4}
+
+
+class HiddenEstimator(TableEstimator):
+    """A scikit-learn estimator whose model lies on three servers, in shares.
+
+    A subclass names its kind (`hedgerow.protocols.kinds`), its parameters and its plan, and
+    inherits from `TableClassifier` or `TableRegressor` first.
+    """
+
+    _kind: ClassVar[str] = "trees"
+
+    epsilon: float
+    noise: str
+    branching: str
+    engine: str
+    n_owners: int
+    partition: str
+    random_state: int | None
+    insecure_domain_from_data: bool
+
+    plan_: Any
+    model_: Trained
+    privacy_: Ledger
+    leakage_: Leakage
+    meter_: Reading
+    runs_: list[Run]
+
+    @abstractmethod
+    def _plan(self, domain: Domain, capacity: int | None) -> Any:
+        """Return the plan of a fit, from public numbers alone."""
+
+    @abstractmethod
+    def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
+        """Encode rows and target; without a domain, read one from the data."""
+
+    @abstractmethod
+    def _take_domain(self, domain: Domain) -> None:
+        """Set what follows from the domain."""
+
+    def plan(self, domain: Domain) -> Any:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain
+            Public; not the data.
+        """
+        self._check_parameters()
+        return self._plan(domain, domain.capacity)
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Deal a table to the owners and train on the servers.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            The target, inside the domain.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Reveals: to the servers nothing but public numbers; to the analyst, who asks for
+        predictions later, what ``privacy_`` charges.
+        An error about a value outside the domain is for the owner of the rows.
+        """
+        marks = self._prepare()
+        encoded = self._encode_training(
+            X,
+            y,
+            self.domain,
+            max_bins=_BINS[self.branching],
+            spacing="uniform",
+            missing="error",
+        )
+        # Without a declared domain nothing is claimed, and the row count serves as capacity.
+        capacity = encoded.n_slots if self.domain is None else self.domain.capacity
+        plan = self._plan(encoded.domain, capacity)
+        partition: Partition = self.partition  # type: ignore[assignment]
+        owners = dealt(
+            plan.layout, encoded, plan.n_slots, int(self.n_owners), partition, self._entropy()
+        )
+        return self._train(plan, owners, marks)
+
+    def fit_owners(
+        self,
+        tables: Sequence[Any],
+        ys: Sequence[Any],
+        ids: Sequence[Any] | None = None,
+        *,
+        slots: Sequence[int] | None = None,
+    ) -> Self:
+        """Train on the tables of several owners, who hold rows or columns (``partition``).
+
+        Parameters
+        ----------
+        tables : sequence of tables
+            One per owner. "horizontal": all attributes of its own records. "vertical": some
+            attributes of all records; where columns have no names, those of the first owner come
+            first in the domain.
+        ys : sequence of array-likes
+            One per owner. "vertical": None for all owners but one.
+        ids : sequence of array-likes, optional
+            "vertical": row ids of every owner, in any order, whole numbers or strings.
+        slots : sequence of int, optional
+            "horizontal": public number of slots of each owner, at least its rows; the capacity in
+            equal parts by default.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        HedgerowError
+            H201 without a domain, H112 for an owner with more rows than slots, H111 for ids that
+            do not align, H107 and H106 for an attribute at no owner or at two.
+        """
+        marks = self._prepare()
+        if self.domain is None:
+            raise Code.MISSING_DOMAIN.error(
+                found="domain=None: the domain of several owners cannot be read from one table"
+            )
+        domain = self.domain
+        check_parameter(
+            "slots",
+            slots,
+            slots is None or all(is_count(size) for size in slots),
+            "must be None or one whole number of at least 1 for each owner",
+        )
+        capacity = domain.capacity if slots is None else int(sum(slots))
+        plan = self._plan(domain, capacity)
+        if self.partition == "horizontal":
+            owners = rows_of_owners(
+                plan, tables, ys, ids, slots, encode=self._encode_rows, entropy=self._entropy()
+            )
+        else:
+            key = None if self.random_state is None else self._key()
+            owners = columns_of_owners(plan, tables, ys, ids, slots, key=key)
+            self._take_domain(domain)
+            self.n_features_in_ = len(domain.attributes)
+            self.feature_names_in_ = np.array(domain.names, dtype=object)
+        return self._train(plan, owners, marks)
+
+    def what_was_learned(self, audience: str = "analyst") -> list[dict[str, Any]]:
+        """Return one row for every value that was opened to an audience, over all runs.
+
+        Parameters
+        ----------
+        audience : str
+            Such as ``"analyst"`` or ``"server 0"``.
+
+        Returns
+        -------
+        list of dict
+            run (what it was for), name, audience, times, values, why; one for each run that
+            opened something.
+        """
+        check_is_fitted(self, "model_")
+        return [
+            {"run": run.what, **row}
+            for run in self.runs_
+            for row in run.leakage.what_was_learned(audience)
+        ]
+
+    def _ask(self, X: Any, what: str) -> NDArray[Any]:
+        """Encode queries, ask the servers and keep the record; the opened answers."""
+        check_is_fitted(self, "model_")
+        queries = encode(self._table(X, reset=False), self.domain_)
+        try:
+            answers, run = ask(self.model_, self.plan_, queries.bins, what)
+        finally:
+            # Answers count even where a run fails: nobody knows what was opened.
+            if self.model_.servers[0].ledger != self.privacy_.to_json():
+                self.privacy_ = self.model_.ledger
+        self.runs_.append(run)
+        return answers
+
+    def _train(self, plan: Any, owners: Integrated, marks: list[tuple[str, list[str]]]) -> Self:
+        engine: EngineName = self.engine  # type: ignore[assignment]
+        trained, run = train(
+            self._kind,
+            plan,
+            owners,
+            engine,
+            marks=marks,
+            domain_is_public=self.domain is not None,
+            seed=None if self.random_state is None else int(self.random_state),
+        )
+        self.plan_ = plan
+        self.model_ = trained
+        self.privacy_ = trained.ledger
+        self.leakage_, self.meter_ = run.leakage, run.meter
+        self.runs_ = [run]
+        return self
+
+    def _encode_rows(self, X: Any, y: Any) -> Encoded:
+        return self._encode_training(X, y, self.domain)
+
+    def _prepare(self) -> list[tuple[str, list[str]]]:
+        """Check everything that does not depend on the rows; what it takes from guarantees."""
+        self._check_parameters()
+        marks: list[tuple[str, list[str]]] = []
+        if self.domain is None:
+            if not self.insecure_domain_from_data:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            marks.append(("the domain was read from the data", []))
+        elif not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        if self.random_state is not None:
+            warnings.warn(
+                "random_state makes keys and noise repeatable: the ledger records this model as "
+                "not private",
+                HedgerowWarning,
+                stacklevel=3,
+            )
+        return marks
+
+    def _check_parameters(self) -> None:
+        check_domain(self.domain)
+        check_epsilon(self.epsilon)
+        check_option("engine", self.engine, EngineName)
+        check_option("partition", self.partition, Partition)
+        check_parameter(
+            "n_owners",
+            self.n_owners,
+            is_count(self.n_owners),
+            "must be a whole number of at least 1",
+        )
+        check_parameter(
+            "random_state",
+            self.random_state,
+            self.random_state is None or is_count(self.random_state, 0),
+            "must be None or >= 0",
+        )
+
+    def _entropy(self) -> Entropy:
+        return os.urandom if self.random_state is None else keyed(self._key())
+
+    def _key(self) -> bytes:
+        """Return the owners' key that follows from the seed."""
+        text = f"hedgerow placement {self.random_state}".encode()
+        return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
+
+    def _tagged(self, tags: Tags) -> Tags:
+        noisy = self.noise != "none"
+        tags.non_deterministic = noisy
+        # Noise can drown any signal: no accuracy is promised for a given epsilon.
+        for of_kind in (tags.classifier_tags, tags.regressor_tags):
+            if of_kind is not None:
+                of_kind.poor_score = noisy
+        return tags

@@ -1,0 +1,234 @@
+"""`HiddenBoostingClassifier` and `HiddenBoostingRegressor`: boosted trees that nobody sees."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.estimators.hidden_regressor import HiddenRegressor
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.table import TableClassifier
+from hedgerow.options import check_option
+from hedgerow.protocols.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
+from hedgerow.tables import Domain
+from hedgerow.trees.budget import SPLIT_SHARE
+
+Splitter = Literal["best", "random"]
+
+
+class _Boosting(HiddenEstimator):
+    """Parameters and plan that both tasks share."""
+
+    _kind: ClassVar[str] = "boosting"
+
+    branching: str = "binary"
+    plan_: BoostingPlan
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        noise: str = "splits+leaves",
+        n_estimators: int = 20,
+        learning_rate: float = 0.1,
+        max_depth: int = 3,
+        splitter: str = "best",
+        public_seed: int = 0,
+        split_share: float = SPLIT_SHARE,
+        engine: str = "simulate",
+        n_owners: int = 1,
+        partition: str = "horizontal",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.noise = noise
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.splitter = splitter
+        self.public_seed = public_seed
+        self.split_share = split_share
+        self.engine = engine
+        self.n_owners = n_owners
+        self.partition = partition
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def _plan(self, domain: Domain, capacity: int | None) -> BoostingPlan:
+        return plan_boosting(
+            domain,
+            epsilon=float(self.epsilon),
+            noise=self.noise,  # type: ignore[arg-type]
+            n_rounds=int(self.n_estimators),
+            depth=int(self.max_depth),
+            learning_rate=float(self.learning_rate),
+            split_share=float(self.split_share),
+            capacity=capacity,
+            random_splits=self.splitter == "random",
+            public_seed=int(self.public_seed),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option("noise", self.noise, BoostingNoise)
+        check_option("splitter", self.splitter, Splitter)
+        for name, least in (("n_estimators", 1), ("max_depth", 1), ("public_seed", 0)):
+            value = getattr(self, name)
+            check_parameter(
+                name, value, is_count(value, least), f"must be a whole number of at least {least}"
+            )
+        rate, share = self.learning_rate, self.split_share
+        check_parameter(
+            "learning_rate",
+            rate,
+            isinstance(rate, numbers.Real) and 0 < rate <= 1,
+            "must be above 0 and at most 1",
+        )
+        check_parameter(
+            "split_share",
+            share,
+            isinstance(share, numbers.Real) and 0 < share < 1,
+            "must lie strictly between 0 and 1",
+        )
+
+
+class HiddenBoostingClassifier(TableClassifier, _Boosting):
+    """Gradient boosting with logistic loss, trained and asked on three servers without being seen.
+
+    Paper: friedman2001greedy. Without noise, predictions are those of scikit-learn's
+    ``GradientBoostingClassifier`` on the same bins, ties and roundings apart. More than two
+    classes are boosted one against the rest. Servers learn public numbers alone.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit, add/remove neighbours, divided equally among the trees. Finite
+        and greater than 0; not used with ``noise="none"``.
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+    noise : {"splits+leaves", "none"}, default="splits+leaves"
+        "splits+leaves": answers to any number of queries cost epsilon together. "none": no noise,
+        and no finite epsilon against the analyst.
+    n_estimators : int, default=20
+        Rounds. With noise, few rounds and a larger learning rate are better: every tree has its
+        share of epsilon.
+    learning_rate : float, default=0.1
+        Above 0 and at most 1.
+    max_depth : int, default=3
+        Levels of splits of every tree.
+    splitter : {"best", "random"}, default="best"
+        "random" draws splits by public coins, which costs nothing: all of epsilon is for the
+        leaves.
+    public_seed : int, default=0
+        Of those coins.
+    split_share : float, default=0.7
+        Share of a tree's epsilon for its splits.
+    engine, n_owners, partition, random_state, insecure_domain_from_data
+        As in `HiddenTreeRegressor`.
+
+    Attributes
+    ----------
+    model_ : Trained
+        The shares of every server; never opened.
+    plan_ : BoostingPlan
+        What was public beforehand.
+    privacy_, leakage_, meter_, runs_
+        As in `HiddenTreeClassifier`.
+    classes_ : ndarray
+        Classes of the domain.
+    domain_ : Domain
+        The domain used.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, HiddenBoostingClassifier, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=100,
+    ... )
+    >>> rows, ill = [[age] for age in range(100)], [int(age > 60) for age in range(100)]
+    >>> model = HiddenBoostingClassifier(domain=domain, noise="none", n_estimators=2)
+    >>> model.fit(rows, ill).predict([[20], [90]]).tolist()
+    [0, 1]
+    """
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Ask the servers for the class of each row; they see neither rows nor answers.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+        """
+        index = self._ask(X, "class")
+        labels: NDArray[Any] = self.classes_[index]
+        return labels
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Ask for the scores of each row: log-odds of the second class, or of each class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows,) or (n_rows, n_classes)
+        """
+        scores = self._ask(X, "score")
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return class probabilities, computed from the scores; columns as `classes_`.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        odds = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
+        if odds.ndim == 1:
+            return np.stack([1.0 - odds, odds], axis=1)
+        shares: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+        return shares
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return logarithms of class probabilities.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        logs: NDArray[np.float64] = np.log(self.predict_proba(X))
+        return logs
+
+
+class HiddenBoostingRegressor(HiddenRegressor, _Boosting):
+    """Gradient boosting with squared loss, trained and asked on three servers without being seen.
+
+    Paper: friedman2001greedy. Without noise, predictions on the training rows are those of
+    scikit-learn's ``GradientBoostingRegressor`` on the same bins, ties and roundings apart.
+
+    Parameters and attributes are those of `HiddenBoostingClassifier`, but for the classes; the
+    domain declares bounds of the target, and predictions lie within them.
+    """

@@ -1,0 +1,249 @@
+"""`HiddenForestClassifier`: many hidden trees on three servers, asked together."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.estimators.hidden import HiddenClassifier, Score
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.options import check_option
+from hedgerow.protocols import votes
+from hedgerow.protocols.plan import HiddenPlan, LeafRelease, Noise, Sampling, plan_hidden
+from hedgerow.protocols.sampling import coin_constant, tree_epsilon_for
+from hedgerow.tables import Domain
+from hedgerow.trees.budget import SPLIT_SHARE
+from hedgerow.trees.candidates import Branching
+
+
+class HiddenForestClassifier(HiddenClassifier):
+    """Forest whose trees are trained and asked on three servers without being seen by anybody.
+
+    Papers: hiddentrees, papernot2017pate.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit and of all answers after it, add/remove neighbours. Finite and
+        greater than 0; not used with ``noise="none"``.
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+    n_estimators : int, default=10
+        Trees. On disjoint records more trees cost no epsilon, but each sees fewer records.
+    noise : {"splits+leaves", "votes", "leaves", "none"}, default="splits+leaves"
+        "splits+leaves": every tree is private, and any number of answers is free. "votes": trees
+        without noise, and noise on the vote of every query, which `queries` answers share epsilon
+        for. "leaves" is the paper's: no finite epsilon holds against the analyst, unless
+        `extra_trees` makes the splits independent of the data. "none": no noise.
+    queries : int, default=1000
+        With ``noise="votes"``: answers that will ever be given, to all analysts together, repeats
+        included. The next one is refused with H207.
+    delta : float, default=0.0
+        With ``noise="votes"``: with more than 0, answers are counted by the tightest accountant at
+        this delta, which allows less noise for many queries.
+    sampling : {"disjoint", "poisson"}, default="disjoint"
+        Trees on disjoint records, or on records that secret coins pick for each tree; the ledger
+        counts the latter as ln(1 + g (e^epsilon - 1)) per tree, not as the paper does.
+    sample_rate : float or "auto", default="auto"
+        Probability g of those coins; 1 / n_estimators if "auto".
+    extra_trees : bool, default=False
+        Draw splits by public coins; the leaves alone are released.
+    max_features : int or None, default=None
+        Attributes that every node chooses from, drawn by public coins; binary trees alone.
+    public_seed : int, default=0
+        Of the public coins. Known to everybody.
+    max_depth : int or "auto", default="auto"
+        Levels of splits, by a public rule if "auto".
+    criterion : {"auto", "max", "gini"}, default="auto"
+        Score of a split.
+    branching : {"binary", "wary"}, default="binary"
+        Thresholds and single values against the rest, or one branch per bin.
+    leaf_release : {"labels", "counts"}, default="labels"
+        What noise is added to in a leaf: the choice of its label, or its counts.
+    split_share : float, default=0.7
+        Share of epsilon for the splits.
+    engine, n_owners, partition, random_state, insecure_domain_from_data
+        As in `HiddenTreeClassifier`.
+
+    Attributes
+    ----------
+    model_, plan_, privacy_, leakage_, meter_, runs_, classes_, domain_
+        As in `HiddenTreeClassifier`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, HiddenForestClassifier, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=100,
+    ... )
+    >>> rows, ill = [[age] for age in range(100)], [int(age > 60) for age in range(100)]
+    >>> forest = HiddenForestClassifier(
+    ...     epsilon=50.0, domain=domain, n_estimators=5, noise="votes", queries=10
+    ... ).fit(rows, ill)
+    >>> forest.predict([[20], [90]]).shape
+    (2,)
+    >>> forest.answers_left()
+    8
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        n_estimators: int = 10,
+        noise: str = "splits+leaves",
+        queries: int = 1000,
+        delta: float = 0.0,
+        sampling: str = "disjoint",
+        sample_rate: float | str = "auto",
+        extra_trees: bool = False,
+        max_features: int | None = None,
+        public_seed: int = 0,
+        max_depth: int | str = "auto",
+        criterion: str = "auto",
+        branching: str = "binary",
+        leaf_release: str = "labels",
+        split_share: float = SPLIT_SHARE,
+        engine: str = "simulate",
+        n_owners: int = 1,
+        partition: str = "horizontal",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.n_estimators = n_estimators
+        self.noise = noise
+        self.queries = queries
+        self.delta = delta
+        self.sampling = sampling
+        self.sample_rate = sample_rate
+        self.extra_trees = extra_trees
+        self.max_features = max_features
+        self.public_seed = public_seed
+        self.max_depth = max_depth
+        self.criterion = criterion
+        self.branching = branching
+        self.leaf_release = leaf_release
+        self.split_share = split_share
+        self.engine = engine
+        self.n_owners = n_owners
+        self.partition = partition
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Ask the servers for the class of each row; they see neither rows nor answers.
+
+        With ``noise="votes"`` every row spends one answer of the budget, also one that was asked
+        before; nothing is spent by a call that is refused.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+
+        Raises
+        ------
+        PrivacyError
+            H207 with ``noise="votes"``, if fewer answers are left than rows.
+        """
+        return super().predict(X)
+
+    def answers_left(self) -> int | None:
+        """Return how many answers the budget still holds; None where answers are free."""
+        check_is_fitted(self, "model_")
+        return votes.answers_left(self.privacy_) if self.noise == "votes" else None
+
+    def _shows_counts(self) -> bool:
+        if hasattr(self, "plan_"):
+            return self.plan_.shows_counts
+        several = is_count(self.n_estimators, 2) or self.leaf_release == "counts"
+        return several and self.noise != "votes"
+
+    def _plan(self, domain: Domain, capacity: int | None) -> HiddenPlan:
+        n_trees, rate = int(self.n_estimators), self._rate()
+        epsilon = float(self.epsilon)
+        if self.sampling == "poisson":
+            epsilon = tree_epsilon_for(epsilon, n_trees, rate)
+        return plan_hidden(
+            domain,
+            epsilon=epsilon,
+            noise=self.noise,  # type: ignore[arg-type]
+            depth=None if self.max_depth == "auto" else int(self.max_depth),
+            criterion=None if self.criterion == "auto" else self.criterion,
+            branching=self.branching,  # type: ignore[arg-type]
+            leaf_release=self.leaf_release,  # type: ignore[arg-type]
+            split_share=float(self.split_share),
+            capacity=capacity,
+            n_trees=n_trees,
+            sampling=self.sampling,  # type: ignore[arg-type]
+            rate=rate,
+            random_splits=bool(self.extra_trees),
+            public_seed=int(self.public_seed),
+            max_features=0 if self.max_features is None else int(self.max_features),
+            queries=int(self.queries),
+            delta=float(self.delta),
+        )
+
+    def _rate(self) -> float:
+        if self.sampling != "poisson":
+            return 1.0
+        return 1 / self.n_estimators if self.sample_rate == "auto" else float(self.sample_rate)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name, allowed in (
+            ("noise", Noise),
+            ("sampling", Sampling),
+            ("criterion", Score),
+            ("branching", Branching),
+            ("leaf_release", LeafRelease),
+        ):
+            check_option(name, getattr(self, name), allowed)
+        whole = "must be a whole number of at least 1"
+        checks: list[tuple[str, bool, str]] = [
+            ("n_estimators", is_count(self.n_estimators), whole),
+            ("queries", is_count(self.queries), whole),
+            ("public_seed", is_count(self.public_seed, 0), "must be a whole number >= 0"),
+            ("extra_trees", isinstance(self.extra_trees, bool), "must be True or False"),
+            ("delta", _is_real(self.delta) and 0 <= self.delta < 1, "must lie in [0, 1)"),
+            (
+                "split_share",
+                _is_real(self.split_share) and 0 < self.split_share < 1,
+                "must lie strictly between 0 and 1",
+            ),
+            (
+                "max_depth",
+                self.max_depth == "auto" or is_count(self.max_depth),
+                "must be 'auto' or a whole number of at least 1",
+            ),
+            (
+                "max_features",
+                self.max_features is None or is_count(self.max_features),
+                "must be None or a whole number of at least 1",
+            ),
+            (
+                "sample_rate",
+                self.sample_rate == "auto" or _is_real(self.sample_rate),
+                "must be 'auto' or a number",
+            ),
+        ]
+        for name, ok, expected in checks:
+            check_parameter(name, getattr(self, name), ok, expected)
+        coin_constant(self._rate())
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

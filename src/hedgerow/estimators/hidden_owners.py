@@ -1,0 +1,128 @@
+"""Tables as several owners bring them, made ready for the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hedgerow.errors import Code
+from hedgerow.estimators.reading import has_columns
+from hedgerow.protocols.integrate import Entropy, Integrated, by_columns, by_rows, equal_slots
+from hedgerow.tables import Domain, Encoded, encode
+
+
+def rows_of_owners(
+    plan: Any,
+    tables: Sequence[Any],
+    ys: Sequence[Any],
+    ids: Sequence[Any] | None,
+    slots: Sequence[int] | None,
+    *,
+    encode: Callable[[Any, Any], Encoded],
+    entropy: Entropy,
+) -> Integrated:
+    """Encode and pad the tables of owners that hold rows.
+
+    Parameters
+    ----------
+    plan : Plan
+    tables, ys, ids, slots
+        As in `HiddenEstimator.fit_owners`.
+    encode : callable
+        Of a table and its target.
+    entropy : callable
+        Of the placements.
+    """
+    _check_lengths(tables, ys=ys, slots=slots)
+    if ids is not None:
+        raise Code.BAD_PARAMETER.error(
+            expected="ids for partition='vertical' alone: owners of rows need not align them",
+            found="ids",
+            fix="leave ids out",
+        )
+    sizes = equal_slots(plan.n_slots, len(tables)) if slots is None else list(slots)
+    # Slots are rounded up to equal numbers for all trees; the last owner has the rest.
+    sizes[-1] += plan.n_slots - sum(sizes)
+    parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
+    return by_rows(plan.layout, parts, sizes, entropy)
+
+
+def columns_of_owners(
+    plan: Any,
+    tables: Sequence[Any],
+    ys: Sequence[Any],
+    ids: Sequence[Any] | None,
+    slots: Sequence[int] | None,
+    *,
+    key: bytes | None,
+) -> Integrated:
+    """Encode, align and pad the tables of owners that hold columns.
+
+    Parameters
+    ----------
+    plan : Plan
+    tables, ys, ids, slots
+        As in `HiddenEstimator.fit_owners`.
+    key : bytes, optional
+        Of the common placement; a fresh one by default.
+    """
+    _check_lengths(tables, ys=ys, ids=ids)
+    if slots is not None:
+        raise Code.BAD_PARAMETER.error(
+            expected="slots for partition='horizontal' alone", found=f"slots={slots!r}"
+        )
+    if ids is None:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="row ids of every owner", found="ids=None", fix="pass ids="
+        )
+    domain = plan.layout.domain
+    groups = _groups(domain, tables)
+    parts = [
+        encode(table, domain.select(group, target=y is not None), y, ids=own)
+        for table, y, own, group in zip(tables, ys, ids, groups, strict=True)
+    ]
+    return by_columns(plan.layout, parts, plan.n_slots, key)
+
+
+def _groups(domain: Domain, tables: Sequence[Any]) -> list[list[int]]:
+    """Return the attributes that each owner's columns are: by name, else by position in turn."""
+    groups: list[list[int]] = []
+    first = 0
+    for i, table in enumerate(tables):
+        names = _names(table)
+        if names is None:
+            width = len(table[0]) if not hasattr(table, "shape") else table.shape[1]
+            group = list(range(first, first + width))
+        else:
+            group = [at for at, name in enumerate(domain.names) if name in names]
+        if not group or group[-1] >= len(domain.names):
+            raise Code.MISSING_COLUMN.error(
+                expected=f"attributes among {', '.join(domain.names)}",
+                found=f"{'none' if not group else len(group)} in the table of owner {i}",
+                fix="pass columns that the domain declares",
+            )
+        groups.append(group)
+        first = group[-1] + 1
+    return groups
+
+
+def _names(table: Any) -> set[str] | None:
+    if isinstance(table, Mapping):
+        return set(table)
+    if not has_columns(table):
+        return None
+    names = table.column_names if hasattr(table, "column_names") else table.columns
+    return {str(name) for name in names}
+
+
+def _check_lengths(tables: Sequence[Any], **others: Sequence[Any] | None) -> None:
+    wrong = {
+        name: len(values)
+        for name, values in others.items()
+        if values is not None and len(values) != len(tables)
+    }
+    if wrong or not tables:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"one entry per owner, {len(tables)} in each list",
+            found=", ".join(f"{n} in {name}" for name, n in wrong.items()) or "no table",
+        )

@@ -1,0 +1,164 @@
+"""`HiddenTreeRegressor`: several owners, three servers, one regression tree that nobody sees."""
+
+from __future__ import annotations
+
+import numbers
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.table import TableRegressor
+from hedgerow.options import check_option
+from hedgerow.protocols.plan import Grower
+from hedgerow.protocols.regression_plan import RegressionNoise, RegressionPlan, plan_regression
+from hedgerow.tables import Domain
+from hedgerow.trees.budget import SPLIT_SHARE
+
+
+class HiddenRegressor(TableRegressor, HiddenEstimator):
+    """A regressor over a hidden model."""
+
+    branching: str = "binary"
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Ask the servers for the target of each row; they see neither rows nor answers.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows,)
+            Within the bounds of the target.
+        """
+        return self._ask(X, "value")
+
+
+class HiddenTreeRegressor(HiddenRegressor):
+    """Regression tree that is trained and asked on three servers without being seen by anybody.
+
+    Paper: hiddentrees. Squared error takes the place of class counts, and splits are binary.
+    Without noise the splits are those of `CARTRegressor`, and predictions on training rows differ
+    in the sixth digit. Servers learn public numbers alone. What the analyst learns from answers is
+    in ``privacy_``.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit, add/remove neighbours. Finite and greater than 0; not used
+        with ``noise="none"``.
+    domain : Domain
+        Public attributes, bounds of attributes and target, and capacity. Never read from the data.
+    noise : {"splits+leaves", "leaves", "none"}, default="splits+leaves"
+        "splits+leaves": answers to any number of queries cost epsilon together. With "leaves" and
+        "none" answers depend on numbers without noise: no finite epsilon against the analyst.
+    max_depth : int or "auto", default="auto"
+        Levels of splits, by a public rule if "auto".
+    split_share : float, default=0.7
+        Share of epsilon for the splits; of the rest, two thirds are for the sums of the leaves and
+        one third for their counts.
+    grower : {"auto", "masks", "grouped"}, default="auto"
+        How the servers keep rows; "auto" by depth.
+    engine : {"simulate", "processes", "clear"}, default="simulate"
+        All parties in this process; a process for each over TLS on this machine; or one process on
+        plain arrays, from which nothing is hidden.
+    n_owners : int, default=1
+        Owners that `fit` deals the table to.
+    partition : {"horizontal", "vertical"}, default="horizontal"
+        Whether owners hold rows or columns.
+    random_state : int or None, default=None
+        A number makes keys and noise repeatable, for tests only: the ledger then records that the
+        model is NOT private.
+    insecure_domain_from_data : bool, default=False
+        Read the domain from the data if none is given. The ledger then records that the model is
+        NOT private.
+
+    Attributes
+    ----------
+    model_ : Trained
+        The shares of every server; never opened.
+    plan_ : RegressionPlan
+        What was public beforehand.
+    privacy_, leakage_, meter_, runs_
+        As in `HiddenTreeClassifier`.
+    domain_ : Domain
+        The domain used.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, HiddenTreeRegressor, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="cost", bounds=(0, 200)),
+    ...     capacity=100,
+    ... )
+    >>> rows, cost = [[age] for age in range(100)], [2 * age for age in range(100)]
+    >>> model = HiddenTreeRegressor(domain=domain, noise="none", max_depth=1).fit(rows, cost)
+    >>> model.predict([[20], [90]]).round(2).tolist()
+    [50.0, 150.0]
+    """
+
+    _kind: ClassVar[str] = "regression"
+
+    plan_: RegressionPlan
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        noise: str = "splits+leaves",
+        max_depth: int | str = "auto",
+        split_share: float = SPLIT_SHARE,
+        grower: str = "auto",
+        engine: str = "simulate",
+        n_owners: int = 1,
+        partition: str = "horizontal",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.noise = noise
+        self.max_depth = max_depth
+        self.split_share = split_share
+        self.grower = grower
+        self.engine = engine
+        self.n_owners = n_owners
+        self.partition = partition
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def _plan(self, domain: Domain, capacity: int | None) -> RegressionPlan:
+        return plan_regression(
+            domain,
+            epsilon=float(self.epsilon),
+            noise=self.noise,  # type: ignore[arg-type]
+            depth=None if self.max_depth == "auto" else int(self.max_depth),
+            split_share=float(self.split_share),
+            capacity=capacity,
+            grower=self.grower,  # type: ignore[arg-type]
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_option("noise", self.noise, RegressionNoise)
+        check_option("grower", self.grower, Grower)
+        check_parameter(
+            "max_depth",
+            self.max_depth,
+            self.max_depth == "auto" or is_count(self.max_depth),
+            "must be 'auto' or a whole number of at least 1",
+        )
+        check_parameter(
+            "split_share",
+            self.split_share,
+            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
+            "must lie strictly between 0 and 1",
+        )

@@ -1,0 +1,122 @@
+"""`OpenTreeClassifier`: several owners, three servers, one tree for everybody."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.estimators.base import TreeClassifier
+from hedgerow.estimators.hidden import HiddenTreeClassifier
+from hedgerow.options import check_option
+from hedgerow.tables import Domain
+from hedgerow.trees import Tree
+
+OpenNoise = Literal["none", "splits+leaves"]
+
+
+class OpenTreeClassifier(TreeClassifier, HiddenTreeClassifier):
+    """Decision tree that three servers train on shares and then open to everybody.
+
+    Paper: hiddentrees, ``CDP+PMPC-ID3`` with noise and ``MPC-ID3`` without. With the discrete
+    mechanisms it is the tree of `DPTreeClassifier`, trained without a curator: nobody sees rows,
+    and the whole tree may be published.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit, add/remove neighbours; not used with ``noise="none"``.
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+    noise : {"splits+leaves", "none"}, default="splits+leaves"
+        "none" opens a tree that is a noiseless function of the data: no finite epsilon.
+    max_depth, criterion, branching, split_share
+        As in `HiddenTreeClassifier`.
+    mechanism : {"discrete", "laplace", "exponential"}, default="discrete"
+        With one of the last two splits are chosen by the paper's exponential mechanism, leaves
+        labelled by its Laplace or exponential one, and epsilon is divided as there. Those have no
+        finite epsilon; the ledger has the paper's figure beside it.
+    leaf_release : {"counts", "labels"}, default="counts"
+        Noisy counts, or noisy labels alone.
+    engine, n_owners, partition, random_state, insecure_domain_from_data
+        As in `HiddenTreeClassifier`.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The opened tree. Where labels alone were opened, leaves have the count 1 in their class.
+    privacy_, leakage_, meter_, runs_, plan_, classes_, domain_
+        As in `HiddenTreeClassifier`.
+    feature_importances_ : ndarray
+        From the opened counts; not there where labels alone were opened.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+    """
+
+    _kind = "open"
+    _importance_criterion = "gini"
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        noise: str = "splits+leaves",
+        max_depth: int | str = "auto",
+        criterion: str = "auto",
+        branching: str = "binary",
+        mechanism: str = "discrete",
+        leaf_release: str = "counts",
+        split_share: float = 0.7,
+        engine: str = "simulate",
+        n_owners: int = 1,
+        partition: str = "horizontal",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.noise = noise
+        self.max_depth = max_depth
+        self.criterion = criterion
+        self.branching = branching
+        self.mechanism = mechanism
+        self.leaf_release = leaf_release
+        self.split_share = split_share
+        self.engine = engine
+        self.n_owners = n_owners
+        self.partition = partition
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    # The frontier of opened trees keeps masks of the branches that exist.
+    grower = "masks"
+
+    def _train(self, plan: Any, owners: Any, marks: Any) -> Self:
+        super()._train(plan, owners, marks)
+        self.tree_ = Tree.from_dict(self.model_.public)
+        return self
+
+    @property
+    def _noisy_counts(self) -> bool:  # type: ignore[override]
+        return self.noise != "none"
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised decrease of impurity per attribute, from the opened counts, (d,)."""
+        check_is_fitted(self, "tree_")
+        if np.isnan(self.tree_.value).any():
+            raise AttributeError("importances need counts, and labels alone were opened")
+        return super().feature_importances_
+
+    def to_json(self) -> str:
+        """Write the public model with its domain and its ledger as JSON."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def _check_parameters(self) -> None:
+        check_option("noise", self.noise, OpenNoise)
+        super()._check_parameters()

@@ -1,0 +1,1 @@
+"""One file per published protocol, put together from learners, secret arrays and the ledger."""

@@ -1,0 +1,47 @@
+"""Checkpoints: what the servers keep of a training that is not done, so that it can go on.
+
+A stage is saved as shares, which are as secret as the model. A run that goes on loads the stages
+that all servers have and draws nothing of them again; masks come from fresh keys.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+
+Stage = dict[str, NDArray[Any]]
+
+
+class Checkpoints(Protocol):
+    """Where stages are kept. All servers ask for the same stages in the same order."""
+
+    def load(self, stage: str) -> Stage | None:
+        """Return the arrays of a stage that all servers have, else None."""
+        ...
+
+    def save(self, stage: str, arrays: Stage) -> None:
+        """Keep the arrays of a stage; durable when it returns."""
+        ...
+
+
+class NoCheckpoints:
+    """Keeps nothing: a training that fails begins anew."""
+
+    def load(self, stage: str) -> Stage | None:
+        """Return nothing."""
+        del stage
+        return None
+
+    def save(self, stage: str, arrays: Stage) -> None:
+        """Keep nothing."""
+        del stage, arrays
+
+
+def restored(engine: Engine, array: NDArray[Any]) -> Secret:
+    """Return a secret from saved shares, whose type tells the ring."""
+    return Secret(engine, Ring(8 * array.dtype.itemsize), array)

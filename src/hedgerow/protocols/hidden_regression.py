@@ -1,0 +1,176 @@
+"""Hidden regression trees: splits, means and queries stay secret-shared on three servers.
+
+Paper: hiddentrees, algorithms 1 to 4, with squared error in place of class counts.
+
+Rows bring their presence and the target in whole units (`hedgerow.protocols.units`), so that sums
+and scores are exact integers and a tree without noise has the splits of a learner in the clear.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
+from hedgerow.protocols import grouped
+from hedgerow.protocols.choices import Best, Noisy, Splits, split_reason
+from hedgerow.protocols.frontier import Frontier
+from hedgerow.protocols.hidden_id3 import grow
+from hedgerow.protocols.kinds import Kind, Made, stored_forest
+from hedgerow.protocols.masks import Masks
+from hedgerow.protocols.means import (
+    LEAF_SUMS,
+    LEAF_WEIGHTS,
+    NoisyQuotient,
+    exact_values,
+    lifted,
+)
+from hedgerow.protocols.model import SecretForest, forest
+from hedgerow.protocols.predict import predict
+from hedgerow.protocols.regression_plan import FRACTION, RegressionPlan
+from hedgerow.protocols.scores import Scores
+from hedgerow.protocols.table import SecretTable, check_slots
+from hedgerow.protocols.training import LABELS, STRUCTURE
+from hedgerow.secure.secret import Secret
+
+VALUE = "value of each query"
+MEMBER = np.array([1, 0], dtype=np.uint8)
+"""Presence is the first column alone."""
+
+
+def train_regression(table: SecretTable, plan: RegressionPlan, ledger: Ledger) -> SecretForest:
+    """Train a hidden regression tree (algorithm 1 with squared error).
+
+    1. What has no noise is charged as infinite: every answer will depend on it.
+    2. `hedgerow.protocols.hidden_id3.grow` on counts and sums of the target.
+    3. Leaves: the mean, of an empty one that of the node above; or a noisy sum over a noisy count,
+       clipped to the bounds.
+
+    Reveals: to the servers nothing, besides the random permutations of a grouped grower. To the
+    analyst nothing yet; answers are computed from the releases charged here.
+    Cost: that of `grow` and one division per node.
+
+    Parameters
+    ----------
+    table : SecretTable
+        Of ``plan.n_slots`` slots; columns are presence and the target in ``plan.units``.
+    plan : RegressionPlan
+    ledger : Ledger
+        Charged before noise is drawn.
+
+    Returns
+    -------
+    SecretForest
+        One tree; leaves hold one number with `FRACTION` bits, 1 for half the bounds' width.
+    """
+    check_slots(table, plan)
+    charge_exact(answers_rest_on(plan), ledger, plan.sum_epsilon + plan.count_epsilon)
+    grown = grow(_frontier(table, plan), plan.depth, _score(plan), _splits(plan, ledger))
+    sums = lifted(grown.leaves, plan.capacity * plan.units.most)
+    if plan.noise == "none":
+        values = exact_values(
+            sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
+        ).reshape(-1)
+    else:
+        noisy = NoisyQuotient(plan.quotient, plan.sum_epsilon, plan.count_epsilon, ledger)
+        values = noisy(sums[0, :, 1], sums[0, :, 0])
+    held = values.engine.reduce(values, plan.ring)
+    return forest(table.layout, grown.choices, held.reshape(1, -1, 1))
+
+
+def answer_regression(
+    model: SecretForest, plan: RegressionPlan, queries: Secret
+) -> NDArray[np.float64] | None:
+    """Answer secret queries (algorithm 4) and open the answers to the analyst.
+
+    Reveals: to the analyst, the value of each query, computed from what training released.
+    Cost: that of `predict`, and one opening.
+
+    Parameters
+    ----------
+    model : SecretForest
+    plan : RegressionPlan
+    queries : Secret, shape (n, B)
+
+    Returns
+    -------
+    float64 array of shape (n,), or None where the analyst does not live
+        Within the bounds of the target.
+    """
+    found = predict(model, queries)[:, 0, 0]
+    opened = model.engine.open(found, VALUE, "analyst")
+    if opened is None:
+        return None
+    values = plan.units.values(model.ring.signed(opened), FRACTION)
+    return np.clip(values, plan.units.low, plan.units.high)
+
+
+def answer_openings(plan: RegressionPlan, n: int) -> list[Opening]:
+    """Declare what answers to n queries open, to the analyst."""
+    return [Opening(VALUE, "analyst", (n,), derived=answers_rest_on(plan))]
+
+
+def training_openings(plan: RegressionPlan) -> list[Opening]:
+    """Declare what training opens: nothing, besides the grouped grower's permutations."""
+    if plan.grower != "grouped":
+        return []
+    return grouped.openings(plan.layout, plan.n_slots, plan.depth)
+
+
+def answers_rest_on(plan: RegressionPlan) -> tuple[str, ...]:
+    """Return the reasons of all releases that an answer is computed from."""
+    splits = [STRUCTURE]
+    if plan.is_noisy_in_splits:
+        splits = [split_reason(level) for level in range(plan.depth)]
+    return (*splits, *([LABELS] if plan.noise == "none" else [LEAF_SUMS, LEAF_WEIGHTS]))
+
+
+def charge_exact(reasons: Iterable[str], ledger: Ledger, claimed: float = 0.0) -> None:
+    """Charge, to the analyst, those reasons that stand for values without noise: infinity.
+
+    Where only the leaves are noisy, the claim that hidden splits cost nothing stands beside it.
+    """
+    for reason in reasons:
+        if reason in (STRUCTURE, LABELS):
+            ledger.charge(
+                Release(
+                    mechanism="exact",
+                    epsilon=math.inf,
+                    delta=0.0,
+                    sensitivity=1.0,
+                    scope=ROOT / step(reason),
+                    audience="analyst",
+                    reason=reason,
+                    claimed=0.0 if claimed and reason == STRUCTURE else None,
+                )
+            )
+
+
+def _frontier(table: SecretTable, plan: RegressionPlan) -> Frontier:
+    if plan.grower == "grouped":
+        return grouped.Grouped(table, plan.depth, member=MEMBER)
+    return Masks(table, member=MEMBER)
+
+
+def _score(plan: RegressionPlan) -> Scores:
+    exact = not plan.is_noisy_in_splits
+    return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
+
+
+def _splits(plan: RegressionPlan, ledger: Ledger) -> Splits:
+    return Noisy(plan.split_mechanism, ledger) if plan.is_noisy_in_splits else Best()
+
+
+REGRESSION = Kind(
+    read_plan=RegressionPlan.from_dict,
+    n_columns=lambda plan: plan.n_columns,
+    train=lambda table, plan, ledger: Made(train_regression(table, plan, ledger).shares()),
+    training_openings=training_openings,
+    model=stored_forest,
+    answer=lambda model, plan, queries, what, ledger: answer_regression(model, plan, queries),
+    answer_openings=lambda plan, n, what: answer_openings(plan, n),
+    prepared=lambda plan, table: plan.units.count(table),
+)

@@ -1,0 +1,183 @@
+"""`Kind`: what the party programs ask of a family of hidden models, found by its name.
+
+A job names its kind, so that one program at every party trains and asks whatever is listed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Ledger, Opening
+from hedgerow.protocols import votes
+from hedgerow.protocols.answers import What, answer, answer_openings
+from hedgerow.protocols.layout import Layout
+from hedgerow.protocols.model import SecretForest
+from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.table import SecretTable
+from hedgerow.protocols.training import train_hidden, training_openings
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+from hedgerow.tables import Encoded
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class Plan(Protocol):
+    """Public numbers of a model; `HiddenPlan` is one."""
+
+    @property
+    def layout(self) -> Layout:
+        """Columns of tables and queries."""
+
+    @property
+    def ring(self) -> Ring:
+        """Of the shared table."""
+
+    @property
+    def n_slots(self) -> int:
+        """Slots of the shared table."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+
+
+class Model(Protocol):
+    """A secret model; `SecretForest` is one."""
+
+    @property
+    def ring(self) -> Ring:
+        """Of the queries that it answers."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What training leaves behind.
+
+    Attributes
+    ----------
+    shares : mapping of str to ndarray
+        Of the servers that live here, share axes in front.
+    public : object
+        What everybody may know, as plain data.
+    """
+
+    shares: Arrays = field(repr=False)
+    public: Any = None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A family of models.
+
+    Attributes
+    ----------
+    read_plan : callable
+        From plain data to the plan.
+    n_columns : callable
+        Of the plan: what a table adds up, see `SecretTable.columns`.
+    train : callable
+        Of table, plan and ledger: train, and return what is kept.
+    training_openings : callable
+        Of the plan: what training opens.
+    model : callable
+        Of engine, plan and arrays of shares: the model to ask.
+    answer : callable
+        Of model, plan, secret queries, what is asked and the ledger: the opened answers, None
+        where the analyst does not live.
+    answer_openings : callable
+        Of plan, number of queries and what is asked: what an answer opens.
+    prepared : callable
+        Of the plan and an owner's table, at that owner: the table as it is shared.
+    admits : callable
+        Of the plan, the number of queries and the ledger: refuse what was not paid for, before
+        queries are shared.
+    spends : callable
+        Likewise: record answers that may have been opened in a run that failed.
+    """
+
+    read_plan: Callable[[dict[str, Any]], Any]
+    n_columns: Callable[[Any], int]
+    train: Callable[[SecretTable, Any, Ledger], Made]
+    training_openings: Callable[[Any], list[Opening]]
+    model: Callable[[Engine, Any, Arrays], Any]
+    answer: Callable[[Any, Any, Secret, Any, Ledger], NDArray[Any] | None]
+    answer_openings: Callable[[Any, int, Any], list[Opening]]
+    prepared: Callable[[Any, Encoded], Encoded] = lambda plan, table: table
+    admits: Callable[[Any, int, Ledger], None] = lambda plan, n, ledger: None
+    spends: Callable[[Any, int, Ledger], None] = lambda plan, n, ledger: None
+
+
+def _train(table: SecretTable, plan: HiddenPlan, ledger: Ledger) -> Made:
+    return Made(train_hidden(table, plan, ledger).shares())
+
+
+def stored_forest(engine: Engine, plan: HiddenPlan, arrays: Arrays) -> SecretForest:
+    """Put hidden trees together from arrays of shares; their type tells the ring."""
+    ring = Ring(8 * np.asarray(arrays["splits"]).dtype.itemsize)
+    return SecretForest.from_shares(engine, plan.layout, plan.depth, ring, arrays)
+
+
+def _answer(
+    model: SecretForest, plan: HiddenPlan, queries: Secret, what: What, ledger: Ledger
+) -> NDArray[Any] | None:
+    if plan.noise == "votes":
+        return votes.answer(model, plan, queries, ledger)
+    return answer(model, plan, queries, what)
+
+
+def _answer_openings(plan: HiddenPlan, n: int, what: What) -> list[Opening]:
+    if plan.noise == "votes" and what == "class":
+        return votes.vote_openings(plan, n)
+    return answer_openings(plan, n, what)
+
+
+def _admits(plan: HiddenPlan, n: int, ledger: Ledger) -> None:
+    if plan.noise == "votes":
+        votes.check_answers(ledger, n)
+
+
+def _spends(plan: HiddenPlan, n: int, ledger: Ledger) -> None:
+    if plan.noise == "votes":
+        votes.spend_answers(ledger, n)
+
+
+TREES = Kind(
+    read_plan=HiddenPlan.from_dict,
+    n_columns=lambda plan: plan.n_classes,
+    train=_train,
+    training_openings=training_openings,
+    model=stored_forest,
+    answer=_answer,
+    answer_openings=_answer_openings,
+    admits=_admits,
+    spends=_spends,
+)
+
+KINDS: dict[str, str] = {
+    "trees": "hedgerow.protocols.kinds:TREES",
+    "open": "hedgerow.protocols.open_id3:OPEN",
+    "regression": "hedgerow.protocols.hidden_regression:REGRESSION",
+    "boosting": "hedgerow.protocols.boosting_answers:BOOSTING",
+}
+"""Where each kind is found; a module is loaded when its kind is first asked for."""
+
+
+def kind_named(name: str) -> Kind:
+    """Return the kind of that name; H501 for one that nobody listed."""
+    place = KINDS.get(name)
+    if place is None:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a kind of model among {', '.join(KINDS)}", found=repr(name)
+        )
+    module, _, attribute = place.partition(":")
+    kind = getattr(import_module(module), attribute)
+    assert isinstance(kind, Kind)
+    return kind

@@ -1,0 +1,261 @@
+"""Run the party programs: on plain arrays, simulated in this process, or in processes over TLS."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.net.launch import run_parties
+from hedgerow.net.meter import Reading
+from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.integrate import Integrated
+from hedgerow.protocols.kinds import Plan, kind_named
+from hedgerow.protocols.programs import ANALYST, SERVERS, answer_program, train_program
+
+EngineName = Literal["clear", "simulate", "processes"]
+Marks = Sequence[tuple[str, Sequence[str]]]
+Shares = dict[str, NDArray[Any]]
+
+LIMIT = 24 * 3600.0
+"""Seconds after which processes are ended; each step has a time limit of its own."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the servers, as it was counted.
+
+    Attributes
+    ----------
+    what : str
+        ``"train"``, or what was asked.
+    leakage : Leakage
+        Declared openings, and what was opened.
+    meter : Reading
+        Rounds and bytes of all parties; nothing where one process computes in the clear.
+    seconds : float
+        By the clock, of the slowest party's program; the start of processes is not counted.
+    """
+
+    what: str
+    leakage: Leakage
+    meter: Reading
+    seconds: float
+
+
+@dataclass
+class Server:
+    """What a server keeps of a model.
+
+    Attributes
+    ----------
+    shares : dict of str to ndarray
+        Its shares; the clear engine's one server has the values themselves.
+    ledger : str
+        Its ledger, as JSON, with all answers that it gave.
+    """
+
+    shares: Shares = field(repr=False)
+    ledger: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model at its servers.
+
+    Attributes
+    ----------
+    kind : str
+    engine : {"clear", "simulate", "processes"}
+    servers : tuple of Server
+        Three, or one where the engine is clear.
+    public : object
+        What the training made public.
+    """
+
+    kind: str
+    engine: EngineName
+    servers: tuple[Server, ...] = field(repr=False)
+    public: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_asking", threading.Lock())
+
+    @property
+    def ledger(self) -> Ledger:
+        """A copy of the servers' ledger as it is now."""
+        return Ledger.from_json(self.servers[0].ledger)
+
+    @contextmanager
+    def asking(self) -> Iterator[list[Ledger]]:
+        """Lend the servers' ledger to one run at a time; what is in the list is kept at the end."""
+        with self._asking:  # type: ignore[attr-defined]
+            kept = [self.ledger]
+            try:
+                yield kept
+            finally:
+                for server in self.servers:
+                    server.ledger = kept[0].to_json()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Locks cannot be copied; estimators that hold a model can.
+        return {key: value for key, value in vars(self).items() if key != "_asking"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _asking=threading.Lock())
+
+
+def train(
+    kind: str,
+    plan: Plan,
+    owners: Integrated,
+    engine: EngineName = "simulate",
+    *,
+    marks: Marks = (),
+    domain_is_public: bool = True,
+    seed: int | None = None,
+) -> tuple[Trained, Run]:
+    """Train a hidden model.
+
+    Parameters
+    ----------
+    kind : str
+        See `hedgerow.protocols.kinds`.
+    plan : Plan
+    owners : Integrated
+        Padded tables of all owners.
+    engine : {"clear", "simulate", "processes"}
+        One process on plain arrays, from which nothing is hidden; the three servers and all owners
+        in one process; or a process for each of them on this machine, over mutual TLS.
+    marks : sequence of (reason, audiences)
+        What is known beforehand to void a guarantee.
+    domain_is_public : bool
+        False if the domain was read from the data; `marks` says so too then.
+    seed : int, optional
+        Repeatable masks and noise, recorded as not private.
+
+    Raises
+    ------
+    HedgerowError
+        H211 if the servers' ledgers or records of openings differ; besides, what training
+        itself refuses.
+    """
+    job = {
+        "kind": kind,
+        "plan": plan.to_dict(),
+        "uploads": [asdict(upload) for upload in owners.uploads],
+        "engine": "clear" if engine == "clear" else "replicated",
+        "domain_is_public": domain_is_public,
+        "marks": [[reason, list(audiences)] for reason, audiences in (*marks, *owners.marks)],
+        "seed": seed,
+    }
+    parties = SERVERS + len(owners.uploads)
+    found, meter, seconds = _run(train_program, parties, job, owners.own(), engine)
+    kept = [found[str(server)] for server in range(SERVERS) if str(server) in found]
+    _check_alike(kept)
+    servers = tuple(Server(server["shares"], server["ledger"]) for server in kept)
+    ledger = Ledger.from_json(kept[0]["ledger"])
+    leakage = Leakage.from_json(kept[0]["leakage"], ledger)
+    return (
+        Trained(kind, engine, servers, kept[0]["public"]),
+        Run("train", leakage, meter, seconds),
+    )
+
+
+def ask(
+    trained: Trained, plan: Plan, bins: NDArray[Any], what: str = "class"
+) -> tuple[NDArray[Any], Run]:
+    """Ask a hidden model.
+
+    The servers count answers in ledgers of their own. A run that fails after it began counts as
+    answered: nobody knows what was opened.
+
+    Parameters
+    ----------
+    trained : Trained
+        Its ledgers are brought up to date.
+    plan : Plan
+        The one that it was trained with.
+    bins : ndarray of shape (n, features)
+        Encoded queries.
+    what : str
+        Is asked for; the kinds know which.
+
+    Returns
+    -------
+    ndarray, Run
+        The opened answers, and the record.
+    """
+    kind, n = kind_named(trained.kind), len(bins)
+    lead = 0 if trained.engine == "clear" else 2
+    job = {
+        "kind": trained.kind,
+        "plan": plan.to_dict(),
+        "engine": "clear" if trained.engine == "clear" else "replicated",
+        "n": n,
+        "what": what,
+        "model": {
+            name: {"dtype": array.dtype.name, "shape": list(array.shape[lead:])}
+            for name, array in trained.servers[0].shares.items()
+        },
+    }
+    with trained.asking() as kept:
+        # The servers refuse too; here nobody is started for it.
+        kind.admits(plan, n, kept[0])
+        now = kept[0].to_json()
+        own: dict[int, dict[str, Any]] = {
+            at: {"shares": server.shares, "ledger": now}
+            for at, server in enumerate(trained.servers)
+        }
+        own[ANALYST] = {"bins": bins, "ledger": now}
+        kind.spends(plan, n, kept[0])
+        found, meter, seconds = _run(answer_program, SERVERS + 1, job, own, trained.engine)
+        _check_alike(list(found.values()))
+        kept[0] = Ledger.from_json(found[str(ANALYST)]["ledger"])
+    leakage = Leakage.from_json(found[str(ANALYST)]["leakage"], trained.ledger)
+    return np.asarray(found[str(ANALYST)]["answers"]), Run(what, leakage, meter, seconds)
+
+
+def _run(
+    program: Any,
+    parties: int,
+    job: dict[str, Any],
+    own: Mapping[int, dict[str, Any]],
+    engine: EngineName,
+) -> tuple[dict[str, Any], Reading, float]:
+    """Run a program and join what its parties return, with the meters of all."""
+    found: dict[str, Any] = {}
+    if engine == "processes":
+        # Only what is its own is written for a process, and nothing to the others.
+        apart = {party: [{str(party): data}] for party, data in own.items()}
+        ends = run_parties(program, parties, [job], own=apart, limit=LIMIT)
+        for end in ends:
+            found |= end.value or {}
+        meter = reduce(or_, [end.meter for end in ends if end.meter is not None])
+        return found, meter, max(end.seconds for end in ends)
+    start = time.perf_counter()
+    with Simulator(parties) as network:
+        found = program(network, job, {str(party): data for party, data in own.items()})
+        return found, network.meter.snapshot(), time.perf_counter() - start
+
+
+def _check_alike(parties: Sequence[Mapping[str, Any]]) -> None:
+    """Charges and openings follow from public numbers, so that all parties must have the same."""
+    for record in ("ledger", "leakage"):
+        different = len({party[record] for party in parties})
+        if different > 1:
+            raise Code.BAD_LEDGER_FILE.error(
+                expected=f"the same {record} at all parties",
+                found=f"{different} that differ",
+                fix="use one version of Hedgerow and one job at all parties",
+            )

@@ -1,0 +1,160 @@
+"""Engines: the same answers and the same bytes, and a record of all that was learned."""
+
+import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hidden_jobs import encoded, owners, plan
+
+from hedgerow.errors import Code, HedgerowError, PrivacyError
+from hedgerow.net.launch import run_parties
+from hedgerow.net.meter import Reading
+from hedgerow.net.simulator import Simulator
+from hedgerow.protocols import run
+from hedgerow.protocols.answers import CLASS
+from hedgerow.protocols.run import _check_alike, ask, train
+from hedgerow.protocols.votes import answers_left
+
+TABLE = encoded()
+SERVERS = (0, 1, 2)
+
+
+def per_server(reading: Reading) -> dict:
+    return {
+        (step, party): (t.rounds, t.payload, t.wire)
+        for (step, party), t in reading.traffic.items()
+        if party in SERVERS
+    }
+
+
+def test_three_engines_give_the_same_answers_and_two_the_same_bytes(monkeypatch) -> None:
+    ends: list = []
+
+    def noted(*args, **kwargs):
+        ends.append((kwargs["own"], found := run_parties(*args, **kwargs)))
+        return found
+
+    monkeypatch.setattr(run, "run_parties", noted)
+    of = plan()
+    made = owners(of, TABLE, 2, "vertical")
+    models = {name: train("trees", of, made, name) for name in ("clear", "simulate", "processes")}
+    answers = {name: ask(model, of, TABLE.bins)[0] for name, (model, _) in models.items()}
+    np.testing.assert_array_equal(answers["clear"], answers["simulate"])
+    np.testing.assert_array_equal(answers["clear"], answers["processes"])
+    assert (answers["clear"] == TABLE.target).mean() > 0.7
+    simulated, real = (models[name][1].meter for name in ("simulate", "processes"))
+    assert per_server(simulated) == per_server(real)
+    assert simulated.payload == real.payload
+    assert simulated.wire == real.wire
+    assert models["clear"][1].meter.rounds == 0
+    assert len({models[name][0].servers[0].ledger for name in models}) == 1
+
+    (train_own, trained), (_, asked) = ends
+    # Servers are handed nothing, and each owner only its own columns.
+    assert set(train_own) == {3, 4}
+    assert [list(train_own[party][0]) for party in (3, 4)] == [["3"], ["4"]]
+    assert [sorted(end.value or {}) for end in trained] == [["0"], ["1"], ["2"], [], []]
+    assert len({end.value[str(i)]["ledger"] for i, end in enumerate(trained[:3])}) == 1
+    assert [list(end.value) for end in asked] == [["0"], ["1"], ["2"], ["3"]]
+    assert [end.value[str(i)]["answers"] is None for i, end in enumerate(asked)] == [
+        *[True] * 3,
+        False,
+    ]
+
+
+class Transcript(Simulator):
+    """Writes down every exchange: step, and who sends how much of what to whom."""
+
+    seen: list = []
+
+    def _move(self, step, plan, outbox):
+        self.seen.append((step, tuple(plan)))
+        return super()._move(step, plan, outbox)
+
+
+@pytest.mark.parametrize("grower", ["masks", "grouped"])
+@pytest.mark.parametrize("noise", ["none", "leaves", "splits+leaves"])
+def test_messages_tell_nothing_about_the_table(noise: str, grower: str, monkeypatch) -> None:
+    of = plan(noise=noise, grower=grower, epsilon=2.0)
+    monkeypatch.setattr(run, "Simulator", Transcript)
+    transcripts = []
+    for table in (TABLE, encoded(5, seed=3)):
+        monkeypatch.setattr(Transcript, "seen", [])
+        model, _ = train("trees", of, owners(of, table))
+        ask(model, of, table.bins[:4])
+        transcripts.append(Transcript.seen)
+    assert transcripts[0] == transcripts[1]
+    assert len(transcripts[0]) > 50
+
+
+def test_both_growers_and_all_owners_agree() -> None:
+    found = []
+    for grower in ("masks", "grouped"):
+        for count, partition in ((1, "horizontal"), (4, "horizontal"), (3, "vertical")):
+            of = plan(grower=grower)
+            model, _ = train("trees", of, owners(of, TABLE, count, partition))
+            found.append(ask(model, of, TABLE.bins)[0])
+    assert all((answers == found[0]).all() for answers in found)
+
+
+@pytest.mark.parametrize("noise", ["none", "leaves", "splits+leaves"])
+def test_answers_are_recorded_and_cost_nothing_more(noise: str) -> None:
+    of = plan(noise=noise, epsilon=2.0)
+    model, _ = train("trees", of, owners(of, TABLE))
+    before = model.ledger.total("analyst")
+    answers, record = ask(model, of, TABLE.bins[:9])
+    assert answers.shape == (9,)
+    assert model.ledger.total("analyst") == before
+    assert [row["equal"] for row in record.leakage.compare()] == [True]
+    (seen,) = record.leakage.what_was_learned("analyst")
+    assert (seen["name"], seen["times"], seen["values"]) == (CLASS, 1, 9)
+    assert record.leakage.what_was_learned("server") == []
+    assert before.epsilon == (pytest.approx(2.0) if noise == "splits+leaves" else math.inf)
+    assert model.ledger.claimed_total("analyst") == (2.0 if noise == "leaves" else None)
+    assert all(model.ledger.total(f"server {i}").epsilon == 0 for i in SERVERS)
+
+
+def test_a_model_says_nothing_when_printed() -> None:
+    of = plan()
+    model, _ = train("trees", of, owners(of, TABLE))
+    assert "array" not in repr(model)
+    assert "array" not in repr(model.servers[0])
+
+
+def test_parties_that_charged_differently_are_found_out() -> None:
+    alike, other = ({"ledger": text, "leakage": "same"} for text in ("one", "two"))
+    _check_alike([alike, alike])
+    with pytest.raises(HedgerowError) as caught:
+        _check_alike([alike, alike, other])
+    assert caught.value.code is Code.BAD_LEDGER_FILE
+
+
+def test_the_servers_count_answers_in_ledgers_of_their_own(monkeypatch) -> None:
+    of = plan(noise="votes", epsilon=2.0, n_trees=3, queries=10)
+    model, _ = train("trees", of, owners(of, TABLE))
+    ask(model, of, TABLE.bins[:4])
+    assert answers_left(model.ledger) == 6
+    # A run that fails counts as answered, wherever it failed.
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_check_alike", lambda parties: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ask(model, of, TABLE.bins[:4])
+    assert answers_left(model.ledger) == 2
+    with pytest.raises(HedgerowError) as caught:
+        ask(model, of, TABLE.bins[:3])
+    assert caught.value.code is Code.BUDGET_EXCEEDED
+    copy = pickle.loads(pickle.dumps(model))
+    assert answers_left(copy.ledger) == 2
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = list(pool.map(lambda _: _counted(model, of), range(4)))
+    assert sum(outcomes) == 2
+    assert answers_left(model.ledger) == 0
+
+
+def _counted(model, of) -> int:
+    with suppress(PrivacyError):
+        return len(ask(model, of, TABLE.bins[:1])[0])
+    return 0
