@@ -7,7 +7,7 @@ JOBS ?= 2
 # Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
 SOURCES := $(shell find src -name '*.py')
 
-.PHONY: demo test check docs clean
+.PHONY: demo test check docs reproduce clean
 # Two installs into one environment at a time would spoil it.
 .NOTPARALLEL:
 
@@ -21,6 +21,10 @@ check: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# The experiments of a paper: make reproduce SEED=000
+reproduce: .venv/.test .venv/.kernels
+	$(BIN)/python -m reproduce $(SEED)
 
 docs: .venv/.test
 	$(BIN)/hedgerow errors --write docs/errors

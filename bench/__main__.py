@@ -12,7 +12,7 @@ from bench.data import folder
 from bench.harness import machine, print_table
 from hedgerow.errors import HedgerowError
 
-HELPERS = {"harness", "environment", "data"}
+HELPERS = {"harness", "environment", "data", "hidden_parties"}
 
 
 def names() -> list[str]:

@@ -1,0 +1,1 @@
+"""The papers' experiments, run again on public data and set beside the papers' own figures."""

@@ -1,0 +1,48 @@
+"""``python -m reproduce SEED``: run a paper's experiments again and draw its figures.
+
+A paper has a number of three digits; `PAPERS` names the module with its experiments, whose
+``run(quick=, out=, redraw=)`` returns ``rows`` as `reproduce.report.row` makes them, ``findings``
+in sentences, and whatever else is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+from pathlib import Path
+
+from bench.data import folder
+from bench.harness import machine
+from hedgerow.errors import HedgerowError
+from reproduce.report import print_result
+
+PAPERS = {"000": "reproduce.seed_000"}
+
+
+def main() -> None:
+    """Parse the command line, run the experiments, print an object or a table."""
+    parser = argparse.ArgumentParser(prog="python -m reproduce", description=__doc__)
+    parser.add_argument("seed", choices=sorted(PAPERS), help="number of the paper")
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller experiments")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--out", type=Path, help="folder of the figures (reproduced/SEED)")
+    parser.add_argument(
+        "--redraw", action="store_true", help="draw the figures from the runs in that folder"
+    )
+    arguments = parser.parse_args()
+    out = arguments.out or Path("reproduced") / (arguments.seed + "-quick" * arguments.quick)
+    try:
+        module = importlib.import_module(PAPERS[arguments.seed])
+        found = module.run(quick=arguments.quick, out=out, redraw=arguments.redraw)
+    except HedgerowError as error:
+        parser.exit(2, f"{error}\nData sets are read from $HEDGEROW_DATA, now {folder()}.\n")
+    result = {"seed": arguments.seed, "quick": arguments.quick, "machine": machine()} | found
+    if arguments.json:
+        print(json.dumps(result))
+    else:
+        print_result(result)
+
+
+if __name__ == "__main__":
+    main()
