@@ -128,7 +128,7 @@ def test_show_refuses_a_broken_model(tmp_path: Path, monkeypatch, capsys) -> Non
 
 def test_audit_lists_every_kind() -> None:
     rows = json.loads(run("audit", "--list", "--format", "json")[1])["rows"]
-    assert {row["kind"] for row in rows} == {"mechanism", "estimator"}
+    assert {row["kind"] for row in rows} == {"mechanism", "estimator", "protocol"}
     assert {row["sound"] for row in rows} == {True, False}
     assert len({row["target"] for row in rows}) == len(rows)
 

@@ -18,6 +18,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hedgerow import __version__
+from hedgerow.commands import consortium, query, serve, train, upload
+from hedgerow.commands.formats import Format, FormatOption
 from hedgerow.errors import Code, HedgerowError, write_pages
 
 if TYPE_CHECKING:
@@ -30,6 +32,14 @@ app = typer.Typer(
 )
 domain_app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
 app.add_typer(domain_app, name="domain")
+app.add_typer(consortium.app, name="consortium")
+app.command()(consortium.keys)
+app.command()(train.train)
+app.add_typer(train.app, name="runs")
+app.command()(query.query)
+app.command()(serve.serve)
+app.command()(upload.upload)
+app.command("align-key")(upload.align_key)
 
 
 def _print_version(wanted: bool) -> None:
@@ -48,14 +58,12 @@ def options(
 
 
 # Modules that register what can be audited; loaded on demand so that `hedgerow errors` is quick.
-AUDIT_TARGETS = ["hedgerow.secure.audit_targets", "hedgerow.estimators.audit_targets"]
-
-
-class Format(StrEnum):
-    """How a verb prints its result."""
-
-    text = "text"
-    json = "json"
+AUDIT_TARGETS = [
+    "hedgerow.secure.audit_targets",
+    "hedgerow.protocols.audit_targets",
+    "hedgerow.protocols.audit_numbers",
+    "hedgerow.estimators.audit_targets",
+]
 
 
 class Task(StrEnum):
@@ -64,11 +72,6 @@ class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
-
-
-FormatOption = Annotated[
-    Format, typer.Option("--format", help="text for people, json for programs")
-]
 
 
 @app.command()
@@ -249,7 +252,8 @@ def main() -> None:
         if _wants_json(sys.argv):
             fields = {"expected": error.expected, "found": error.found, "fix": error.fix}
             print(json.dumps({"ok": False, "error": error.code.number, **fields}))
-        console = Console(stderr=True)
+        # The bytes :AB: of a fingerprint are no picture.
+        console = Console(stderr=True, emoji=False)
         console.print(f"[bold red]{error.code.number}[/] {escape(error.code.spec.title)}")
         for label, text in (
             ("expected", error.expected),
@@ -263,3 +267,7 @@ def main() -> None:
 def _wants_json(arguments: list[str]) -> bool:
     pairs = pairwise(arguments)
     return "--format=json" in arguments or ("--format", "json") in pairs
+
+
+if __name__ == "__main__":
+    main()

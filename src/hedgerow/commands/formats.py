@@ -1,0 +1,27 @@
+"""How verbs print their results: the options that they share."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How a verb prints its result."""
+
+    text = "text"
+    json = "json"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="text for people, json for programs")
+]
+FolderArgument = Annotated[Path, typer.Argument(help="folder of this party")]
+
+
+def listed(text: str) -> list[str]:
+    """Read an option of several names with commas between them; empty for none."""
+    return [part.strip() for part in text.split(",")] if text.strip() else []

@@ -1,0 +1,1 @@
+"""Parties of a consortium: who they are, what they allow, and what they keep."""

@@ -1,0 +1,141 @@
+"""What a training will charge, from its plan alone: a ledger that is written without data."""
+
+from __future__ import annotations
+
+import math
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Ledger, NoisyMax, Release, TwoSidedGeometric
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.choices import level_charge
+from hedgerow.protocols.leaves import LEAF_COUNTS, LEAF_LABELS, leaf_charge
+from hedgerow.protocols.open_id3 import AUDIENCE, charge_exact
+from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.sampling import sampled_release
+from hedgerow.protocols.training import charge_what_is_exact, scope_of
+from hedgerow.protocols.votes import reserve_answers
+from hedgerow.secure.noise import precision
+from hedgerow.secure.noisy_releases import Charge
+from hedgerow.secure.paper_noise import EXPONENTIAL, LAPLACE
+
+
+def costs_of(kind: str, plan: HiddenPlan) -> dict[str, Guarantee]:
+    """Return what every audience of a training learns; infinite where nothing is promised.
+
+    Where the plan grants a delta, the tightest figure at it counts if it is the smaller one.
+
+    Parameters
+    ----------
+    kind : {"trees", "open"}
+    plan : HiddenPlan
+
+    Returns
+    -------
+    dict of str to Guarantee
+        The public among them, always.
+    """
+    return guarantees(dry_ledger(kind, plan))
+
+
+def guarantees(ledger: Ledger) -> dict[str, Guarantee]:
+    """Return the totals of a ledger by audience, as `costs_of` does."""
+    found = {audience: ledger.total(audience) for audience in ledger.audiences}
+    budget = ledger.budget
+    if budget is None or not budget.grants_delta:
+        return found
+    for audience, total in found.items():
+        tight = ledger.tightest(audience, budget.delta)
+        if tight.epsilon < total.epsilon:
+            found[audience] = tight
+    return found
+
+
+def dry_ledger(kind: str, plan: HiddenPlan) -> Ledger:
+    """Return the ledger of a training that has not happened: the same releases, in order.
+
+    Parameters
+    ----------
+    kind : {"trees", "open"}
+    plan : HiddenPlan
+
+    Raises
+    ------
+    PrivacyError
+        H202 for a finite epsilon and a domain that was read from data.
+    """
+    ledger = Ledger(domain=plan.domain)
+    if kind == "open":
+        charge_exact(plan, ledger)
+        _charge_tree(plan, ledger, AUDIENCE)
+    elif kind == "trees":
+        charge_what_is_exact(plan, ledger)
+        if plan.noise == "votes":
+            reserve_answers(plan, ledger)
+        elif plan.sampling == "poisson":
+            ledger.charge(sampled_release(plan))
+        else:
+            _charge_tree(plan, ledger, "analyst")
+    else:
+        raise Code.BAD_PARAMETER.error(expected="kind 'trees' or 'open'", found=repr(kind))
+    return ledger
+
+
+def _charge_tree(plan: HiddenPlan, ledger: Ledger, audience: str) -> None:
+    """Charge noisy splits level by level, then the leaves."""
+    where, k = scope_of(plan), plan.n_classes
+    if plan.is_noisy_in_splits:
+        sensitivity = plan.score.integer_sensitivity(plan.public, plan.shift).add_remove
+        for level in range(plan.depth):
+            charge = level_charge(ledger, where, audience, level)
+            if plan.mechanism == "discrete":
+                _charge(charge, plan.split_mechanism, len(plan.layout.candidates))
+            else:
+                _charge_paper(charge, EXPONENTIAL.name, plan.split_epsilon, sensitivity, 1)
+    if plan.noise not in ("leaves", "splits+leaves"):
+        return
+    if plan.mechanism == "discrete":
+        labels = plan.leaf_release == "labels"
+        charge = leaf_charge(ledger, where, audience, LEAF_LABELS if labels else LEAF_COUNTS)
+        _charge(charge, plan.label_mechanism if labels else plan.count_mechanism, k)
+    elif plan.mechanism == "exponential":
+        charge = leaf_charge(ledger, where, audience, LEAF_LABELS)
+        _charge_paper(charge, EXPONENTIAL.name, plan.leaf_epsilon, 1, 1)
+    else:
+        leaves = plan.n_trees * plan.layout.n_nodes(plan.depth)
+        charge = leaf_charge(ledger, where, audience, LEAF_COUNTS)
+        _charge_paper(charge, LAPLACE.name, plan.leaf_epsilon, 1, 2 * leaves * k)
+
+
+def _charge(charge: Charge, mechanism: NoisyMax | TwoSidedGeometric, m: int) -> None:
+    """Charge what `hedgerow.secure.noisy_releases` charges for m values or candidates."""
+    charge.ledger.charge(
+        Release(
+            mechanism=mechanism.name,
+            epsilon=mechanism.epsilon,
+            delta=precision(mechanism, m).delta,
+            sensitivity=mechanism.sensitivity,
+            scope=charge.scope,
+            audience=charge.audience,
+            reason=charge.reason,
+            variables=m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1),
+        )
+    )
+
+
+def _charge_paper(
+    charge: Charge, mechanism: str, epsilon: float, sensitivity: int, variables: int
+) -> None:
+    """Charge what `hedgerow.secure.paper_noise` charges: no finite epsilon."""
+    charge.ledger.charge(
+        Release(
+            mechanism=mechanism,
+            epsilon=math.inf,
+            delta=0.0,
+            sensitivity=sensitivity,
+            scope=charge.scope,
+            audience=charge.audience,
+            reason=charge.reason,
+            claimed=epsilon,
+            variables=variables,
+        )
+    )

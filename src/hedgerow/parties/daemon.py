@@ -1,0 +1,199 @@
+"""`Daemon`: a server of a consortium: takes uploads and jobs, trains, and answers.
+
+It joins what the other modules do: requests (`Service`), uploads, runs and answers. All that counts
+is on the disk, so a daemon that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from logging.handlers import WatchedFileHandler
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from hedgerow import __version__
+from hedgerow.errors import Code
+from hedgerow.parties.answering import Answering
+from hedgerow.parties.catalogue import Catalogue
+from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.durable import remove_leftovers
+from hedgerow.parties.handlers import Caller, Limits, Verb
+from hedgerow.parties.link import Incoming
+from hedgerow.parties.logs import JsonLines
+from hedgerow.parties.members import check_keys, known_callers
+from hedgerow.parties.policy import Policy
+from hedgerow.parties.probes import Health
+from hedgerow.parties.requests import Fields, Payload
+from hedgerow.parties.run_verbs import run_verbs
+from hedgerow.parties.runs import RunManager
+from hedgerow.parties.service import Service
+from hedgerow.parties.state_key import operator_key
+from hedgerow.parties.uploads import upload_verbs
+
+_logger = logging.getLogger(__name__)
+_EVERYBODY = ("server", "owner", "analyst")
+LOG_FILE = "log.jsonl"
+
+
+class Daemon:
+    """A server as one object; use `serve` to run it until it is told to stop.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+    limits : Limits, optional
+        Of requests.
+
+    Raises
+    ------
+    HedgerowError
+        H850 for a party that is no server, H865 or another number for a key that is not safe, H899
+        if another daemon has the state folder.
+    """
+
+    def __init__(
+        self, config: PartyConfig, policy: Policy, *, limits: Limits | None = None
+    ) -> None:
+        self.config, self.policy = config, policy
+        number = config.number
+        check_keys(config)
+        key = operator_key(config.folder)
+        self._lock = _seized(config)
+        try:
+            self._join(number, key, limits)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _join(self, number: int, key: bytes, limits: Limits | None) -> None:
+        config, policy = self.config, self.policy
+        remove_leftovers(config.state.root)
+        self.answers = Answering(config, policy, key)
+        self.runs = RunManager(config, policy)
+        self.begun = time.monotonic()
+        verbs = {
+            "health": Verb(_EVERYBODY, self._health, idempotent=True),
+            **upload_verbs(config, policy, key),
+            **run_verbs(self.runs),
+            **Catalogue(config.state, key, self.answers.library, policy).verbs,
+            **self.answers.verbs,
+        }
+        self.service = Service(
+            config.identity,
+            known_callers(config),
+            verbs,
+            host=config.listen or config.servers[number].host,
+            port=config.servers[number].port,
+            limits=limits or Limits(skew=config.timeouts.clock),
+        )
+
+    def start(self) -> Self:
+        """Begin to answer requests, to look after runs and to answer queries."""
+        self.service.start()
+        self.runs.start()
+        self.answers.start()
+        _log("started", address=":".join(map(str, self.service.address)), version=__version__)
+        return self
+
+    def stop(self, patience: float = 30.0) -> None:
+        """Take nothing new, finish what was taken, and end; a training waits for the next start."""
+        _log("stopping")
+        self.runs.stop()
+        self.answers.stop()
+        finished = self.service.stop(patience)
+        os.close(self._lock)
+        _log("stopped", finished=finished)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del caller, fields, payload
+        seconds = round(time.monotonic() - self.begun, 1)
+        return {**Health.of(self.config).to_fields(), "seconds": seconds}, None
+
+
+def serve(
+    config: PartyConfig,
+    policy: Policy,
+    *,
+    patience: float = 30.0,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Be a server until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+    patience : float
+        Seconds for requests that were taken, once it is told to stop.
+    ready : callable, optional
+        Called when requests are taken.
+    """
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        ended.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+    with logging_to(config):
+        daemon = Daemon(config, policy).start()
+        if ready is not None:
+            ready()
+        ended.wait()
+        daemon.stop(patience)
+
+
+@contextlib.contextmanager
+def logging_to(config: PartyConfig) -> Iterator[None]:
+    """Write the log of this party, one JSON object a line; a file that was rotated is left."""
+    path = config.state.path(LOG_FILE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.close(descriptor)
+    handler = WatchedFileHandler(path, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("hedgerow")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _seized(config: PartyConfig) -> int:
+    """Lock the state folder: two daemons on one folder would answer for each other."""
+    path = config.state.path("daemon.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Code.ALREADY_SERVED.error(found=f"another daemon on {config.state.root}") from None
+    return descriptor
+
+
+def _log(what: str, **fields: Any) -> None:
+    _logger.info(what, extra={"event": {"what": what, **fields}})

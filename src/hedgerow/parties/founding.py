@@ -1,0 +1,264 @@
+"""A new consortium: one folder per party, with commented files and without any key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hedgerow.errors import Code
+from hedgerow.parties.config import SERVERS, Member, PartyConfig
+from hedgerow.parties.folders import make_private, write_new
+from hedgerow.parties.names import check_name
+from hedgerow.parties.policy import Policy
+
+HOST = "127.0.0.1"
+FIRST_PORT = 7600
+_STEP = 10
+
+_PARTY = """\
+# Who this party is, and who the others are. Nothing in this file is secret.
+
+# Name of the consortium, the same at all parties.
+consortium = "{consortium}"
+
+# This party's name in the list of members below; the one line that differs between the parties.
+name = "{name}"
+{listen}
+# How long this party waits, in seconds.
+[timeouts]
+connect = {t.connect:g}     # for a connection to a server, with its handshake
+request = {t.request:g}     # for the answer to a request
+step = {t.step:g}        # for one step of a computation among the servers, besides its bytes
+rejoin = {t.rejoin:g}     # for a server that fell over to come back, before a run ends for all
+clock = {t.clock:g}       # by which the clock of a server may differ
+
+# The members, the same list in the same order at all parties: names, roles and, for the servers,
+# addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
+# role        server: computes on shares; there are exactly three.
+#             owner: uploads shares of its table. analyst: asks models.
+# host        where the others reach a server. 127.0.0.1 is this machine alone, for study:
+#             write the real host name or address before machines of their own are used.
+# port        for requests: of owners, of analysts and of the other servers.
+# run_port    for training with the other servers.
+# query_port  for answers with the other servers.
+{members}"""
+
+_LISTEN = """
+# Address on which this server takes calls, if it is another one than its host below: such as
+# "0.0.0.0" (all networks) behind a router. Empty: the host below.
+listen = "{listen}"
+"""
+
+_POLICY = """\
+# What this party allows, whatever the others propose. It is read from here alone.
+
+# Largest epsilon of one job, for every audience (such as the analyst or the public).
+largest_epsilon_per_job = {p.largest_epsilon_per_job!r}
+
+# Largest delta of one job: the chance that epsilon does not hold. The default has room for the
+# finite precision of noise and for nothing else.
+largest_delta_per_job = {p.largest_delta_per_job:g}
+
+# Whether a job may have no finite epsilon: its answers are exact and say what they say about
+# people. false refuses such jobs.
+allow_exact = {exact}
+
+# Kinds of models that may be trained. "trees", "regression" and "boosting" stay hidden on the
+# servers; "open" would publish the tree, with noise by its epsilon.
+allowed_protocols = [{protocols}]
+
+# Members that may ask models.
+allowed_analysts = [{analysts}]
+
+# Rows that may be asked of one model: by all analysts together, and by each of them.
+queries_per_model = {p.queries_per_model}
+queries_per_analyst = {p.queries_per_analyst}
+
+# Lifetime epsilon of every population: the people whose rows an owner uploads. All jobs, models
+# and queries on their data are charged to it, also after another upload. A population that is
+# not listed here is not used. For example: patients-north = 3.0
+[populations]
+{populations}"""
+
+_README = """\
+{name}: {role} in the consortium {consortium}
+
+What you do next, on this party's own machine, in this folder:
+
+1. Make sure that nobody else can read it:         chmod 700 . keys members
+2. Look through party.toml and policy.toml; every option is explained there. The list of members
+   must be the same at all parties; the policy is yours alone.
+3. Make your key and certificate:                  hedgerow keys
+   The key (keys/party.key) never leaves this machine.{state}
+4. Send your certificate (keys/party.pem) to {others},
+   and read its fingerprint to them by telephone.
+5. Add each certificate that you get:              hedgerow consortium add FILE
+   Compare its fingerprint by telephone too.
+6. See whether all is well:                        hedgerow consortium check
+{last}
+"""
+
+_STATE = """
+   What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
+   move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
+
+_LAST = {
+    "server": "7. Run this server:                                hedgerow serve",
+    "owner": "7. Share your table with the servers:              hedgerow upload --help",
+    "analyst": "7. Ask a model:                                    hedgerow query --help",
+}
+
+
+def list_members(
+    servers: Sequence[str],
+    owners: Sequence[str],
+    analysts: Sequence[str] = (),
+    *,
+    hosts: Sequence[str] = (),
+    first_port: int = FIRST_PORT,
+) -> tuple[Member, ...]:
+    """List the members of a new consortium.
+
+    Parameters
+    ----------
+    servers, owners, analysts : sequence of str
+        Their names; three servers.
+    hosts : sequence of str, optional
+        Of the servers, one each; by default this machine's loopback address.
+    first_port : int
+        Server i gets first_port + 10 i and the two ports after it.
+
+    Raises
+    ------
+    HedgerowError
+        H851 for a name, H852 for what a list of members may not be.
+    """
+    if len(servers) != SERVERS:
+        raise Code.BAD_PARTY_FILE.error(
+            expected=f"exactly {SERVERS} servers",
+            found=f"{len(servers)}: {', '.join(servers)}",
+            fix="name three servers, run by three organisations that do not pool their shares",
+        )
+    if hosts and len(hosts) != SERVERS:
+        raise Code.BAD_PARTY_FILE.error(
+            expected="a host for each server", found=f"{len(hosts)} hosts", fix="name three hosts"
+        )
+    for name in (*servers, *owners, *analysts):
+        check_name(name, "member")
+    listed = [
+        Member(
+            name=name,
+            role="server",
+            host=hosts[i] if hosts else HOST,
+            port=first_port + _STEP * i,
+            run_port=first_port + _STEP * i + 1,
+            query_port=first_port + _STEP * i + 2,
+        )
+        for i, name in enumerate(servers)
+    ]
+    listed += [Member(name=name, role="owner") for name in owners]
+    listed += [Member(name=name, role="analyst") for name in analysts]
+    return tuple(listed)
+
+
+def found_consortium(
+    folder: Path,
+    name: str,
+    members: Sequence[Member],
+    populations: Mapping[str, float] | None = None,
+) -> list[Path]:
+    """Write a folder ``<name>`` with a folder per member in it.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing; there must be no ``<name>`` in it.
+    name : str
+        Of the consortium.
+    members : sequence of Member
+        From `list_members`.
+    populations : mapping of str to float, optional
+        Lifetime epsilon by population, for all policies to begin with.
+
+    Returns
+    -------
+    list of Path
+        The folders, in the order of the members.
+
+    Raises
+    ------
+    HedgerowError
+        H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
+    """
+    check_name(name, "consortium")
+    policy = Policy(
+        largest_epsilon_per_job=1.0,
+        allowed_protocols=("trees", "regression", "boosting"),
+        allowed_analysts=tuple(member.name for member in members if member.role == "analyst"),
+        queries_per_model=1000,
+        queries_per_analyst=1000,
+        populations=dict(populations or {}),
+    )
+    configs = [
+        PartyConfig(consortium=name, name=member.name, members=tuple(members)) for member in members
+    ]
+    root = folder / name
+    make_private(root)
+    made = []
+    for config in configs:
+        path = root / config.name
+        make_private(path)
+        make_private(path / "keys")
+        make_private(path / "members")
+        write_new(path / "party.toml", party_toml(config))
+        write_new(path / "policy.toml", policy_toml(policy))
+        write_new(path / "README.txt", _readme(config))
+        made.append(path)
+    return made
+
+
+def party_toml(config: PartyConfig) -> str:
+    """Write a ``party.toml`` with a comment on every option."""
+    return _PARTY.format(
+        consortium=config.consortium,
+        name=config.name,
+        listen=_LISTEN.format(listen=config.listen) if config.role == "server" else "",
+        t=config.timeouts,
+        members="\n".join(_member(member) for member in config.members),
+    )
+
+
+def policy_toml(policy: Policy) -> str:
+    """Write a ``policy.toml`` with a comment on every option."""
+    return _POLICY.format(
+        p=policy,
+        exact=str(policy.allow_exact).lower(),
+        protocols=", ".join(f'"{name}"' for name in policy.allowed_protocols),
+        analysts=", ".join(f'"{name}"' for name in policy.allowed_analysts),
+        populations="".join(f"{name} = {eps!r}\n" for name, eps in policy.populations.items()),
+    )
+
+
+def _member(member: Member) -> str:
+    lines = ["[[members]]", f'name = "{member.name}"', f'role = "{member.role}"']
+    if member.role == "server":
+        lines += [
+            f'host = "{member.host}"',
+            f"port = {member.port}",
+            f"run_port = {member.run_port}",
+            f"query_port = {member.query_port}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _readme(config: PartyConfig) -> str:
+    names = [m.name for m in config.members if m.name != config.name]
+    servers = [m.name for m in config.servers]
+    return _README.format(
+        name=config.name,
+        role=config.role,
+        consortium=config.consortium,
+        others=", ".join(names if config.role == "server" else servers),
+        state=_STATE if config.role == "server" else "",
+        last=_LAST[config.role],
+    )

@@ -1,0 +1,89 @@
+"""What a service answers: kinds of requests, who may make them, and what they may take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from hedgerow.net.channel import MAX_KEY_BYTES
+from hedgerow.parties.link import Incoming
+from hedgerow.parties.requests import Fields, Payload
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who makes a request.
+
+    Parameters
+    ----------
+    name, role : str
+        As the list of members has them.
+    request : str
+        Identifier of the request, for journals and logs.
+    """
+
+    name: str
+    role: str
+    request: str = ""
+
+
+Handler = Callable[[Caller, Fields, Incoming], tuple[Fields, Payload]]
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One kind of request.
+
+    Parameters
+    ----------
+    roles : collection of str
+        Who may make it.
+    function : callable
+        Called as ``function(caller, fields, payload)`` in a thread of its own; returns the fields
+        and the payload of the reply. Numbered errors go to the caller, others become H881.
+    largest : int, default 0
+        Bytes of payload that it may carry.
+    idempotent : bool, default False
+        Whether making it twice is the same as making it once; identifiers of others are used up.
+    """
+
+    roles: Collection[str]
+    function: Handler
+    largest: int = 0
+    idempotent: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.largest <= MAX_KEY_BYTES:
+            raise ValueError(f"largest must be between 0 and {MAX_KEY_BYTES}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What callers may take, in connections, seconds and bytes per second.
+
+    Parameters
+    ----------
+    members, per_member, strangers : int
+        Connections at once: of members in all and each, and of callers in their handshake.
+    handshake, header : float
+        Seconds for each.
+    payload : float
+        Seconds of waiting for payload, or for a caller to take it, besides the time that its bytes
+        need at the least rate.
+    rate : float
+        The least rate.
+    skew : float
+        Seconds by which the clock of a caller may differ.
+    remembered : int
+        Identifiers of requests of one member that are remembered.
+    """
+
+    members: int = 128
+    per_member: int = 16
+    strangers: int = 64
+    handshake: float = 10.0
+    header: float = 10.0
+    payload: float = 30.0
+    rate: float = 1 << 16
+    skew: float = 300.0
+    remembered: int = 100_000

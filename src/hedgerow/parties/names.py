@@ -1,0 +1,54 @@
+"""Names that become names of files: of members, populations, uploads, runs and models."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from hedgerow.errors import Code
+from hedgerow.jsonfile import shown
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9]{1,8})?")
+
+
+def is_name(name: object) -> bool:
+    """Whether `check_name` lets it pass."""
+    # The whole of it: `$` would let a line break pass at the end.
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def check_name(name: object, what: str = "name") -> str:
+    """Return the name if no path but one file or folder can be made of it.
+
+    Parameters
+    ----------
+    name : object
+        Anything, also from a message of another party.
+    what : str
+        What it names, for the message.
+
+    Raises
+    ------
+    InputError
+        H851.
+    """
+    if not isinstance(name, str) or not is_name(name):
+        raise Code.BAD_NAME.error(found=f"{what} {shown(repr(name))}")
+    return name
+
+
+def check_file_name(name: object) -> str:
+    """Return the name if it is one by `check_name`, with or without an ending such as ``.toml``."""
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        raise Code.BAD_NAME.error(
+            expected=f"{Code.BAD_NAME.spec.expected}, and at most one ending such as .toml",
+            found=f"file name {shown(repr(name))}",
+        )
+    return name
+
+
+Name = Annotated[str, AfterValidator(check_name)]
+"""A field of a pydantic model that `check_name` lets pass."""

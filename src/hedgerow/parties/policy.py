@@ -1,0 +1,236 @@
+"""`Policy`: what a party allows, from the ``policy.toml`` of its folder.
+
+A policy is for its party alone to set and is never taken from a message. The checks take plain
+numbers and names; a refusal names the line that is in the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, Strict, StrictBool, model_validator
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.config import read_toml
+from hedgerow.parties.folders import check_private
+from hedgerow.parties.names import Name, check_name
+from hedgerow.protocols.kinds import KINDS
+from hedgerow.tables.numbered import Numbered
+
+# Sums of shares of a budget may exceed it by their rounding.
+_SLACK = 1 + 1e-12
+
+Count = Annotated[int, Strict(), Field(ge=0)]
+
+
+class Policy(Numbered):
+    """What a party allows; use `load`.
+
+    Parameters
+    ----------
+    largest_epsilon_per_job : float
+        For every audience of a job by itself.
+    largest_delta_per_job : float
+        Likewise.
+    allow_exact : bool
+        Whether a job may have no finite epsilon for some audience.
+    allowed_protocols : tuple of str
+        Kinds of models, see `hedgerow.protocols.kinds`.
+    allowed_analysts : tuple of str
+        Members that may ask models.
+    queries_per_model : int
+        Rows that all analysts together may ask of one model.
+    queries_per_analyst : int
+        Rows that one analyst may ask of one model.
+    populations : mapping of str to float
+        Lifetime epsilon of every population: all jobs, models and queries on its data together.
+
+    Raises
+    ------
+    FormatError
+        H853.
+    """
+
+    code: ClassVar[Code] = Code.BAD_POLICY_FILE
+
+    largest_epsilon_per_job: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    largest_delta_per_job: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 1e-9
+    allow_exact: StrictBool = False
+    allowed_protocols: tuple[Name, ...]
+    allowed_analysts: tuple[Name, ...]
+    queries_per_model: Count
+    queries_per_analyst: Count
+    populations: dict[Name, Annotated[float, Field(gt=0)]] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key in ("allowed_protocols", "allowed_analysts"):
+            names = getattr(self, key)
+            if len(set(names)) < len(names):
+                raise ValueError(f"{key} lists a name twice")
+        unknown = [name for name in self.allowed_protocols if name not in KINDS]
+        if unknown:
+            raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(KINDS)}")
+        for name, epsilon in self.populations.items():
+            if math.isinf(epsilon) and not self.allow_exact:
+                raise ValueError(f"populations.{name} is infinite, and allow_exact is false")
+        return self
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Policy:
+        """Read the ``policy.toml`` of a party's folder; H854 or H853 if it is not safe or sound."""
+        folder = Path(folder).absolute()
+        check_private(folder)
+        return read_toml(cls, folder / "policy.toml")
+
+    def check_protocol(self, protocol: str) -> None:
+        """Refuse a kind of model that is not listed."""
+        if protocol not in self.allowed_protocols:
+            raise self._refusal("allowed_protocols", f"protocol {protocol!r}")
+
+    def check_analysts(self, analysts: Iterable[str]) -> None:
+        """Refuse analysts that are not listed."""
+        for analyst in analysts:
+            if analyst not in self.allowed_analysts:
+                raise self._refusal("allowed_analysts", f"analyst {analyst!r}")
+
+    def check_epsilon(
+        self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
+    ) -> None:
+        """Refuse a job that costs too much.
+
+        Parameters
+        ----------
+        epsilon : mapping of str to float
+            Of every audience, as the ledger names them; infinite where there is no guarantee.
+        delta : mapping of str to float, optional
+            Likewise; zero where it is not given.
+        """
+        if not epsilon:
+            # No figures are not the same as no cost.
+            raise self._refusal("largest_epsilon_per_job", "a job that names no audience")
+        for audience, value in epsilon.items():
+            _check_amount(value, f"epsilon for {audience}")
+            if math.isinf(value):
+                if not self.allow_exact:
+                    raise self._refusal("allow_exact", f"no finite epsilon for {audience}")
+            elif value > self.largest_epsilon_per_job * _SLACK:
+                raise self._refusal(
+                    "largest_epsilon_per_job", f"epsilon {value:.6g} for {audience}"
+                )
+        for audience, value in (delta or {}).items():
+            _check_amount(value, f"delta for {audience}")
+            # Without a finite epsilon, delta says nothing.
+            exact = math.isinf(epsilon.get(audience, 0.0))
+            if not exact and value > self.largest_delta_per_job * _SLACK:
+                raise self._refusal("largest_delta_per_job", f"delta {value:.3g} for {audience}")
+
+    def check_account(self, population: str, *, spent: float, epsilon: float) -> None:
+        """Refuse what would take a population beyond its lifetime epsilon.
+
+        Parameters
+        ----------
+        population : str
+        spent : float
+            Charged to it so far, over all jobs, models and queries.
+        epsilon : float
+            What is to be charged now.
+        """
+        check_name(population, "population")
+        _check_amount(spent, "epsilon spent")
+        _check_amount(epsilon, "epsilon")
+        if population not in self.populations:
+            raise self._refusal("populations", f"population {population!r}, which is not listed")
+        if spent + epsilon > self.populations[population] * _SLACK:
+            raise self._refusal(
+                f"populations.{population}", f"epsilon {spent:.6g} spent and {epsilon:.6g} more"
+            )
+
+    def check_job(
+        self,
+        *,
+        protocol: str,
+        epsilon: Mapping[str, float],
+        analysts: Iterable[str],
+        delta: Mapping[str, float] | None = None,
+        populations: Iterable[str] = (),
+    ) -> None:
+        """Refuse a job that this party does not allow, whatever was spent before.
+
+        Parameters
+        ----------
+        protocol : str
+            Kind of model.
+        epsilon, delta : mapping of str to float
+            See `check_epsilon`.
+        analysts : iterable of str
+            Who may ask the model.
+        populations : iterable of str
+            Whose data are used: each must be listed and must afford the job by itself. What it
+            spent before is for `check_account`.
+
+        Raises
+        ------
+        InputError
+            H858, with the line of the policy.
+        """
+        self.check_protocol(protocol)
+        self.check_analysts(analysts)
+        self.check_epsilon(epsilon, delta)
+        for population in populations:
+            self.check_account(population, spent=0.0, epsilon=max(epsilon.values()))
+
+    def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
+        """Refuse queries beyond the budget of a model.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks.
+        rows : int
+            Asked now.
+        by_analyst, by_all : int
+            Rows asked of this model before, by this analyst and by all.
+        """
+        self.check_analysts([analyst])
+        for count, what in ((rows, "rows"), (by_analyst, "by_analyst"), (by_all, "by_all")):
+            # A negative count would give budget back.
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise Code.BAD_PARAMETER.error(
+                    expected=f"{what} as a number of rows", found=f"{count!r}"
+                )
+        for key, before in (("queries_per_analyst", by_analyst), ("queries_per_model", by_all)):
+            if before + rows > getattr(self, key):
+                raise self._refusal(key, f"{before} queries before and {rows} more")
+
+    def _refusal(self, key: str, found: str) -> HedgerowError:
+        table, _, name = key.partition(".")
+        value: Any = getattr(self, table)
+        if table == "populations":
+            line = f"[populations] {name} = {value[name]:.6g}" if name else "[populations]"
+        else:
+            line = f"{key} = {_written(value)}"
+        return Code.POLICY_REFUSES.error(
+            expected=f"what policy.toml allows: {line}",
+            found=found,
+            fix=f"ask for less, or ask this party's operator to change {key} in policy.toml",
+        )
+
+
+def _written(value: Any) -> str:
+    """Write a value as in TOML."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_written(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def _check_amount(value: float, what: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise Code.BAD_PARAMETER.error(expected=f"{what} as a number from 0", found=repr(value))

@@ -1,0 +1,208 @@
+"""`QueryLog`: what a server must not forget about the queries to one model.
+
+Three lines of a journal tell the life of a query: ``asked``, its charge, before anything is
+computed; ``held``, when this server's half of the answer is on its disk; ``done``, when all three
+servers have said that they hold theirs. A half leaves after that and not before, so an answer that
+anybody may have seen is never drawn a second time. What is held and not done has not left: it may
+be drawn again, at no charge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from numpy.typing import NDArray
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.durable import remove_leftovers
+from hedgerow.parties.folders import StateFolder
+from hedgerow.parties.journal import Journal
+from hedgerow.parties.vault import About, read_arrays, write_arrays
+
+Array = NDArray[Any]
+State = Literal["asked", "held", "done"]
+_ROOM = "queries"
+
+
+class Key(NamedTuple):
+    """Who asks, and the identifier that the analyst has drawn for its request."""
+
+    analyst: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to a model, as far as it may be written down.
+
+    Attributes
+    ----------
+    key : Key
+    what : str
+        Is asked for.
+    n : int
+        Rows.
+    digest : str
+        Of the part of the query that this server has got.
+    """
+
+    key: Key
+    what: str
+    n: int
+    digest: str
+
+
+@dataclass
+class _Life:
+    asked: Asked
+    draw: str | None = None
+    done: bool = False
+
+
+class QueryLog:
+    """Charges and halves of one model at one server.
+
+    Parameters
+    ----------
+    state : StateFolder
+        Of the server.
+    key : bytes of length 32
+        The operator's; halves are encrypted with it.
+    model, tag : str
+        Name of the model, and what tells it from another of that name.
+    server : int
+
+    Raises
+    ------
+    FormatError
+        H867 if the journal does not fit together or is about another model, H868 if it is open.
+    """
+
+    def __init__(self, state: StateFolder, key: bytes, model: str, tag: str, server: int) -> None:
+        self._state, self._key, self.model, self._server = state, key, model, server
+        self._tag = tag
+        self._lock = threading.Lock()
+        self._lives: dict[Key, _Life] = {}
+        self._drawn: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
+        remove_leftovers(state.folder(_ROOM, model))
+        about: About = {"kind": "queries", "model": model, "tag": tag, "server": server}
+        self._journal = Journal(state.path(_ROOM, model, "journal.jsonl"), about=about)
+        try:
+            with jsonfile.refusing(Code.JOURNAL_DAMAGED):
+                for line in self._journal.entries():
+                    self._take(line)
+        except BaseException:
+            self._journal.close()
+            raise
+
+    @property
+    def rows(self) -> int:
+        """Rows that all analysts have asked."""
+        return self._rows.total()
+
+    def rows_of(self, analyst: str) -> int:
+        """Rows that an analyst has asked."""
+        return self._rows[analyst]
+
+    def find(self, key: Key) -> Asked | None:
+        """Return a request that was charged."""
+        life = self._lives.get(key)
+        return None if life is None else life.asked
+
+    def state(self, key: Key) -> tuple[State | None, str]:
+        """Return how far a request has come, and the draw that is held; None and "" if unknown."""
+        life = self._lives.get(key)
+        if life is None:
+            return None, ""
+        if life.draw is None:
+            return "asked", ""
+        return ("done" if life.done else "held"), life.draw
+
+    def charge(self, asked: Sequence[Asked]) -> None:
+        """Record requests that were not charged before; durable when it returns."""
+        fresh = [one for one in asked if one.key not in self._lives]
+        if fresh:
+            lines = [[*one.key, one.what, one.n, one.digest] for one in fresh]
+            self._add({"asked": lines})
+
+    def hold(self, draw: str, keys: Iterable[Key], halves: Mapping[Key, Array]) -> None:
+        """Keep the halves of one draw, which take the place of earlier ones; durable.
+
+        Parameters
+        ----------
+        draw : str
+            Name of the draw, the same at all servers and never used before.
+        keys : iterable of Key
+            Requests that it answers.
+        halves : mapping of Key to ndarray
+            Of this server; empty at the one that gives none.
+        """
+        keys = list(keys)
+        before = {self._lives[key].draw for key in keys} - {None}
+        if halves:
+            arrays = {" ".join(key): half for key, half in halves.items()}
+            write_arrays(self._path(draw), arrays, self._key, about=self._about(draw))
+        self._add({"held": draw, "keys": [list(key) for key in keys]})
+        for old in before:
+            if old is not None and not self._drawn[old]:
+                with contextlib.suppress(OSError):
+                    self._path(old).unlink()
+
+    def finish(self, keys: Iterable[Key]) -> None:
+        """Record that all servers hold the draw: from here on it is the answer; durable."""
+        waiting = [list(key) for key in keys if not self._lives[key].done]
+        if waiting:
+            self._add({"done": waiting})
+
+    def half(self, key: Key) -> Array | None:
+        """Return the half of an answer that is done; None at the server that gives none."""
+        state, draw = self.state(key)
+        if state != "done":
+            raise ValueError("a half that may not leave")
+        path = self._path(draw)
+        if not path.exists():
+            return None
+        return read_arrays(path, self._key, about=self._about(draw))[" ".join(key)]
+
+    def close(self) -> None:
+        """Let others open it."""
+        self._journal.close()
+
+    def _add(self, line: dict[str, Any]) -> None:
+        self._journal.append(line)
+        self._take(line)
+
+    def _take(self, line: dict[str, Any]) -> None:
+        with self._lock:
+            for analyst, id_, what, n, digest in line.get("asked", ()):
+                key = Key(analyst, id_)
+                self._lives[key] = _Life(Asked(key, what, n, digest))
+                self._rows[analyst] += n
+            if "held" in line:
+                for analyst, id_ in line["keys"]:
+                    life = self._lives[Key(analyst, id_)]
+                    if life.draw is not None:
+                        self._drawn[life.draw] -= 1
+                    life.draw = line["held"]
+                    self._drawn[life.draw] += 1
+            for analyst, id_ in line.get("done", ()):
+                self._lives[Key(analyst, id_)].done = True
+
+    def _path(self, draw: str) -> Any:
+        return self._state.path(_ROOM, self.model, f"halves-{draw}.bin")
+
+    def _about(self, draw: str) -> About:
+        return {
+            "kind": "halves",
+            "model": self.model,
+            "tag": self._tag,
+            "server": self._server,
+            "draw": draw,
+        }

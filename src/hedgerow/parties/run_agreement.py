@@ -1,0 +1,122 @@
+"""What the servers compare at the beginning and the end of a run: small, public arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hedgerow.errors import Code
+from hedgerow.net.network import Array, Network, Route
+
+SERVERS = 3
+DIGEST_BYTES = 32
+_MOST_STAGES = 1 << 20
+
+
+def told(network: Network, step: str, own: Array) -> dict[int, Array]:
+    """Tell the other servers an array and hear theirs, of the same shape: one round.
+
+    Parameters
+    ----------
+    network : Network
+        With one server here.
+    step : str
+    own : ndarray of uint8 or uint64
+
+    Returns
+    -------
+    dict of int to ndarray
+        By server, this one's too.
+    """
+    (me,) = network.local
+    plan = [
+        Route(a, b, own.shape, own.dtype.name)
+        for a in range(SERVERS)
+        for b in range(SERVERS)
+        if a != b
+    ]
+    outbox = {k: own for k, route in enumerate(plan) if route.source == me}
+    heard = network.exchange(step, plan, outbox)
+    return {me: own} | {plan[k].source: array for k, array in heard.items()}
+
+
+def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
+    """Return how many stages, from the first, all servers hold with the same tags.
+
+    Reveals: to the servers, how far each of them has come.
+    Cost: 2 rounds; 1 where nobody has a stage.
+    """
+    counts = told(network, "stages", np.array([len(tags)], dtype=np.uint64))
+    numbers = [int(count[0]) for count in counts.values()]
+    most, fewest = max(numbers), min(numbers)
+    if most > _MOST_STAGES:
+        raise Code.BAD_FRAME.error(found=f"a server with {most} stages")
+    if most == 0:
+        return 0
+    own = np.zeros((most, DIGEST_BYTES), dtype=np.uint8)
+    for at, tag in enumerate(tags):
+        own[at] = np.frombuffer(tag, dtype=np.uint8)
+    every = np.stack(list(told(network, "stages", own).values()))
+    differ = np.flatnonzero((every[:, :fewest] != own[:fewest]).any(axis=(0, 2)))
+    return int(differ[0]) if differ.size else fewest
+
+
+def confirm(network: Network, tag: bytes) -> None:
+    """Return when the other servers have kept the stage of this tag: one round."""
+    own = np.frombuffer(tag, dtype=np.uint8)
+    for server, other in told(network, "kept", own).items():
+        if (other != own).any():
+            raise Code.SESSION_MISMATCH.error(
+                expected="the stage that this server has kept",
+                found=f"another one at server {server}",
+            )
+
+
+def compare_texts(network: Network, what: str, text: str, code: Code) -> None:
+    """Refuse, with `code`, to go on where servers have different texts, which are public.
+
+    Cost: 1 round.
+    """
+    own = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint8)
+    for server, other in told(network, "compare", own).items():
+        if (other != own).any():
+            raise code.error(
+                expected=f"the same {what} at all servers",
+                found=f"at server {server} one of hash {other.tobytes().hex()[:12]}, "
+                f"here {own.tobytes().hex()[:12]}",
+            )
+
+
+def compare_uploads(network: Network, digests: Mapping[str, str]) -> None:
+    """Refuse to go on where servers hold different uploads under one name.
+
+    Every server has compared its parts with a manifest before; equal manifests mean parts of one
+    table.
+
+    Reveals: nothing; manifests are public.
+    Cost: 1 round.
+
+    Parameters
+    ----------
+    network : Network
+        With one server here.
+    digests : mapping of str to str
+        By upload, in the order of the job: SHA-256 of its manifest, 64 hexadecimal digits.
+
+    Raises
+    ------
+    NetworkError
+        H895.
+    """
+    names = list(digests)
+    own = np.frombuffer(bytes.fromhex("".join(digests.values())), dtype=np.uint8)
+    own = own.reshape(len(names), DIGEST_BYTES)
+    for server, theirs in told(network, "compare uploads", own).items():
+        differ = (theirs != own).any(axis=1)
+        if differ.any():
+            raise Code.UPLOADS_DIFFER.error(
+                found=f"upload {names[int(differ.argmax())]}, of which server {server} holds "
+                "another one than this server"
+            )

@@ -1,0 +1,122 @@
+"""A consortium on this machine that is run through the command line alone, for tests."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from upload_servers import free_ports
+
+PROGRAM = Path(sys.executable).with_name("hedgerow")
+SERVERS, OWNERS, ANALYST = ("alder", "birch", "cedar"), ("north", "south"), "zoe"
+PARTIES = (*SERVERS, *OWNERS, ANALYST)
+PATIENCE = 240.0
+
+
+class CliTown:
+    """Folders of the parties, each the working folder of its commands; servers as processes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "wards"
+        self.daemons: dict[str, subprocess.Popen[str]] = {}
+
+    def hedgerow(self, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess:
+        """Run the program, with JSON as its output."""
+        return subprocess.run(
+            [PROGRAM, *map(str, arguments), "--format", "json"],
+            cwd=cwd or self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def by(self, party: str, *arguments: object) -> list[dict[str, Any]]:
+        """Run the program at a party; it must end well. The lines that it has printed."""
+        done = self.hedgerow(*arguments, cwd=self.home / party)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr, self.logs())
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def refused(self, party: str, *arguments: object) -> str:
+        """Run the program at a party, which is refused; the number of the error."""
+        done = self.hedgerow(*arguments, cwd=self.home / party)
+        assert done.returncode == 2, (arguments, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        return str(json.loads(done.stdout.splitlines()[-1])["error"])
+
+    def found(self) -> None:
+        """Make the folders, all keys, and exchange certificates as far as each party needs them."""
+        names = ("--servers", ",".join(SERVERS), "--owners", ",".join(OWNERS))
+        done = self.hedgerow(
+            *("consortium", "new", "wards", *names, "--analysts", ANALYST),
+            *("--first-port", free_ports(), "--populations", "patients=3"),
+        )
+        assert done.returncode == 0, done.stderr
+        self._each((party, "keys") for party in PARTIES)
+        certificates = {party: self.home / party / "keys" / "party.pem" for party in PARTIES}
+
+        def introduce(party: str) -> None:
+            for other in PARTIES if party in SERVERS else SERVERS:
+                if other != party:
+                    self.by(party, "consortium", "add", certificates[other])
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(introduce, PARTIES))
+
+    def start(self, *names: str) -> None:
+        """Start servers and wait until they take requests."""
+        for name in names or SERVERS:
+            self.daemons[name] = subprocess.Popen(
+                [PROGRAM, "serve", "--format", "json"],
+                cwd=self.home / name,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        for name in names or SERVERS:
+            stdout = self.daemons[name].stdout
+            assert stdout is not None
+            assert '"serving"' in stdout.readline(), self.logs()
+
+    def stop(self, *names: str) -> list[int]:
+        """Tell servers to stop, and wait until they have; their exit codes."""
+        daemons = [self.daemons.pop(name) for name in names or tuple(self.daemons)]
+        for daemon in daemons:
+            daemon.terminate()
+        try:
+            return [daemon.wait(60) for daemon in daemons]
+        finally:
+            for daemon in daemons:
+                daemon.kill()
+                daemon.communicate()
+
+    def log(self, name: str) -> list[dict[str, Any]]:
+        """Return the log of a server."""
+        text = (self.home / name / "state" / "log.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines()]
+
+    def logs(self) -> str:
+        """Return the ends of all logs, for a test that has failed."""
+        paths = self.home.glob("*/state/log.jsonl")
+        return "\n".join(f"{path}: {path.read_text()[-2000:]}" for path in paths)
+
+    def _each(self, commands: Iterable[tuple[str, ...]]) -> None:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            list(pool.map(lambda command: self.by(*command), commands))
+
+
+@contextmanager
+def cli_town(root: Path):
+    """Yield a consortium that is founded and whose servers are up."""
+    town = CliTown(root)
+    try:
+        town.found()
+        town.start()
+        yield town
+    finally:
+        town.stop()

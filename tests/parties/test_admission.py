@@ -1,0 +1,83 @@
+"""A server takes a job if its policy, its accounts and its uploads allow it."""
+
+import pytest
+from parties_calls import refuses
+from party_jobs import make_job, make_manifest
+from upload_servers import DOMAIN, consortium
+
+from hedgerow.errors import Code
+from hedgerow.parties.accounts import Accounts
+from hedgerow.parties.admission import admit, charge, job_key
+from hedgerow.parties.folders import StateFolder
+from hedgerow.parties.policy import Policy
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    config = consortium(tmp_path_factory.mktemp("wards"))["birch"]
+    for id in ("north-1", "south-1"):
+        folder = config.state.folder("uploads", id)
+        (folder / "manifest.json").write_text(make_manifest(id).to_json())
+    return config
+
+
+@pytest.fixture
+def accounts(server, tmp_path):
+    return Accounts(StateFolder(tmp_path / "state"), Policy.load(server.folder))
+
+
+def test_a_good_job(server, accounts) -> None:
+    job = make_job()
+    manifests = admit(job, server, accounts.policy, accounts)
+    assert [manifest.id for manifest in manifests] == ["north-1", "south-1"]
+    assert accounts.spent("patients").epsilon == 0
+    assert charge(job, accounts)
+    assert not charge(job, accounts)
+    spent = accounts.spent("patients")
+    assert spent.epsilon == pytest.approx(1.0)
+    assert 0 < spent.delta < 1e-15
+    assert spent.charges[0].key == job_key(job) == f"job:{job.hash}"
+    assert job.run_id in spent.charges[0].what
+
+
+def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
+    """Three jobs of epsilon 1 are all that the population has; the first ones still pass."""
+    jobs = [make_job(name=f"job-{i}") for i in range(4)]
+    for job in jobs[:3]:
+        admit(job, server, accounts.policy, accounts)
+        charge(job, accounts)
+    error = refuses(Code.POLICY_REFUSES, lambda: admit(jobs[3], server, accounts.policy, accounts))
+    assert "spent" in error.found
+    refuses(Code.POLICY_REFUSES, lambda: charge(jobs[3], accounts))
+    # Resumed after a crash: it was paid.
+    admit(jobs[2], server, accounts.policy, accounts)
+
+
+@pytest.mark.parametrize(
+    ("code", "changes"),
+    [
+        (Code.UNKNOWN_MEMBER, {"analysts": ["eve"]}),
+        (Code.UNKNOWN_MEMBER, {"analysts": ["north"]}),
+        (Code.POLICY_REFUSES, {"kind": "open"}),
+        (Code.POLICY_REFUSES, {"plan": {"epsilon": 1.1}}),
+        (Code.POLICY_REFUSES, {"plan": {"epsilon": None, "noise": "none"}}),
+        (Code.POLICY_REFUSES, {"plan": {"noise": "leaves"}}),
+        (Code.POLICY_REFUSES, {"population": "staff"}),
+        (
+            Code.POLICY_REFUSES,
+            {"plan": {"noise": "votes", "queries": 1000, "delta": 1e-6, "n_trees": 5}},
+        ),
+        (Code.UNKNOWN_UPLOAD, {"uploads": ["north-1", "west-1"]}),
+        (Code.BAD_JOB, {"domain": DOMAIN.select(["age", "ward"]).to_dict()}),
+        (Code.BAD_JOB, {"plan": {"capacity": 99}}),
+        (Code.BAD_PARAMETER, {"plan": {"max_depth": 60}}),
+    ],
+)
+def test_what_is_refused(server, accounts, code: Code, changes) -> None:
+    refuses(code, lambda: admit(make_job(**changes), server, accounts.policy, accounts))
+
+
+def test_a_domain_that_was_read_from_data(server, accounts) -> None:
+    drafted = DOMAIN.model_copy(update={"provenance": "read from data"}).to_dict()
+    job = make_job(domain=drafted)
+    refuses(Code.DOMAIN_READ_FROM_DATA, lambda: admit(job, server, accounts.policy, accounts))

@@ -1,0 +1,254 @@
+"""A consortium from its first folder to answers after a restart, through the command line alone.
+
+Every party is a folder of its own, every server a process of its own, and every command a process.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from cli_town import ANALYST, OWNERS, PARTIES, SERVERS, CliTown, cli_town
+from upload_servers import DOMAIN, people, reveal, write_csv
+
+from hedgerow.net.simulator import Simulator
+from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.jobs import Job
+from hedgerow.parties.models import open_model
+from hedgerow.parties.owner_tables import encoded_part, placed
+from hedgerow.parties.state_key import operator_key, read_state_key
+from hedgerow.parties.uploads import open_upload
+from hedgerow.privacy import Leakage
+from hedgerow.protocols.uploaded import planes_of
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import Dealt, taken_bits
+from hedgerow.secure.secret import pack
+from hedgerow.tables import Encoded
+
+ROWS, SLOTS, ASKED = 300, 350, 40
+COLUMNS = {"north": ["id", "age", "ill"], "south": ["id", "ward", "sex"]}
+JOB = """
+name = "illness"
+kind = "trees"
+model = "illness-1"
+population = "patients"
+uploads = ["north-1", "south-1"]
+partition = "vertical"
+analysts = ["zoe"]
+[plan]
+noise = "splits+leaves"
+epsilon = {epsilon}
+max_depth = 2
+[domain]
+file = "domain.toml"
+"""
+# What a log may tell.
+LOGGED = {
+    *("time", "level", "what", "address", "version", "finished", "message"),
+    *("caller", "role", "verb", "outcome", "found", "bytes_in", "bytes_out", "id", "seconds"),
+    *("run", "state", "attempt", "worker", "session", "model", "queries", "rows", "batch", "more"),
+}
+
+
+class Story:
+    """What happened, for the tests to look at."""
+
+    def __init__(self, town: CliTown, table: pa.Table) -> None:
+        self.town, self.table = town, table
+        self.check: dict[str, Any] = {}
+        self.uploads: dict[str, Any] = {}
+        self.training: list[dict[str, Any]] = []
+        self.first: dict[str, Any] = {}
+        self.second: dict[str, Any] = {}
+        self.exits: list[int] = []
+
+    @property
+    def run(self) -> str:
+        return str(self.training[0]["run"])
+
+    def config(self, party: str) -> PartyConfig:
+        return PartyConfig.load(self.town.home / party)
+
+
+def upload(town: CliTown, owner: str, id: str) -> dict[str, Any]:
+    common = ("--domain", town.root / "domain.toml", "--population", "patients", "--id", id)
+    aligned = ("--ids", "id", "--align-key", town.root / "align.key")
+    return town.by(owner, "upload", town.root / f"{owner}.csv", *common, *aligned)[0]
+
+
+def ask(town: CliTown, *more: str) -> dict[str, Any]:
+    return town.by(ANALYST, "query", "illness-1", town.root / "rows.csv", *more)[0]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    root = tmp_path_factory.mktemp("story")
+    table = people(ROWS)
+    (root / "domain.toml").write_text(DOMAIN.model_copy(update={"capacity": SLOTS}).to_toml())
+    (root / "job.toml").write_text(JOB.format(epsilon=1.0))
+    (root / "greedy.toml").write_text(JOB.format(epsilon=1.5))
+    # The owners hold columns of the same people, each in an order of its own.
+    for seed, (owner, columns) in enumerate(COLUMNS.items()):
+        order = np.random.default_rng(seed).permutation(ROWS)
+        write_csv(root / f"{owner}.csv", table.select(columns).take(order))
+    write_csv(root / "rows.csv", table.select(["sex", "age", "ward"]).slice(0, ASKED))
+    with cli_town(root) as town:
+        told = Story(town, table)
+        told.check = town.by(ANALYST, "consortium", "check")[0]
+        assert town.hedgerow("align-key", root / "align.key").returncode == 0
+        told.uploads = {owner: upload(town, owner, f"{owner}-1") for owner in OWNERS}
+        told.training = town.by("north", "train", root / "job.toml")
+        told.first = ask(town)
+        told.exits = town.stop()
+        town.start()
+        told.second = ask(town, "--proba")
+        yield told
+
+
+def test_all_is_well_before_the_first_upload(story: Story) -> None:
+    rows = {row["member"]: row for row in story.check["rows"]}
+    assert story.check["ok"]
+    assert list(rows) == list(PARTIES)
+    assert all(rows[name]["reached"] for name in SERVERS)
+
+
+def test_uploads_are_bits_of_slots(story: Story) -> None:
+    for owner, receipt in story.uploads.items():
+        assert (receipt["ok"], receipt["rows"]) == (True, SLOTS)
+        assert receipt["id"] == f"{owner}-1"
+
+
+def test_training_is_followed_to_its_end(story: Story) -> None:
+    last = story.training[-1]
+    assert story.training[0]["event"] == "posted"
+    assert (last["state"], last["attempt"], last["error"]) == ("done", 1, None)
+    assert last["servers"] == dict.fromkeys(SERVERS, "done")
+    assert last["bytes"] > 0
+
+
+def test_answers_are_the_same_after_a_restart_of_all_servers(story: Story) -> None:
+    before = [row["class"] for row in story.first["rows"]]
+    after = [row["class"] for row in story.second["rows"]]
+    assert len(before) == ASKED
+    assert before == after
+    truth = story.table.column("ill").to_pylist()[:ASKED]
+    # Two of three wards decide, the third is a coin; the larger class is half of the rows.
+    assert np.mean([a == b for a, b in zip(before, truth, strict=True)]) > 0.65
+    for row in story.second["rows"]:
+        assert row["p(no)"] + row["p(yes)"] == pytest.approx(1)
+
+
+def test_queries_are_counted_over_the_restart(story: Story) -> None:
+    assert (story.first["left"], story.second["left"]) == (1000 - ASKED, 1000 - 2 * ASKED)
+
+
+def test_a_stop_is_graceful(story: Story) -> None:
+    assert story.exits == [0, 0, 0]
+    for name in SERVERS:
+        events = [line.get("what") for line in story.town.log(name)]
+        assert [e for e in events if e] == ["started", "stopping", "stopped", "started"]
+        stopped = next(line for line in story.town.log(name) if line.get("what") == "stopped")
+        assert stopped["finished"]
+
+
+def test_runs_are_listed_and_shown(story: Story) -> None:
+    listed = story.town.by("south", "runs", "list")[0]
+    assert listed["rows"] == [{"run": story.run, "servers": dict.fromkeys(SERVERS, "done")}]
+    shown = story.town.by("south", "runs", "show", story.run)[0]
+    assert (shown["ok"], shown["state"]) == (True, "done")
+
+
+def test_a_job_that_is_posted_again_is_the_same_run_and_costs_nothing(story: Story) -> None:
+    again = story.town.by(ANALYST, "train", story.town.root / "job.toml")
+    assert again[0]["run"] == story.run
+    for name in SERVERS:
+        journal = (story.town.home / name / "state/accounts/patients.jsonl").read_text()
+        charged = [json.loads(line)["entry"] for line in journal.splitlines()]
+        assert [e["epsilon"] for e in charged if "epsilon" in e] == [pytest.approx(1.0)]
+
+
+def test_what_is_not_allowed_is_refused_by_its_number(story: Story) -> None:
+    town, root = story.town, story.town.root
+    assert town.refused(ANALYST, "train", root / "greedy.toml") == "H858"
+    assert town.refused(ANALYST, "query", "nothing-1", root / "rows.csv") == "H401"
+    assert town.refused("north", "query", "illness-1", root / "rows.csv") == "H850"
+
+
+def test_no_row_is_at_a_server(story: Story) -> None:
+    needles = set()
+    for owner, columns in COLUMNS.items():
+        text = (story.town.root / f"{owner}.csv").read_bytes().splitlines()
+        needles |= {line for line in text[1:] if len(line) > 8}
+        assert any(b"1000," in line for line in text), columns
+    needles |= set(_encodings(story))
+    files = [p for name in SERVERS for p in (story.town.home / name).rglob("*") if p.is_file()]
+    assert len(files) > 30
+    for path in files:
+        data = path.read_bytes()
+        assert not [needle for needle in needles if needle in data], path
+
+
+def _placed(story: Story, owner: str) -> Encoded:
+    key = read_state_key(story.town.root / "align.key")
+    encoded = encoded_part(story.town.root / f"{owner}.csv", DOMAIN, None, "id")
+    return placed(encoded, SLOTS, key)[0]
+
+
+def _encodings(story: Story) -> Iterator[bytes]:
+    """Yield the bits and the bins of all columns, as a careless server would write them."""
+    for owner in OWNERS:
+        padded = _placed(story, owner)
+        for plane in pack(planes_of(padded)):
+            yield plane.tobytes()
+        labels = [] if padded.target is None else [padded.target]
+        for column in (*padded.bins.T, *labels):
+            for dtype in (np.uint8, np.int32, np.int64):
+                yield np.ascontiguousarray(column[:64]).astype(dtype).tobytes()
+
+
+def test_the_shares_of_all_servers_together_are_the_rows(story: Story) -> None:
+    """What was looked for above is what is there to be found."""
+    for owner in OWNERS:
+        planes = planes_of(_placed(story, owner))
+        held = {k: _held(story, name, f"{owner}-1") for k, name in enumerate(SERVERS)}
+        with Simulator(3) as network:
+            engine = ReplicatedEngine(network, Leakage([]))
+            np.testing.assert_array_equal(reveal(taken_bits(engine, held, planes.shape)), planes)
+
+
+def _held(story: Story, name: str, id: str) -> Dealt:
+    config = story.config(name)
+    return open_upload(config.state, operator_key(config.folder), id)[1]
+
+
+def test_no_share_is_in_a_log(story: Story) -> None:
+    for name in SERVERS:
+        config = story.config(name)
+        shares: list[int] = []
+        seeds: list[bytes] = []
+        for owner in OWNERS:
+            dealt = _held(story, name, f"{owner}-1")
+            seeds += dealt.seeds.values()
+            shares += [] if dealt.correction is None else dealt.correction.reshape(-1).tolist()
+        stored = open_model(config.state, operator_key(config.folder), "illness-1")
+        words = {str(w) for w in shares if w > 1 << 32} | {f"{w:016x}" for w in shares}
+        words |= {seed.hex() for seed in seeds} | {str(seed) for seed in seeds}
+        words |= {str(a.reshape(-1)[:3].tolist()) for a in stored.shares.values()}
+        state = config.folder / "state"
+        logs = [*state.rglob("*.log"), *state.rglob("*.jsonl")]
+        assert len(logs) >= 5
+        for path in logs:
+            text = path.read_text()
+            assert not [word for word in words if word in text], path
+        for line in story.town.log(name):
+            assert set(line) <= LOGGED, line
+
+
+def test_the_job_is_the_one_that_was_written(story: Story) -> None:
+    job = Job.load(story.town.root / "job.toml")
+    assert story.run == job.run_id
+    for name in SERVERS:
+        kept = story.town.home / name / "state/runs" / job.run_id / "job.toml"
+        assert Job.from_toml(kept.read_text()).hash == job.hash
