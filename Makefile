@@ -7,7 +7,7 @@ JOBS ?= 2
 # Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
 SOURCES := $(shell find src -name '*.py')
 
-.PHONY: demo test check docs reproduce clean
+.PHONY: demo test slow check docs reproduce clean
 # Two installs into one environment at a time would spoil it.
 .NOTPARALLEL:
 
@@ -16,6 +16,10 @@ demo: .venv/.core .venv/.kernels
 
 test: .venv/.test .venv/.kernels check
 	$(BIN)/python -m pytest -n $(JOBS)
+
+# Servers that are killed again and again, and all that takes as long.
+slow: .venv/.test .venv/.kernels
+	$(BIN)/python -m pytest -m slow
 
 check: .venv/.test
 	$(BIN)/ruff format --check .

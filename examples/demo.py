@@ -10,7 +10,7 @@ import contextlib
 import csv
 import io
 import json
-import random
+import secrets
 import socket
 import subprocess
 import sys
@@ -86,7 +86,7 @@ class Demo:
     def start(self) -> None:
         """Start the servers and wait until they take requests."""
         for name in SERVERS:
-            self.daemons[name] = subprocess.Popen(
+            self.daemons[name] = subprocess.Popen(  # noqa: S603
                 program("serve"), cwd=self.home / name, stdout=subprocess.PIPE, text=True
             )
         for name, daemon in self.daemons.items():
@@ -106,7 +106,7 @@ class Demo:
 
     def run(self, party: str, *arguments: str) -> Iterator[dict[str, Any]]:
         """Run a command at a party, and yield the lines that it prints."""
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603
             program(*arguments),
             cwd=self.home / party,
             stdout=subprocess.PIPE,
@@ -152,7 +152,7 @@ def here(*arguments: str) -> None:
 def free_ports() -> int:
     """Return a port from which on all ports of three servers are free."""
     while True:
-        first = random.randrange(30_000, 60_000, 30)
+        first = 30_000 + 30 * secrets.randbelow(1000)
         with contextlib.ExitStack() as stack:
             try:
                 for port in (first + 10 * i + j for i in range(3) for j in range(3)):
@@ -254,33 +254,35 @@ def summary(demo: Demo, answers: list[int], data: tuple[np.ndarray, ...], domain
     X, y, asked, truth = data
     models = [demo.home / name / "state" / "models" / MODEL for name in SERVERS]
     ledger = Ledger.from_json((models[0] / "ledger.json").read_text())
-    clear = CARTClassifier(max_depth=DEPTH, domain=domain).fit(X, y)
+    with console.status("a tree without privacy, to compare ..."):
+        clear = CARTClassifier(max_depth=DEPTH, domain=domain).fit(X, y)
     table = Table("tree", "who sees rows", "epsilon", "accuracy", title="On held-out patients")
     for name, who, epsilon, found in (
         ("always 'benign'", "nobody", "0", np.full_like(truth, 1)),
-        ("hidden, on three servers", "nobody", f"{EPSILON:g}", np.array(answers)),
+        ("hidden, on three servers", "each owner its own", f"{EPSILON:g}", np.array(answers)),
         ("CARTClassifier (no privacy)", "whoever trains", "none", clear.predict(asked)),
     ):
         table.add_row(name, who, epsilon, f"{np.mean(found == truth):.3f}")
     console.print(table)
+
+    def epsilon(audience: str) -> str:
+        return f"{ledger.total(audience).epsilon:.3g}"
 
     table = Table("party", "epsilon", "what it has learned", title="Who has learned what")
     for number, name in enumerate(SERVERS):
         record = Leakage.from_json((models[number] / "leakage.json").read_text(), ledger)
         opened = record.what_was_learned(f"server {number}")
         said = ", ".join(str(row["name"]) for row in opened) or "nothing was opened to it"
-        table.add_row(f"{name}, server", "0", f"{said}; it has seen sizes, names and times")
+        seen = f"{said}; it has seen names, sizes and times"
+        table.add_row(f"{name}, server", epsilon(f"server {number}"), seen)
     for owner in OWNERS:
-        table.add_row(f"{owner}, owner", "0", "nothing: it was not even there")
-    epsilon = ledger.total("analyst").epsilon
+        table.add_row(f"{owner}, owner", epsilon("public"), "that the run has ended")
     classes = f"{len(answers)} classes, which follow from the noisy tree"
-    table.add_row(f"{ANALYST}, analyst", f"{epsilon:.3g}", classes)
-    table.add_row("everybody else", f"{ledger.total('public').epsilon:.3g}", "nothing")
+    table.add_row(f"{ANALYST}, analyst", epsilon("analyst"), classes)
+    table.add_row("everybody else", epsilon("public"), "nothing")
     console.print(table)
-    console.print("[bold]What the noise was spent on[/]")
+    console.print("[bold]The ledger: what was released to whom, at what cost[/]")
     console.print(str(ledger), markup=False, soft_wrap=True)
-    for mark in ledger.not_private:
-        console.print(f"[dim]Not protected: {' with '.join(mark.audiences)} ({mark.reason}).[/]")
 
     folders = [demo.home / name / "state" / "runs" for name in SERVERS]
     meters = [Reading.from_json(next(f.glob("*/meter.json")).read_text()) for f in folders]

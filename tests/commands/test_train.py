@@ -65,6 +65,7 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
     assert run("train", write(tmp_path, proposed), north, "--quiet") == ""
 
 
+@pytest.mark.slow
 def test_stop_and_resume(place: Town, tmp_path: Path) -> None:
     north = str(place.parties["north"].folder)
     proposed = job("paused", plan={"max_depth": 2})

@@ -273,6 +273,25 @@ def test_queries_wait_for_a_server_that_is_away(town: Town) -> None:
         assert value(question.ask()).shape == (5,)
 
 
+def test_a_model_is_looked_for_until_all_servers_are_back(town: Town) -> None:
+    town.train("m")
+    rows, why, found = table(5)[0], [], []
+    with town.open():
+        town.stop(2)
+        refuses(Code.SERVICE_UNREACHABLE, lambda: town.analyst(timeout=1.0).find("m"))
+        # What will not change is told at once.
+        refuses(Code.BAD_MODEL_FILE, lambda: town.analyst().find("unknown"))
+        patient = town.analyst(waits=why.append)
+        thread = threading.Thread(target=lambda: found.append(patient.ask("m", rows)))
+        thread.start()
+        while not why:
+            time.sleep(0.01)
+        town.start(2)
+        thread.join(30)
+    assert found[0].labels == expected(rows)
+    assert why[0].startswith("waiting for cedar: ")
+
+
 def test_a_restart_of_all_servers_forgets_no_charge(town: Town) -> None:
     town.train("m", noise="votes", n_trees=3, epsilon=5.0, queries=7)
     for rows, left in ((3, 4), (3, 1)):

@@ -1,5 +1,6 @@
 """The analyst's side: what it makes of what servers say."""
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -173,3 +174,31 @@ def test_a_query_is_dealt_afresh_each_time(town: Town) -> None:
     ids = {fields["id"] for _, fields, _ in analyst.made}
     assert len(ids) == 2
     assert Inquiry.parse(analyst.made[0][1]).n == 3
+
+
+class Lasting(Scripted):
+    """Birch falls over; the others keep the analyst waiting until birch has its part again."""
+
+    def __init__(self, town: Town) -> None:
+        super().__init__(town, answers(0, 1))
+        self.back = threading.Event()
+
+    def _call(self, server, verb, fields, payload, seconds):
+        if server.name == "birch":
+            if not self.made:
+                self.made.append((1, fields, payload))
+                raise Code.REQUEST_CUT_OFF.error(found="a server that fell over")
+            self.back.set()
+        elif not self.back.wait(30.0):
+            return WAITING
+        return super()._call(server, verb, fields, payload, seconds)
+
+
+def test_a_server_that_fell_over_is_asked_again_while_the_others_keep_waiting(town: Town) -> None:
+    analyst, begun = Lasting(town), time.monotonic()
+    found = analyst.ask(known(), table(2)[0])
+    assert found.index.tolist() == [0, 1]
+    assert time.monotonic() - begun < 5.0
+    asked = [fields for number, fields, _ in analyst.made if number == 1]
+    assert [fields["again"] for fields in asked] == [False, True]
+    assert len({fields["id"] for fields in asked}) == 1

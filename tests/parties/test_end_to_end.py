@@ -116,7 +116,7 @@ def test_all_is_well_before_the_first_upload(story: Story) -> None:
 
 def test_uploads_are_bits_of_slots(story: Story) -> None:
     for owner, receipt in story.uploads.items():
-        assert (receipt["ok"], receipt["rows"]) == (True, SLOTS)
+        assert (receipt["ok"], receipt["slots"]) == (True, SLOTS)
         assert receipt["id"] == f"{owner}-1"
 
 
@@ -174,6 +174,14 @@ def test_what_is_not_allowed_is_refused_by_its_number(story: Story) -> None:
     assert town.refused(ANALYST, "train", root / "greedy.toml") == "H858"
     assert town.refused(ANALYST, "query", "nothing-1", root / "rows.csv") == "H401"
     assert town.refused("north", "query", "illness-1", root / "rows.csv") == "H850"
+    # One row more than is left.
+    many = people(1000).select(["age", "ward", "sex"])
+    path = write_csv(root / "many.csv", many)
+    assert town.refused(ANALYST, "query", "illness-1", path) == "H207"
+    # The id of an upload is used up, for its owner too.
+    common = ("--domain", root / "domain.toml", "--population", "patients")
+    whole = write_csv(root / "whole.csv", people(20))
+    assert town.refused("south", "upload", whole, *common, "--id", "north-1") == "H886"
 
 
 def test_no_row_is_at_a_server(story: Story) -> None:

@@ -5,10 +5,11 @@ import pytest
 from hedgerow.errors import Code, HedgerowError, InputError
 from hedgerow.parties.names import check_file_name, check_name, is_name
 
-GOOD = ["a", "7", "alder", "ward-7", "a--", "0" * 63]
+GOOD = ["a", "7", "alder", "ward-7", "a--b", "0" * 63]
 BAD = [
     "",
     "-a",
+    "a-",
     "A",
     "a" * 64,
     "..",

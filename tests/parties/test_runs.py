@@ -29,6 +29,8 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees.model import model_from_json
 
+QUICK = [(SERVERS[0], "daemon"), (SERVERS[1], "worker")]
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
@@ -121,14 +123,21 @@ def _disturbed(place: Town, proposed: Job, victim: str, what: str) -> str:
     return run
 
 
-@pytest.mark.parametrize("what", ["worker", "daemon"])
-@pytest.mark.parametrize("victim", SERVERS)
+@pytest.mark.parametrize(
+    ("victim", "what"),
+    [
+        pytest.param(victim, what, marks=[] if (victim, what) in QUICK else pytest.mark.slow)
+        for victim in SERVERS
+        for what in ("worker", "daemon")
+    ],
+)
 def test_whoever_is_killed_the_tree_is_the_same(place: Town, victim: str, what: str) -> None:
     model = disturbed(place, f"{what}-{victim}", victim, what, plan={"max_depth": 3})
     expected = in_the_clear(place, job(plan={"max_depth": 3}).make_plan())
     np.testing.assert_array_equal(place.predictions(model), expected)
 
 
+@pytest.mark.slow
 def test_noise_is_charged_once_however_often_a_run_is_killed(place: Town) -> None:
     plan = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 3}
     model = disturbed(place, "noisy", "birch", "worker", plan=plan)
@@ -154,6 +163,7 @@ def test_a_tree_that_is_opened_is_drawn_once(place: Town) -> None:
     np.testing.assert_array_equal(tree.predict_class(rows.bins), expected)
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed(place: Town) -> None:
     proposed = job("halted", plan={"max_depth": 3})
     run = place.post(proposed)
@@ -168,6 +178,7 @@ def test_stopped_and_resumed(place: Town) -> None:
     check_charges(place, run, "halted-model")
 
 
+@pytest.mark.slow
 def test_one_run_after_the_other(place: Town) -> None:
     runs = [place.post(job(f"queued-{i}", plan={"max_depth": 1})) for i in range(2)]
     for run in runs:

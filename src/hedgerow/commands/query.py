@@ -49,10 +49,12 @@ def query(
 
     if not timeout > 0:
         raise Code.BAD_PARAMETER.error(expected="a timeout above 0", found=f"{timeout}")
-    analyst = Analyst(PartyConfig.load(folder), timeout=timeout)
-    known = analyst.find(model)
-    asked = read_table(rows, domain=known.plan.domain)
-    answers = analyst.ask(known, asked, proba=proba)
+    config = PartyConfig.load(folder)
+    with Console(stderr=True).status(f"asking {escape(model)}") as status:
+        analyst = Analyst(config, timeout=timeout, waits=lambda why: status.update(escape(why)))
+        known = analyst.find(model)
+        asked = read_table(rows, domain=known.plan.domain)
+        answers = analyst.ask(known, asked, proba=proba)
     left = None if known.tree is not None else known.left - len(answers.index)
     _print(answers, model, left, format)
 

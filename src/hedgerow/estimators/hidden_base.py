@@ -76,6 +76,10 @@ class HiddenEstimator(TableEstimator):
             Public; not the data.
         """
         self._check_parameters()
+        if not isinstance(domain, Domain):
+            raise Code.WRONG_TYPE.error(
+                expected="a Domain", found=type(domain).__name__, fix="pass the domain, not rows"
+            )
         return self._plan(domain, domain.capacity)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -162,7 +166,18 @@ class HiddenEstimator(TableEstimator):
             slots is None or all(is_count(size) for size in slots),
             "must be None or one whole number of at least 1 for each owner",
         )
+        if not isinstance(tables, list | tuple) or not isinstance(ys, list | tuple):
+            raise Code.WRONG_TYPE.error(
+                expected="a list of tables and a list of targets, one per owner",
+                found=f"{type(tables).__name__} and {type(ys).__name__}",
+                fix="pass [table, table, ...] and [y, y, ...], or use fit for one table",
+            )
         capacity = domain.capacity if slots is None else int(sum(slots))
+        if slots is not None and domain.capacity is not None and sum(slots) > domain.capacity:
+            raise Code.CAPACITY_EXCEEDED.error(
+                expected=f"slots for at most {domain.capacity:,} rows, the public capacity",
+                found=f"{sum(slots):,} slots",
+            )
         plan = self._plan(domain, capacity)
         if self.partition == "horizontal":
             owners = rows_of_owners(

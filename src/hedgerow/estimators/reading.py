@@ -33,14 +33,25 @@ def refuse_repeated_columns(X: Any) -> None:
 
 
 def declared_columns(X: Any, domain: Domain) -> Any:
-    """Leave out columns that a declared domain does not know, where columns have names."""
+    """Put the columns of a declared domain into its order, where columns have names.
+
+    Others are left out. Rows without names are read in the order of the domain too, so that
+    ``feature_names_in_`` is the order of both.
+    """
     names = list(domain.names)
-    if hasattr(X, "column_names") and set(names) < set(X.column_names):
-        return X.select(names)
+    if hasattr(X, "column_names"):
+        known = list(X.column_names)
+        return X.select(names) if known != names and _holds(known, names) else X
     columns = getattr(X, "columns", None)
-    if columns is not None and hasattr(X, "loc") and set(names) < set(columns):
-        return X[names]
+    if columns is not None and hasattr(X, "loc"):
+        known = list(columns)
+        return X[names] if known != names and _holds(known, names) else X
     return X
+
+
+def _holds(known: list[Any], names: list[str]) -> bool:
+    """Whether all names are there, once each; repeated columns are refused elsewhere."""
+    return all(known.count(name) == 1 for name in names)
 
 
 def read_domain(

@@ -11,7 +11,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -56,11 +56,20 @@ class Analyst:
         Of an analyst.
     timeout : float
         Seconds after which a request that was not answered is given up.
+    waits : callable, optional
+        Told whenever a server is not there, and why; from any thread.
     """
 
-    def __init__(self, config: PartyConfig, *, timeout: float = 120.0) -> None:
+    def __init__(
+        self,
+        config: PartyConfig,
+        *,
+        timeout: float = 120.0,
+        waits: Callable[[str], None] | None = None,
+    ) -> None:
         config.member(config.name, "analyst")
         self.config, self.timeout = config, timeout
+        self._waits = waits or (lambda why: None)
         self._certificates = {s.name: config.certificate(s.name) for s in config.servers}
 
     def find(self, name: str) -> KnownModel:
@@ -69,12 +78,20 @@ class Analyst:
         Raises
         ------
         HedgerowError
-            H401 if a server has no such model, H884 if theirs differ; what `call` raises.
+            H401 if a server has no such model, H884 if theirs differ; what `call` raises, if a
+            server that is away does not come back in time.
         """
-        found = self._all("models", {"model": name}, [None] * 3)
-        for reply in found.values():
-            if isinstance(reply, HedgerowError):
-                raise reply
+        end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
+        while True:
+            found = self._all("models", {"model": name}, [None] * 3)
+            refused = [r for r in found.values() if isinstance(r, HedgerowError)]
+            final = [error for error in refused if error.code not in _AGAIN]
+            if not refused:
+                break
+            if final or time.monotonic() + pause > end:
+                raise (final or refused)[0]
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         return KnownModel.parse(name, [r for r in found.values() if isinstance(r, Reply)])
 
     def ask(self, model: str | KnownModel, rows: Any, *, proba: bool = False) -> Answers:
@@ -160,12 +177,27 @@ class Analyst:
         left = self.timeout if until is None else until - time.monotonic()
         seconds = max(1.0, min(left, POLL_SECONDS))
         replies: queue.SimpleQueue[tuple[int, Reply | HedgerowError]] = queue.SimpleQueue()
+        end, over = time.monotonic() + seconds, threading.Event()
 
         def make(number: int, server: Member) -> None:
-            try:
-                replies.put((number, self._call(server, verb, fields, payloads[number], seconds)))
-            except HedgerowError as error:
-                replies.put((number, error))
+            asked, pause = fields, _FIRST_PAUSE
+            while True:
+                reply: Reply | HedgerowError
+                try:
+                    rest = max(1.0, end - time.monotonic())
+                    reply = self._call(server, verb, asked, payloads[number], rest)
+                except HedgerowError as error:
+                    reply = error
+                again = isinstance(reply, HedgerowError) and reply.code in _AGAIN
+                if again:
+                    self._waits(f"waiting for {server.name}: {reply.found}")  # type: ignore[union-attr]
+                # The others may keep this analyst waiting for just what this one has lost.
+                if until is None or not again or time.monotonic() + pause > end:
+                    break
+                if over.wait(pause):
+                    break
+                asked, pause = {**fields, "again": True}, min(2 * pause, _LONGEST_PAUSE)
+            replies.put((number, reply))
 
         servers = self.config.servers
         for number, server in enumerate(servers):
@@ -179,6 +211,7 @@ class Analyst:
             final = isinstance(reply, HedgerowError) and reply.code not in _AGAIN
             if final and reply.code is not Code.QUERY_REFUSED_ELSEWHERE:  # type: ignore[union-attr]
                 break
+        over.set()
         return dict(sorted(found.items()))
 
     def _call(

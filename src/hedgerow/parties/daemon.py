@@ -27,7 +27,7 @@ from hedgerow.parties.durable import remove_leftovers
 from hedgerow.parties.handlers import Caller, Limits, Verb
 from hedgerow.parties.link import Incoming
 from hedgerow.parties.logs import JsonLines
-from hedgerow.parties.members import check_keys, known_callers
+from hedgerow.parties.members import Certificate, check_keys, known_callers
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.probes import Health
 from hedgerow.parties.requests import Fields, Payload
@@ -56,8 +56,9 @@ class Daemon:
     Raises
     ------
     HedgerowError
-        H850 for a party that is no server, H865 or another number for a key that is not safe, H899
-        if another daemon has the state folder.
+        H850 for a party that is no server, H857 if the certificate of a server was not added, H810,
+        H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
+        has the state folder.
     """
 
     def __init__(
@@ -66,6 +67,8 @@ class Daemon:
         self.config, self.policy = config, policy
         number = config.number
         check_keys(config)
+        for server in config.servers:
+            Certificate.of(config, server.name)
         key = operator_key(config.folder)
         self._lock = _seized(config)
         try:

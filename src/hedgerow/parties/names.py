@@ -10,8 +10,10 @@ from pydantic import AfterValidator
 from hedgerow.errors import Code
 from hedgerow.jsonfile import shown
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
-_FILE = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(\.[a-z0-9]{1,8})?")
+# It does not end in a dash, so that it also names an audience of the ledger.
+_WORD = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(_WORD)
+_FILE = re.compile(rf"{_WORD}(\.[a-z0-9]{{1,8}})?")
 
 
 def is_name(name: object) -> bool:

@@ -210,7 +210,7 @@ def merged(run: str, told: dict[str, Fields | HedgerowError]) -> Status:
         nodes=max((_number(line, "nodes") for line in lines), default=-1),
         octets=sum(max(0, _number(line, "bytes")) for line in lines),
         seconds=max((_seconds(line) for line in lines), default=0.0),
-        waiting_for=tuple(dict.fromkeys(waiting)),
+        waiting_for=() if state == "done" else tuple(dict.fromkeys(waiting)),
         servers=servers,
         error=next((error for error in errors if error is not None), None),
         reason=str(reasons[0]) if reasons else None,

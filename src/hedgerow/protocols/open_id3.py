@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
 from hedgerow.protocols.checkpoint import Checkpoints, restored
-from hedgerow.protocols.choices import Restricted, split_reason
+from hedgerow.protocols.choices import split_reason
 from hedgerow.protocols.hidden_id3 import (
     NOTHING_KEPT,
     Grown,
@@ -136,8 +136,6 @@ def train_open(
             keep.save(split_name(level), {"index": secret.data})
         else:
             secret = restored(table.engine, known["index"])
-            if isinstance(choose, Restricted):
-                choose.draw(hist.shape[:2])  # its public coins of this level are used up
         index = _opened_index(secret, level, hist.shape[1])
         split = _split(layout, index, plan.n_classes)
         levels.append(split)

@@ -28,6 +28,8 @@ from hedgerow.secure.ring import Z16, Z32, Ring
 from hedgerow.secure.secret import Secret, SecretBits
 
 _LN2 = math.log(2)
+LARGEST_EPSILON = 512.0
+"""Of one release: beyond it there is no noise to speak of, and coins take ever more bits."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,13 @@ def precision(mechanism: TwoSidedGeometric | NoisyMax, m: int) -> Precision:
     if m < 1:
         raise Code.BAD_MECHANISM_INPUT.error(
             expected="at least one variable in a release", found=f"m={m}"
+        )
+    if mechanism.epsilon > LARGEST_EPSILON:
+        # A coin takes more bits than epsilon is large.
+        raise Code.BAD_EPSILON.error(
+            expected=f"at most epsilon {LARGEST_EPSILON:g} for one release on shares",
+            found=f"epsilon={mechanism.epsilon:g}",
+            fix="choose a smaller epsilon, or train without noise",
         )
     variables = m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1)
     log_factor = float(np.logaddexp(0.0, mechanism.epsilon))

@@ -1,0 +1,53 @@
+"""``hedgerow serve``: what it prints, and how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from upload_servers import consortium
+
+PROGRAM = [sys.executable, "-m", "hedgerow.cli"]
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    """Return the folder of a server."""
+    return consortium(tmp_path)["alder"].folder
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_until_it_is_told_to_stop(server: Path, number: int) -> None:
+    daemon = subprocess.Popen(
+        [*PROGRAM, "serve", "--format", "json"], cwd=server, stdout=subprocess.PIPE, text=True
+    )
+    assert daemon.stdout is not None
+    first = json.loads(daemon.stdout.readline())
+    assert (first["ok"], first["event"], first["name"]) == (True, "serving", "alder")
+    assert Path(first["log"]).exists()
+    daemon.send_signal(number)
+    rest, _ = daemon.communicate(timeout=60)
+    assert json.loads(rest) == {"ok": True, "event": "stopped", "name": "alder"}
+    assert daemon.returncode == 0
+
+
+def test_text_is_for_people(server: Path) -> None:
+    daemon = subprocess.Popen([*PROGRAM, "serve", server], stderr=subprocess.PIPE, text=True)
+    assert daemon.stderr is not None
+    assert daemon.stderr.readline().startswith("alder serves wards at 127.0.0.1:")
+    daemon.terminate()
+    assert daemon.communicate(timeout=60)[1] == "alder has stopped\n"
+
+
+def test_what_cannot_begin_ends_with_a_number(server: Path) -> None:
+    (server / "keys" / "party.key").chmod(0o644)
+    done = subprocess.run(
+        [*PROGRAM, "serve", server, "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"] == "H810"

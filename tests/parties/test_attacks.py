@@ -1,0 +1,275 @@
+"""Attacks on a consortium, each refused with a number of its own. Where each of them is tested:
+
+================================  ======  ====================================================
+attack                            number  tests, besides those below
+================================  ======  ====================================================
+unknown certificate               H870    test_service
+unknown certificate of a server   H809    test_meeting test_client
+expired certificate               H855    test_service test_members test_reach
+right certificate, wrong role     H871    test_service test_uploads test_runs test_answering
+replayed upload                   H886    test_uploads
+replayed request                  H877    test_replays test_service
+another epsilon at one server     H891    test_runs
+analyst over budget (votes)       H207    test_answering test_end_to_end
+analyst over budget (policy)      H858    test_answering test_batches test_library
+policy violation                  H858    test_policy test_admission test_runs test_end_to_end
+oversized header                  H874    test_service test_requests
+oversized payload                 H875    test_service test_uploads
+oversized frame among servers     H806    test_frames test_channel
+path traversal in a name          H851    test_names test_folders test_uploads test_catalogue
+symlinked state folder            H854    test_folders test_uploads test_uploading
+world-readable key of a party     H810    test_members test_certificates
+world-readable key of the state   H866    test_state_key
+two daemons on one state folder   H899    test_daemon
+================================  ======  ====================================================
+
+Below, all of them that one server can refuse alone are made against a `Daemon` as it is served.
+"""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from consortia import found, introduce, read_key, write_certificate
+from parties_calls import refuses
+from run_servers import job
+from test_uploads import Dealer
+from upload_servers import free_ports
+
+from hedgerow.errors import Code
+from hedgerow.net.certificates import Identity, make_identity, tls_context
+from hedgerow.parties.client import Reply, call
+from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.daemon import Daemon
+from hedgerow.parties.link import Deadline, Link
+from hedgerow.parties.policy import Policy
+from hedgerow.parties.requests import MAGIC, PREFIX, VERSION, Body
+
+ELSEWHERE = ("../../keys/party", "/etc/passwd", "a/../../b", "models/x", "..", "a\0b", "A", "")
+
+
+def test_the_table_above_is_true() -> None:
+    rows = [line.split() for line in (__doc__ or "").splitlines()]
+    rows = [row for row in rows if "test_" in " ".join(row) and row[0] != "Attacks"]
+    tests = {path.stem: path for path in Path(__file__).parents[1].rglob("test_*.py")}
+    assert len(rows) == 18
+    for row in rows:
+        at = next(k for k, word in enumerate(row) if word.startswith("H"))
+        (code,) = [code for code in Code if code.number == row[at]]
+        for name in row[at + 1 :]:
+            text = tests[name].read_text()
+            assert code.name in text or code.number in text, (row, name)
+
+
+class Fort:
+    """A server that is attacked; the other servers are away."""
+
+    def __init__(self, parties: dict[str, PartyConfig]) -> None:
+        self.parties = parties
+        self.server = parties["birch"]
+
+    def call(
+        self, verb: str, fields: Any = None, payload: Any = None, by: Identity | str = "zoe"
+    ) -> Reply:
+        identity = self.parties[by].identity if isinstance(by, str) else by
+        me = self.server.me
+        pem = self.server.identity.pem
+        return call((me.host, me.port), identity, pem, verb, fields, payload, name="birch")
+
+    def files(self) -> set[Path]:
+        return set(self.server.folder.parent.rglob("*"))
+
+
+@pytest.fixture(scope="module")
+def fort(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fort]:
+    parties = found(tmp_path_factory.mktemp("fort"), first_port=free_ports())
+    introduce(parties)
+    # South's time is over since it was added.
+    south = parties["south"]
+    write_certificate(south.identity.certificate, "south", key=read_key(south), days=(-9, -1))
+    kept = parties["birch"].certificate_file("south")
+    kept.write_bytes(south.identity.certificate.read_bytes())
+    made = Fort(parties)
+    with Daemon(made.server, Policy.load(made.server.folder)):
+        made.call("health")
+        yield made
+
+
+def test_an_unknown_certificate_of_a_known_name(fort: Fort, tmp_path: Path) -> None:
+    mallory = make_identity(tmp_path, "zoe")
+    refuses(Code.CALLER_UNKNOWN, lambda: fort.call("health", by=mallory))
+
+
+def test_an_expired_certificate(fort: Fort) -> None:
+    refuses(Code.CERTIFICATE_EXPIRED, lambda: fort.call("health", by="south"))
+
+
+WRONG = {
+    "zoe": ("upload", "upload-check", "run-ready", "run-go", "query-meet"),
+    "north": ("query", "run-ready", "run-go", "query-meet"),
+    "alder": ("upload", "query", "job", "run-stop", "run-resume"),
+}
+
+
+@pytest.mark.parametrize("who", WRONG)
+def test_the_right_certificate_with_the_wrong_role(fort: Fort, who: str) -> None:
+    for verb in WRONG[who]:
+        refuses(Code.CALLER_NOT_ALLOWED, lambda verb=verb: fort.call(verb, {}, by=who))
+
+
+def test_a_server_that_is_not_the_first_leads_nothing(fort: Fort) -> None:
+    fields = {"run": "ward-0123456789ab", "hash": "0" * 64, "attempt": 1, "session": "0" * 32}
+    refuses(Code.CALLER_NOT_ALLOWED, lambda: fort.call("run-go", fields, by="cedar"))
+    meet = {"attempt": 1, "session": "0" * 32}
+    refuses(Code.CALLER_NOT_ALLOWED, lambda: fort.call("query-meet", meet, by="cedar"))
+
+
+def test_a_replayed_upload(fort: Fort) -> None:
+    fields, payload = Dealer("again").payload(1)
+    fort.call("upload", fields, payload, by="north")
+    before = fort.files()
+    refuses(Code.UPLOAD_ID_USED, lambda: fort.call("upload", fields, payload, by="north"))
+    refuses(
+        Code.UPLOAD_ID_USED,
+        lambda: fort.call("upload-check", {"id": "again", "population": "patients"}, by="north"),
+    )
+    assert fort.files() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"plan": {"noise": "splits+leaves", "epsilon": 1.01}}, "largest_epsilon_per_job"),
+        ({"plan": {"noise": "none"}}, "allow_exact"),
+        ({"kind": "open", "plan": {"noise": "leaves", "epsilon": 1.0}}, "allowed_protocols"),
+        (
+            {"population": "staff", "plan": {"noise": "splits+leaves", "epsilon": 1.0}},
+            "populations",
+        ),
+    ],
+)
+def test_jobs_beyond_the_policy(fort: Fort, changes: dict[str, Any], line: str) -> None:
+    before = fort.files()
+    text = job("bold", **changes).to_toml().encode()
+    for fields in ({"check": True}, {}):
+        error = refuses(
+            Code.POLICY_REFUSES, lambda fields=fields: fort.call("job", fields, text, by="north")
+        )
+        assert line in error.expected
+    assert fort.files() == before
+
+
+def test_an_upload_for_a_population_that_is_not_listed(fort: Fort) -> None:
+    fields, payload = Dealer("staff-1", population="staff").payload(1)
+    refuses(Code.POLICY_REFUSES, lambda: fort.call("upload", fields, payload, by="north"))
+
+
+def test_oversized_frames(fort: Fort) -> None:
+    me, identity = fort.server.me, fort.parties["zoe"].identity
+    raw = socket.create_connection((me.host, me.port), timeout=10)
+    context = tls_context(identity, [fort.server.identity.pem], server=False)
+    link = Link(raw, context, server=False, peer="birch")
+    link.handshake(Deadline(10))
+    link.send(PREFIX.pack(MAGIC, VERSION, 1 << 17), Deadline(10))
+    reply = json.loads(link.receive_header(Deadline(10), Code.BAD_REPLY))
+    assert reply["error"]["code"] in ("H874", "HEADER_TOO_LARGE")
+    link.close()
+
+    def endless() -> Iterator[bytes]:
+        raise AssertionError("asked for bytes that are too many")
+        yield b""
+
+    for verb, by in (("job", "zoe"), ("upload", "north"), ("query", "zoe")):
+        body = Body(1 << 33, endless())
+        refuses(
+            Code.PAYLOAD_TOO_LARGE,
+            lambda verb=verb, by=by, body=body: fort.call(verb, {}, body, by),
+        )
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_names_that_lead_elsewhere(fort: Fort, name: str) -> None:
+    query = {"model": name, "id": "0" * 32, "n": 1, "what": "class", "again": False}
+    before = fort.files()
+    for verb, fields, by in (
+        ("models", {"model": name}, "zoe"),
+        ("query", query, "zoe"),
+        ("run-show", {"run": name}, "zoe"),
+        ("run-stop", {"run": name}, "zoe"),
+        ("run-resume", {"run": name, "generation": 1}, "zoe"),
+        ("run-ready", {"run": name, "hash": "0" * 64}, "alder"),
+        ("upload-check", {"id": name, "population": "patients"}, "north"),
+        ("upload-check", {"id": "fine", "population": name}, "north"),
+    ):
+        refuses(
+            Code.BAD_NAME,
+            lambda verb=verb, fields=fields, by=by: fort.call(verb, fields, by=by),
+        )
+    text = job("ward").to_toml()
+    for key, value in (("model", "ward-model"), ("name", "ward"), ("population", "patients")):
+        bad = text.replace(f'{key} = "{value}"', f"{key} = {json.dumps(name)}")
+        assert bad != text
+        refuses(Code.BAD_JOB, lambda bad=bad: fort.call("job", {}, bad.encode(), by="north"))
+    assert fort.files() == before
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> PartyConfig:
+    parties = found(tmp_path, first_port=free_ports())
+    introduce(parties)
+    return parties["birch"]
+
+
+def served(config: PartyConfig) -> None:
+    with Daemon(PartyConfig.load(config.folder), Policy.load(config.folder)):
+        pass
+
+
+def test_a_symlinked_state_folder(alone: PartyConfig, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (alone.folder / "state").symlink_to(tmp_path / "elsewhere")
+    refuses(Code.UNSAFE_FOLDER, lambda: served(alone))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["uploads", "runs", "models", "accounts"])
+def test_a_symlink_in_the_state_folder(alone: PartyConfig, tmp_path: Path, part: str) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    alone.state.root.joinpath(part).symlink_to(tmp_path / "elsewhere")
+    fort = Fort({config.name: config for config in _neighbours(alone)})
+
+    def used() -> None:
+        with Daemon(alone, Policy.load(alone.folder)):
+            fort.call("models", {})
+            fields, payload = Dealer("north-1").payload(1)
+            fort.call("upload", fields, payload, by="north")
+            text = job("ward", plan={"noise": "splits+leaves", "epsilon": 1.0}).to_toml()
+            fort.call("job", {}, text.encode(), by="north")
+
+    refuses(Code.UNSAFE_FOLDER, used)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def _neighbours(config: PartyConfig) -> list[PartyConfig]:
+    folders = sorted(path.parent for path in config.folder.parent.glob("*/party.toml"))
+    return [PartyConfig.load(folder) for folder in folders]
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("keys/party.key", Code.BAD_KEY_FILE), ("keys/state.key", Code.STATE_KEY_EXPOSED)],
+)
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604])
+def test_a_key_that_others_can_read(alone: PartyConfig, path: str, code: Code, mode: int) -> None:
+    (alone.folder / path).chmod(mode)
+    refuses(code, lambda: served(alone))
+    (alone.folder / path).chmod(0o600)
+    served(alone)
+
+
+def test_a_folder_that_others_can_read(alone: PartyConfig) -> None:
+    alone.folder.chmod(0o755)
+    refuses(Code.UNSAFE_FOLDER, lambda: served(alone))
