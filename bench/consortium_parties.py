@@ -1,0 +1,285 @@
+"""A consortium on loopback for `bench.consortium`: three daemons, an owner, analysts, an audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.asking import Analyst
+from hedgerow.parties.config import Member, PartyConfig, Timeouts
+from hedgerow.parties.founding import found_consortium, list_members, party_toml, policy_toml
+from hedgerow.parties.jobs import Job
+from hedgerow.parties.members import add_certificate, make_keys
+from hedgerow.parties.policy import Policy
+from hedgerow.parties.run_client import RunClient, Status
+from hedgerow.parties.uploading import share_upload
+from hedgerow.tables import Attribute, Domain, Target
+
+SERVERS, OWNER = ("alder", "birch", "cedar"), "north"
+POPULATION = "patients"
+PATIENCE = 120.0
+_AGAIN = {
+    Code.SERVICE_UNREACHABLE,
+    Code.REQUEST_CUT_OFF,
+    Code.REQUEST_TOO_SLOW,
+    Code.SERVICE_BUSY,
+    Code.SERVICE_STOPPING,
+}
+PEOPLE = Domain(
+    attributes=(
+        Attribute(name="age", kind="numeric", bounds=(0, 100), bins=5),
+        Attribute(name="ward", kind="categorical", categories=("a", "b", "c")),
+        Attribute(name="sex", kind="categorical", categories=("f", "m")),
+    ),
+    target=Target(name="ill", classes=("no", "yes")),
+    capacity=100,
+)
+
+
+def people(n: int = 100, seed: int = 0) -> pa.Table:
+    """Return made-up people; two wards of three say who is ill."""
+    rng = np.random.default_rng(seed)
+    ward = rng.integers(0, 3, n)
+    ill = (ward + rng.integers(0, 2, n)) > 1
+    return pa.table(
+        {
+            "age": rng.integers(0, 101, n),
+            "ward": np.array(["a", "b", "c"])[ward],
+            "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
+            "ill": np.array(["no", "yes"])[ill.astype(int)],
+        }
+    )
+
+
+class Consortium:
+    """Folders of all parties under one root, and the servers as processes.
+
+    Parameters
+    ----------
+    root : Path
+    analysts : int
+    queries : int
+        Rows that a model may be asked.
+    rejoin, step : float
+        Timeouts of the servers, see `Timeouts`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        analysts: int = 1,
+        queries: int = 1_000_000,
+        rejoin: float = 30.0,
+        step: float = 15.0,
+    ) -> None:
+        self.root = root
+        self.analysts = [f"analyst-{k}" for k in range(analysts)]
+        members = list_members(SERVERS, [OWNER], self.analysts, first_port=free_ports())
+        made = found_consortium(root, "wards", members)
+        self.policy = Policy(
+            largest_epsilon_per_job=1.0,
+            largest_delta_per_job=1e-6,
+            allow_exact=True,
+            allowed_protocols=("trees",),
+            allowed_analysts=tuple(self.analysts),
+            queries_per_model=queries,
+            queries_per_analyst=queries,
+            populations={POPULATION: float("inf")},
+        )
+        self.timeouts = Timeouts(rejoin=rejoin, step=step)
+        self.parties: dict[str, PartyConfig] = {}
+        for path in made:
+            self._write(PartyConfig.load(path), members)
+            (path / "policy.toml").write_text(policy_toml(self.policy))
+        for config in self.parties.values():
+            make_keys(config)
+        self._introduce()
+        self.daemons: dict[str, subprocess.Popen[str]] = {}
+
+    def _write(self, config: PartyConfig, members: Sequence[Member]) -> None:
+        changes = {"timeouts": self.timeouts, "members": tuple(members)}
+        text = party_toml(config.model_copy(update=changes))
+        (config.folder / "party.toml").write_text(text)
+        self.parties[config.name] = PartyConfig.load(config.folder)
+
+    def _introduce(self) -> None:
+        for name, config in self.parties.items():
+            for other, known in self.parties.items():
+                if other != name and (name in SERVERS or other in SERVERS):
+                    add_certificate(config, known.identity.certificate)
+
+    def reroute(self, doors: dict[int, int]) -> None:
+        """Make everybody call servers at other ports, by port; a server keeps its own."""
+        for config in list(self.parties.values()):
+            members = [
+                Member(
+                    name=member.name,
+                    role="server",
+                    host=member.host,
+                    port=doors[member.port],
+                    run_port=doors[member.run_port],
+                    query_port=doors[member.query_port],
+                )
+                if member.role == "server" and member.name != config.name
+                else member
+                for member in config.members
+            ]
+            self._write(config, members)
+
+    def start(self, *names: str) -> None:
+        """Start servers and wait until they take requests."""
+        for name in names or SERVERS:
+            with (self.root / f"{name}.log").open("ab") as log:
+                self.daemons[name] = subprocess.Popen(
+                    [sys.executable, "-m", "hedgerow.cli", "serve", "--format", "json"],
+                    cwd=self.parties[name].folder,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    # A group of its own, of which its worker is a part: both can be killed at once.
+                    start_new_session=True,
+                )
+        for name in names or SERVERS:
+            stdout = self.daemons[name].stdout
+            assert stdout is not None
+            if '"serving"' not in (line := stdout.readline()):
+                raise RuntimeError(f"{name} does not serve: {line} {self.log(name)}")
+
+    def kill(self, name: str) -> None:
+        """End a server and its worker as a power cut does."""
+        daemon = self.daemons[name]
+        with suppress(ProcessLookupError):
+            os.killpg(daemon.pid, signal.SIGKILL)
+        daemon.communicate()
+
+    def stop(self) -> None:
+        """End all servers."""
+        for daemon in self.daemons.values():
+            daemon.terminate()
+        for name, daemon in self.daemons.items():
+            with suppress(subprocess.TimeoutExpired):
+                daemon.wait(20)
+            self.kill(name)
+
+    def log(self, name: str) -> str:
+        """Return the end of what a server has written to its standard error."""
+        return (self.root / f"{name}.log").read_text()[-2000:]
+
+    def memory(self) -> dict[str, int]:
+        """Return the bytes of memory that each daemon holds now."""
+        page = os.sysconf("SC_PAGE_SIZE")
+        statm = {n: Path(f"/proc/{d.pid}/statm").read_text() for n, d in self.daemons.items()}
+        return {name: int(text.split()[1]) * page for name, text in statm.items()}
+
+    def upload(self, table: pa.Table, domain: Domain, id: str = "north-1") -> float:
+        """Upload a table; return the seconds that it took."""
+        path = self.root / f"{id}.parquet"
+        pq.write_table(table, path)
+        owner = self.parties[OWNER]
+        return share_upload(owner, path, domain, id=id, population=POPULATION).seconds
+
+    def job(self, name: str, domain: Domain = PEOPLE, **plan: Any) -> Job:
+        """Return a job of this name, whose model has the name too."""
+        fields = {
+            "name": name,
+            "kind": "trees",
+            "model": name,
+            "population": POPULATION,
+            "uploads": ["north-1"],
+            "analysts": self.analysts,
+            "plan": {"noise": "none", "max_depth": 3, **plan},
+            "domain": domain.to_dict(),
+        }
+        return Job.model_validate(fields)
+
+    def train(self, job: Job, pause: float = 0.1, patience: float = PATIENCE) -> Iterator[Status]:
+        """Post a job, again if a server was not there, and yield how it gets on."""
+        client, end = RunClient(self.parties[OWNER]), time.monotonic() + patience
+        while True:
+            try:
+                client.post(job)
+                break
+            except HedgerowError as error:
+                if error.code not in _AGAIN or time.monotonic() > end:
+                    raise
+            time.sleep(0.2)
+        for status in client.watch(job.run_id, pause=pause):
+            yield status
+            if time.monotonic() > end:
+                raise RuntimeError(f"{job.run_id} has not ended after {patience} s: {status}")
+
+    def analyst(self, number: int = 0, timeout: float = PATIENCE) -> Analyst:
+        """Return an analyst."""
+        return Analyst(self.parties[self.analysts[number]], timeout=timeout)
+
+    def charges(self, name: str) -> dict[str, int]:
+        """Return how often each key was charged to the account at a server."""
+        entries = read_journal(self.parties[name].folder / f"state/accounts/{POPULATION}.jsonl")
+        return Counter(str(entry["key"]) for entry in entries if "key" in entry)
+
+    def ledger(self, name: str, run: str) -> list[str]:
+        """Return the lines of the ledger's journal of a run at a server, without its heading."""
+        path = self.parties[name].folder / f"state/runs/{run}/ledger.jsonl"
+        return [json.dumps(entry, sort_keys=True) for entry in read_journal(path)[1:]]
+
+    def asked(self, name: str, model: str) -> tuple[Counter[tuple[str, str, int]], dict[str, str]]:
+        """Return how often each query was charged at a server, and the draw that answers each."""
+        path = self.parties[name].folder / f"state/queries/{model}/journal.jsonl"
+        charged: Counter[tuple[str, str, int]] = Counter()
+        held: dict[str, str] = {}
+        answered: dict[str, str] = {}
+        for entry in read_journal(path) if path.exists() else []:
+            charged.update((who, id, n) for who, id, _, n, _ in entry.get("asked", ()))
+            held |= {id: entry["held"] for _, id in entry.get("keys", ())}
+            for _, id in entry.get("done", ()):
+                if answered.setdefault(id, held[id]) != held[id]:
+                    raise AssertionError(f"{name}: query {id} answered twice")
+        return charged, answered
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """Return all entries of a journal without a look at its sums; a torn last line is left out."""
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line)["entry"] for line in lines]
+
+
+def free_ports() -> int:
+    """Return a first port such that all ports of three servers are free now."""
+    for first in random.sample(range(20_000, 32_000, 30), 100):
+        with ExitStack() as stack:
+            try:
+                for port in (first + 10 * i + j for i in range(3) for j in range(3)):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise RuntimeError("no ports are free")
+
+
+@contextmanager
+def consortium(root: Path, **options: Any) -> Iterator[Consortium]:
+    """Yield a consortium whose servers are up and have a table of people."""
+    made = Consortium(root, **options)
+    try:
+        made.start()
+        made.upload(people(), PEOPLE)
+        yield made
+    finally:
+        made.stop()
