@@ -37,10 +37,11 @@ ESTIMATORS = [
         branching="wary",
         leaf_release="labels",
         n_owners=2,
+        engine="clear",
     ),
     HiddenTreeClassifier(noise="none", insecure_domain_from_data=True, max_depth=3),
     HiddenTreeRegressor(noise="none", insecure_domain_from_data=True, max_depth=3),
-    HiddenTreeRegressor(epsilon=100.0, insecure_domain_from_data=True, max_depth=2),
+    HiddenTreeRegressor(epsilon=100.0, insecure_domain_from_data=True, max_depth=2, engine="clear"),
     HiddenBoostingClassifier(
         noise="none",
         insecure_domain_from_data=True,

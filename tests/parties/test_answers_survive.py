@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 from answer_towns import SERVERS, Town, table
 from parties_calls import refuses
 
@@ -60,6 +61,7 @@ def spent(town: Town) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_no_answer_is_lost_and_none_is_charged_twice(tmp_path: Path) -> None:
     town = Town(tmp_path, analysts=ANALYSTS)
     town.train("m", noise="votes", n_trees=3, epsilon=50.0, queries=BUDGET)

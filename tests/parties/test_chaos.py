@@ -10,6 +10,9 @@ from bench.consortium_parties import SERVERS, Consortium, consortium
 RUNS = 2
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory):
     with consortium(tmp_path_factory.mktemp("chaos"), step=5.0) as made:

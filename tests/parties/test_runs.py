@@ -29,7 +29,7 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees.model import model_from_json
 
-QUICK = [(SERVERS[0], "daemon"), (SERVERS[1], "worker")]
+QUICK = [(SERVERS[0], "daemon")]
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,7 @@ def test_it_ends_with_a_number_and_no_traceback(config: PartyConfig) -> None:
     assert "Traceback" not in out + err
 
 
+@pytest.mark.slow
 def test_whoever_does_not_come_is_tried_again(config: PartyConfig) -> None:
     path = config.folder / "party.toml"
     path.write_text(path.read_text().replace("step = 60 ", "step = 1 "))

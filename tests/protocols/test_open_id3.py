@@ -178,6 +178,7 @@ def tiny() -> tuple[Encoded, HiddenPlan]:
     return padded, plan_hidden(public, epsilon=3.0, depth=1, criterion="max")
 
 
+@pytest.mark.slow
 def test_opened_splits_and_counts_follow_the_law_of_the_private_tree(chi_square: ChiSquare) -> None:
     slots, plan = tiny()
     inner = plan_private(slots.domain, epsilon=3.0, depth=1, criterion="max", capacity=12)

@@ -25,7 +25,9 @@ def test_pure_answers_share_epsilon_equally(epsilon: float, queries: int) -> Non
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
-@pytest.mark.parametrize("queries", [1, 10, 100, 1000, 20_000])
+@pytest.mark.parametrize(
+    "queries", [1, 10, 100, 1000, pytest.param(20_000, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("delta", [1e-6, 1e-9])
 def test_a_delta_buys_more_for_each_answer(epsilon: float, queries: int, delta: float) -> None:
     each = query_epsilon_for(epsilon, queries, 2, delta=delta)
