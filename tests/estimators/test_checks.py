@@ -18,6 +18,7 @@ from hedgerow import (
     HiddenTreeClassifier,
     HiddenTreeRegressor,
     ID3Classifier,
+    OpenTreeClassifier,
 )
 
 ESTIMATORS = [
@@ -40,6 +41,7 @@ ESTIMATORS = [
         engine="clear",
     ),
     HiddenTreeClassifier(noise="none", insecure_domain_from_data=True, max_depth=3),
+    OpenTreeClassifier(epsilon=100.0, insecure_domain_from_data=True, max_depth=2, engine="clear"),
     HiddenTreeRegressor(noise="none", insecure_domain_from_data=True, max_depth=3),
     HiddenTreeRegressor(epsilon=100.0, insecure_domain_from_data=True, max_depth=2, engine="clear"),
     HiddenBoostingClassifier(
