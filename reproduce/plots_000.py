@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def _panel(axes: Axes, panel: dict[str, Any], figure: Figure) -> None:
     for at, curve in enumerate(panel["curves"]):
         style = dict(STYLE[curve["method"]], linewidth=1.6, markersize=5)
         if "trees" in curve:
-            strength = {1: 0.35, 3: 0.65}.get(curve["trees"], 1.0)
+            strength = 0.3 + 0.7 * math.log10(curve["trees"])
             style |= {"alpha": strength, "linewidth": 1.0 + strength}
         xs = [p["x"] for p in curve["points"]]
         mean = [p["mean"] for p in curve["points"]]

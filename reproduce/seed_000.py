@@ -86,14 +86,16 @@ def _everything(extent: Extent, *, quick: bool) -> dict[str, Any]:
     start = time.perf_counter()
     # On standard error, so that --json stays one object.
     with Progress(console=Console(stderr=True), transient=True) as bar:
+        # Timed, so before other work of this call, whose processes could still be ending.
+        timing = bar.add_task("costs", total=None)
+        measured = costs(extent)
+        bar.update(timing, completed=1, total=1)
         task = bar.add_task("accuracy", total=None)
         records = run_all(
             extent, lambda done, of: bar.update(task, completed=done, total=of, refresh=True)
         )
         bar.add_task("spot checks on three servers", total=None)
         agreement = checks(quick=quick)
-        bar.add_task("costs", total=None)
-        measured = costs(extent)
     seconds = time.perf_counter() - start
     return {"records": records, "checks": agreement, "costs": measured, "seconds": seconds}
 

@@ -74,14 +74,14 @@ FULL = Extent(
     draws={"titanic": 5, "heart": 5, "adult": 1},
     depths=(2, 3, 4, 5),
     depth_epsilon={"titanic": 0.2, "heart": 0.2, "adult": 0.1},
-    trees=(1, 3, 10),
+    trees=(1, 2, 3, 5, 10),
     forest_epsilons={
         "titanic": (0.2, 0.5, 1.0, 2.0),
         "heart": (0.2, 0.5, 1.0, 2.0),
         "adult": (0.005, 0.02, 0.1, 1.0),
     },
     deepest_noisy_forest={"titanic": 5, "heart": 4, "adult": 3},
-    timed=(("titanic", (2, 3, 4, 5)), ("heart", (2, 3, 4, 5)), ("adult", (2, 3, 4))),
+    timed=(("titanic", (2, 3, 4, 5)), ("heart", (2, 3, 4, 5)), ("adult", (2, 3, 4, 5))),
 )
 
 QUICK = Extent(
