@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from reproduce.figures_000 import METRICS, Figure
 
@@ -113,6 +113,8 @@ def _axes(axes: Axes, panel: dict[str, Any], figure: Figure) -> None:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if "unit" in panel:
         axes.set_yscale("log")
+        # Some panels span less than a decade, which has no power of ten in it.
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
     if figure["x"] == "depth" and panel["curves"]:
