@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from bench.harness import row, seconds
-from hedgerow.privacy import NoiseSource, NoisyMax, PermuteAndFlip, TwoSidedGeometric
+from hedgerow.privacy import (
+    DiscreteGaussian,
+    NoiseSource,
+    NoisyMax,
+    PermuteAndFlip,
+    TwoSidedGeometric,
+)
 
 NODES = 4096
 
@@ -32,6 +38,15 @@ def run() -> list[dict[str, Any]]:
             seconds(lambda: peer(part, source)) * scale,
         )
     )
+    # By inversion on a table, and by a table with low digits.
+    for sigma in (10, 10_000):
+        rho = 1 / (2 * sigma**2)
+        noise = DiscreteGaussian(rho)
+        ours = seconds(lambda m=noise: m(counts, source))
+        peer_noise = DiscreteGaussian(rho, sampler="opendp")
+        peer_time = seconds(lambda m=peer_noise: m(part, source)) * scale
+        case = f"discrete Gaussian, sigma {sigma:,}, 4,096 nodes x 10 classes, OpenDP vector call"
+        rows.append(row(case, ours, peer_time))
     for candidates in (100, 2000):
         # Scores of a level of splits: most candidates are far behind the best ones.
         scores = np.random.default_rng(0).integers(0, 1000, (NODES, candidates))

@@ -29,6 +29,11 @@ def release(epsilon: float = 1.0, scope: Scope = ROOT, **changes: object) -> Rel
     return replace(base, **changes)
 
 
+def gaussian(rho: float = 0.1, scope: Scope = ROOT, **changes: object) -> Release:
+    base = Release("discrete gaussian", math.inf, 0.0, 1, scope, "public", "sums", rho=rho)
+    return replace(base, **changes)
+
+
 def releases(epsilons: st.SearchStrategy[float] = EPSILONS) -> st.SearchStrategy[Release]:
     return st.builds(
         Release,

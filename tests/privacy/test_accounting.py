@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from release_strategies import FINITE, NODES, release, release_lists
+from release_strategies import FINITE, NODES, gaussian, release, release_lists
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy.accounting import (
@@ -18,9 +18,11 @@ from hedgerow.privacy.accounting import (
     claimed,
     covers,
     response_curve,
+    sequence,
     tightest,
     zcdp,
 )
+from hedgerow.privacy.mechanisms import DiscreteGaussian
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
 
@@ -312,6 +314,93 @@ def test_the_curve_of_randomised_response(epsilon: float) -> None:
         ]
         for found, truth_ in zip(response_curve(epsilon, orders).tolist(), exact, strict=True):
             assert truth_ <= found <= min(e, truth_ * (1 + mpmath.mpf(1e-9)))
+
+
+def test_releases_by_rho_have_an_epsilon_at_a_delta_only() -> None:
+    events = [gaussian(0.1, times=3), gaussian(0.2, X), gaussian(0.3, Y), release(1.0)]
+    assert basic(events) == Guarantee(math.inf, 0.0)
+    assert zcdp(events) == (pytest.approx(0.3 + 0.3 + 0.5), 0.0)
+    assert zcdp(events, REPLACE).epsilon == pytest.approx(4 * 1.1)
+    assert sequence(events, ADD)[math.inf] > 0
+    found = tightest(events, 1e-6)
+    assert found.method == "RDP"
+    # Pure releases keep their own curve: an epsilon of 1 is less than a rho of 1/2.
+    assert found.epsilon < tightest([gaussian(1.1)], 1e-6).epsilon
+    assert found.epsilon > tightest(events[:3], 1e-6).epsilon
+    assert tightest(events, 0.0) == Guarantee(
+        math.inf, 0.0, ADD, "none", "no delta is left for releases by rho"
+    )
+    assert tightest([*events, release(math.inf)], 1e-6).epsilon == math.inf
+    assert tightest([gaussian(0.0)], 1e-6).epsilon <= 1e-9
+
+
+@given(
+    st.lists(st.sampled_from([0.4, 1.0, 3.0]), min_size=1, max_size=3),
+    st.lists(st.floats(0.05, 1.0), max_size=2),
+    st.sampled_from([1e-8, 1e-4, 0.05]),
+)
+@settings(max_examples=40)
+def test_tightest_is_never_below_the_truth_of_gaussians(
+    sigmas: list[float], pure: list[float], delta: float
+) -> None:
+    """Counts 0 and 1 with discrete Gaussian noise, and responses: all outcomes, all losses."""
+    events = [gaussian(1 / (2 * s * s)) for s in sigmas] + [release(e) for e in pure]
+    found = tightest(events, delta).epsilon
+    assert math.isfinite(found)
+    p, losses = np.ones(1), np.zeros(1)
+    for s in sigmas:
+        mechanism = DiscreteGaussian(1 / (2 * s * s))
+        k = np.arange(-math.ceil(9 * s), math.ceil(9 * s) + 1)
+        p = np.outer(p, mechanism.law(k)).ravel()
+        losses = np.add.outer(losses, (1 - 2 * k) / (2 * s * s)).ravel()
+    for e in pure:
+        p = np.outer(p, [1 / (1 + math.exp(-e)), 1 / (1 + math.exp(e))]).ravel()
+        losses = np.add.outer(losses, [e, -e]).ravel()
+    exact = float(np.sum(p * np.maximum(0, -np.expm1(found - losses))))
+    assert exact <= delta * (1 + 1e-9) + 1e-15
+
+
+def test_samples_make_releases_by_rho_cheaper() -> None:
+    whole, part_ = [gaussian(0.1, times=50)], [gaussian(0.1, times=50, sample_rate=0.1)]
+    for relation in Relation:
+        found = tightest(part_, 1e-6, relation)
+        assert found.method == "RDP"
+        assert found.epsilon < 0.3 * tightest(whole, 1e-6, relation).epsilon
+    assert zcdp(part_) == zcdp(whole)
+    assert tightest(part_, 1e-6, REPLACE).epsilon > 1.5 * tightest(part_, 1e-6).epsilon
+
+
+def test_deltas_of_releases_by_rho() -> None:
+    near = gaussian(0.1, delta=1e-9)
+    assert tightest([near], 1e-6).epsilon >= tightest([gaussian(0.1)], 1e-6 - 1e-9).epsilon
+    assert "1e-09" in tightest([near], 1e-10).why
+    both = tightest([near], 1e-6, REPLACE)
+    assert both.method == "RDP, twice"
+    # (2 epsilon, (1 + e^epsilon) d): from the total at a smaller d, and above 4 rho.
+    assert both.epsilon > tightest([gaussian(0.1)], 1e-6, REPLACE).epsilon
+    assert both.epsilon == pytest.approx(2 * tightest([near], 1e-6 / 7).epsilon, rel=0.1)
+    assert tightest([near], 1e-9, REPLACE).epsilon == math.inf
+    assert tightest([near], 0.0, REPLACE).epsilon == math.inf
+
+
+def test_what_a_charge_by_rho_pays_for() -> None:
+    charge = gaussian(0.1, times=4)
+    assert covers(charge, [gaussian(0.4)])
+    assert covers(charge, [gaussian(0.1, times=3), gaussian(0.05, times=2)])
+    assert covers(charge, [gaussian(0.4, X), gaussian(0.4, Y)])
+    assert covers(charge, [gaussian(0.3, sample_rate=0.5)])
+    assert not covers(charge, [gaussian(0.41)])
+    assert not covers(charge, [gaussian(0.1, delta=1e-9)])
+    assert not covers(charge, [release(0.1)])
+    assert not covers(charge, [release(math.inf, mechanism="exact")])
+    assert not covers(release(5.0), [gaussian(1e-6)])
+    sampled = gaussian(0.1, times=4, sample_rate=0.1)
+    assert covers(sampled, [gaussian(0.1, times=3, sample_rate=0.1)])
+    assert covers(sampled, [gaussian(0.05, times=4, sample_rate=0.05)])
+    assert not covers(sampled, [gaussian(0.2, sample_rate=0.1)])
+    assert not covers(sampled, [gaussian(0.1, sample_rate=0.2)])
+    assert not covers(sampled, [gaussian(0.1, times=5, sample_rate=0.1)])
+    assert not covers(sampled, [gaussian(0.1)])
 
 
 def test_a_guarantee_reads_well() -> None:

@@ -36,8 +36,12 @@ def test_sound_mechanisms_stay_below_their_epsilon(target: Target) -> None:
     assert result.proven == result.claimed < result.ceiling
     assert result.attacked <= result.proven
     # The exponential mechanism is tight only in the limit of choices that never happen.
-    tight = not target.name.startswith("exponential")
-    least = {0.1: 0.5 if tight else 0.1, 1.0: 0.9 if tight else 0.8, 3.0: 0.95 if tight else 0.85}
+    # Neither is a Gaussian claim: its epsilon comes from a bound on moments, at a delta of 0.01.
+    least = {0.1: 0.5, 1.0: 0.9, 3.0: 0.95}
+    if target.name.startswith("exponential"):
+        least = {0.1: 0.1, 1.0: 0.8, 3.0: 0.85}
+    if target.name.startswith("discrete-gaussian"):
+        least = {0.1: 0.1, 1.0: 0.65, 3.0: 0.7}
     assert result.attacked >= least[target.claimed] * target.claimed
 
 
@@ -77,4 +81,6 @@ def test_pairs_of_scores_are_neighbours_and_nearly_tight(mechanism: Choice, tigh
 def test_delta_is_that_of_finite_precision() -> None:
     assert 0 < lookup("histogram@1").delta == TwoSidedGeometric(1.0).delta(6) < 2**-60
     assert lookup("permute-and-flip@1").delta == 0.0
-    assert all(target.delta < 2**-60 and math.isfinite(target.claimed) for target in TARGETS)
+    assert lookup("discrete-gaussian@1").delta == 0.01
+    others = [target for target in TARGETS if "gaussian" not in target.name]
+    assert all(target.delta < 2**-60 and math.isfinite(target.claimed) for target in others)

@@ -371,3 +371,10 @@ def test_reasons_of_a_derived_value(derived: object) -> None:
     with pytest.raises(LeakageError) as caught:
         Opening("answer", "analyst", (), derived=derived)
     assert caught.value.code is Code.BAD_DECLARATION
+
+
+def test_a_record_is_shown_in_a_line() -> None:
+    leakage = Leakage(DECLARED, **PUBLIC)
+    assert repr(leakage) == "<Leakage: 3 names, 0 of 6 openings made>"
+    leakage.check("masked", "server 1", (2, 10))
+    assert repr(leakage) == "<Leakage: 3 names, 1 of 6 openings made>"

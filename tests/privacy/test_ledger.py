@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_strategies import AUDIENCES, FINITE, NODES, release, release_lists
+from release_strategies import AUDIENCES, FINITE, NODES, gaussian, release, release_lists
 
 from hedgerow.errors import Code, FormatError, HedgerowError, PrivacyError
-from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.accounting import Guarantee, Relation, tightest
 from hedgerow.privacy.entries import Budget, Reservation
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
@@ -276,7 +276,7 @@ def damaged(change: dict[str, object], release_change: dict[str, object] | None 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        (damaged({"version": 2}), Code.BAD_LEDGER_FILE),
+        (damaged({"version": 3}), Code.BAD_LEDGER_FILE),
         (damaged({"schema": "hedgerow.tree"}), Code.BAD_LEDGER_FILE),
         (damaged({"more": 1}), Code.BAD_LEDGER_FILE),
         (damaged({"entries": 3}), Code.BAD_LEDGER_FILE),
@@ -291,7 +291,7 @@ def damaged(change: dict[str, object], release_change: dict[str, object] | None 
         (damaged({}, {"epsilon": "nan"}), Code.BAD_RELEASE),
         (damaged({}, {"scope": [{"part": "1", "partition": "p", "by": "x"}]}), Code.BAD_SCOPE),
         (damaged({"version": True}), Code.BAD_LEDGER_FILE),
-        (damaged({"version": 1.0}), Code.BAD_LEDGER_FILE),
+        (damaged({"version": 2.0}), Code.BAD_LEDGER_FILE),
         (damaged({"budget": [10**400, 0]}), Code.BAD_LEDGER_FILE),
         (damaged({"budget": [10**299, 10**299]}), Code.BAD_RELEASE),
         (damaged({"taken": [["counts", "public", -1]]}), Code.BAD_LEDGER_FILE),
@@ -301,7 +301,7 @@ def damaged(change: dict[str, object], release_change: dict[str, object] | None 
         (damaged({}, {"times": 10**400}), Code.BAD_LEDGER_FILE),
         (damaged({}, {"times": 10**299}), Code.BAD_RELEASE),
         (damaged({}, {"scope": [{"step": "down"}] * 5000}), Code.BAD_SCOPE),
-        (damaged({}).replace('"version": 1', '"version": 1, "version": 1'), Code.BAD_LEDGER_FILE),
+        (damaged({}).replace('"version": 2', '"version": 2, "version": 2'), Code.BAD_LEDGER_FILE),
         (damaged({}).replace('"times": 1', '"times": 9, "times": 1'), Code.BAD_LEDGER_FILE),
         (damaged({}).replace('"epsilon": 1.0', '"epsilon": 1e999'), Code.BAD_LEDGER_FILE),
         ("[" * 100_000, Code.BAD_LEDGER_FILE),
@@ -323,6 +323,101 @@ def test_unknown_kinds_of_entries_are_refused(entry: dict[str, object]) -> None:
     text = damaged({"entries": [{**entry, "release": release().to_dict()}]})
     with pytest.raises(FormatError, match="H211"):
         Ledger.from_json(text)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kind": "charge", "inside": None, "together": True, "release": release().to_dict()},
+        {"kind": "charge", "inside": None, "release": release().to_dict(), "aside": 1},
+    ],
+)
+def test_odd_calls_in_a_file_are_refused(entry: dict[str, object]) -> None:
+    with pytest.raises(FormatError, match="H211"):
+        Ledger.from_json(damaged({"entries": [entry]}))
+
+
+def test_a_call_is_read_line_by_line_under_its_budget() -> None:
+    """As a journal does, which is read with the budget already set."""
+    call = [gaussian(0.02), gaussian(0.01), release(0.3)]
+    needed = tightest(call, 1e-6).epsilon
+    ledger = Ledger(budget=(needed, 1e-6))
+    ledger.charge(*call)
+    again = Ledger(budget=(needed, 1e-6))
+    for entry in json.loads(ledger.to_json())["entries"]:
+        again._replay(**entry)
+    assert again.to_json() == ledger.to_json()
+    assert again.charged("sums") == 2
+    with pytest.raises(PrivacyError, match="H207"):
+        again.charge(gaussian(1e-9))
+    again.charge(release(0.0))
+
+
+def test_files_of_version_1_are_read() -> None:
+    ledger = ledger_of([release(0.3), release(0.4, audience="analyst")], budget=1.0)
+    data = json.loads(ledger.to_json())
+    assert data["version"] == 2
+    data["version"] = 1
+    del data["delta"]
+    for entry in data["entries"]:
+        del entry["release"]["rho"], entry["release"]["sample_rate"]
+    again = Ledger.from_json(json.dumps(data))
+    assert again.to_json() == ledger.to_json()
+    with pytest.raises(FormatError, match="H211"):
+        Ledger.from_json(json.dumps({**data, "delta": 1e-6}))
+
+
+def test_releases_by_rho_are_told_at_a_delta() -> None:
+    events = [gaussian(0.05, times=4), release(0.5), gaussian(0.1, audience="server 0")]
+    ledger, open_ = ledger_of(events, delta=1e-6), ledger_of(events)
+    total = ledger.total()
+    assert total == ledger.formal_total() == ledger.tightest("public", 1e-6)
+    assert (total.delta, total.method) == (1e-6, "RDP")
+    assert ledger.total("server 0") == ledger.coalition(["server 0", "owner 1"])
+    assert ledger.total("server 0").epsilon > total.epsilon
+    assert open_.total().epsilon == open_.formal_total().epsilon == math.inf
+    assert "give the ledger" in open_.total().why
+    assert "give the ledger" in open_.summary()[0]["why"]
+    row = ledger.summary()[0]
+    assert (row["epsilon"], row["delta"], row["why"]) == (total.epsilon, 1e-6, "RDP")
+    assert Ledger.from_json(ledger.to_json()).total() == total
+    ledger.mark_not_private("seeded noise")
+    assert ledger.total().why == "seeded noise"
+    assert ledger.formal_total() == total
+    ledger.charge(release(math.inf, mechanism="exact", reason="shape"))
+    assert ledger.formal_total().epsilon == math.inf
+    assert ledger_of([*events, release(math.inf, reason="shape")], delta=1e-6).total().why == (
+        "no finite epsilon: shape"
+    )
+    # Who sees none of them is told as before.
+    only = ledger_of([release(0.5), gaussian(0.1, audience="server 0")], delta=1e-6)
+    assert only.total() == Guarantee(0.5, 0.0)
+
+
+def test_releases_by_rho_in_tables() -> None:
+    events = [gaussian(0.05, reason="sums", sample_rate=0.1, times=9), release(0.5)]
+    ledger = Ledger(budget=(2.0, 1e-6))
+    ledger.charge(*events)
+    lines = str(ledger).splitlines()
+    # At the delta of the budget, once for each relation.
+    assert [line.split()[:4:2] for line in lines[1:3]] == [["public", "1e-06"]] * 2
+    assert lines[3] == ""
+    assert lines[4:6] == [
+        "kind    reason  audience  mechanism            epsilon  rho   sample_rate  delta  times",
+        "charge  sums    public    discrete gaussian    inf      0.05  0.1          0      9",
+    ]
+    assert "rho" not in str(ledger_of([release(0.5)]))
+
+
+def test_a_domain_read_from_the_data_allows_no_rho() -> None:
+    with pytest.raises(PrivacyError, match="H202"):
+        Ledger(Provenance(is_public=False)).charge(gaussian(0.1))
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, math.nan, "1e-6"])
+def test_odd_deltas_are_refused(delta: object) -> None:
+    with pytest.raises(PrivacyError, match="H205"):
+        Ledger(delta=delta)  # type: ignore[arg-type]
 
 
 def test_tables_for_the_eye() -> None:
@@ -382,11 +477,38 @@ def test_a_fresh_interpreter_knows_the_mechanisms_of_a_file() -> None:
     assert done.stdout.strip() == str([*names, "two-sided geometric"])
 
 
-def test_the_page_about_the_ledger_shows_what_its_example_prints(
+def test_the_page_about_the_ledger_shows_what_its_examples_print(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = (Path(__file__).parents[2] / "docs/explanation/ledger.md").read_text()
-    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
-    (shown,) = re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)
-    exec(compile(code, "ledger.md", "exec"), {})
-    assert capsys.readouterr().out == shown
+    codes = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    shown = re.findall(r"^```text\n(.*?)^```", page, re.M | re.S)
+    names: dict[str, object] = {}
+    for code, text in zip(codes, shown, strict=True):
+        exec(compile(code, "ledger.md", "exec"), names)
+        assert capsys.readouterr().out == text
+
+
+def test_an_audience_that_is_none_is_told_which_there_are() -> None:
+    ledger = Ledger()
+    ledger.charge(release(audience="analyst"))
+    ledger.mark_not_private("shares", ["server 0", "server 1"])
+    for ask in (ledger.total, ledger.formal_total, lambda name: ledger.tightest(name, 1e-6)):
+        with pytest.raises(HedgerowError) as caught:
+            ask("server 0 + server 1")
+        assert caught.value.code is Code.BAD_RELEASE
+        assert caught.value.expected.endswith("public, analyst, server 0, server 1")
+        assert "coalition(['server 0', 'server 1'])" in caught.value.fix
+    assert math.isinf(ledger.coalition(["server 0", "server 1"]).epsilon)
+    with pytest.raises(HedgerowError, match="name one of them"):
+        ledger.total("nobody")
+
+
+def test_the_pairs_of_servers_are_printed_in_one_row() -> None:
+    ledger = Ledger()
+    for server in range(3):
+        ledger.mark_not_private("shares", [f"server {server}", f"server {(server + 1) % 3}"])
+    lines = [line for line in str(ledger).splitlines() if "server" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("any two of server 0, server 1, server 2")
+    assert len([row for row in ledger.summary() if "server" in row["audience"]]) == 6

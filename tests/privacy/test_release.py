@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from release_strategies import release, releases
+from release_strategies import gaussian, release, releases
 
 from hedgerow.errors import PrivacyError
 from hedgerow.jsonfile import shown
@@ -67,6 +67,53 @@ from hedgerow.privacy.release import (
 def test_what_is_not_well_defined_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(PrivacyError, match="H205"):
         release(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rho": -0.1},
+        {"rho": math.nan},
+        {"rho": math.inf},
+        {"rho": "1"},
+        {"rho": True},
+        {"epsilon": 1.0},
+        {"rho": None, "epsilon": 1.0},  # no pure epsilon holds
+        {"rho": None, "sample_rate": 0.5},
+        {"sample_rate": 0.0},
+        {"sample_rate": -0.5},
+        {"sample_rate": 1.5},
+        {"sample_rate": math.nan},
+        {"sample_rate": None},
+        {"mechanism": "exact"},
+        {"mechanism": "noisy max"},
+    ],
+    ids=lambda changes: "=".join(map(shown, *list(changes.items())[:1])),
+)
+def test_odd_releases_by_rho_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(PrivacyError, match="H205"):
+        gaussian(**changes)
+
+
+def test_a_release_may_state_its_rho() -> None:
+    event = gaussian(np.float32(0.5), sample_rate=0.25)
+    assert (event.rho, event.sample_rate, event.epsilon) == (0.5, 0.25, math.inf)
+    assert event.bounded
+    assert release().bounded
+    assert not release(math.inf).bounded
+    assert not gaussian(rho=None).bounded
+    with pytest.raises(PrivacyError, match="H205"):
+        release(sample_rate=0.5)
+    assert Release.from_dict(event.to_dict()) == event
+
+
+def test_releases_of_files_from_before_rho_are_read() -> None:
+    event = release(0.5)
+    data = event.to_dict()
+    del data["rho"], data["sample_rate"]
+    assert Release.from_dict(data) == event
+    with pytest.raises(PrivacyError, match="H205"):
+        Release.from_dict({**data, "rho": None})
 
 
 @pytest.mark.parametrize("mechanism", ["laplace of unknown make", "", None, 3, ["noisy max"]])

@@ -6,7 +6,7 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_strategies import NODES, TREES, release, release_lists
+from release_strategies import NODES, TREES, gaussian, release, release_lists
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy import running
@@ -198,3 +198,81 @@ def test_tighter_accountants_do_not_admit_charges_that_may_be_adaptive() -> None
     with pytest.raises(PrivacyError, match="H207"):
         ledger.charge(parts[1])
     ledger.charge(release(0.99))
+
+
+def test_releases_of_one_call_are_composed_together() -> None:
+    call = [release(0.02, times=500), release(0.03, times=200), gaussian(0.01)]
+    needed = tightest(call, 1e-6).epsilon
+    ledger = Ledger(budget=(needed, 1e-6))
+    ledger.charge(*call)
+    for more in (release(0.01), gaussian(1e-6), release(0.0, delta=1e-9)):
+        with pytest.raises(PrivacyError, match="H207"):
+            ledger.charge(more)
+    assert len(ledger.releases) == 3
+    assert ledger.to_json().count('"together": true') == 2
+    assert Ledger.from_json(ledger.to_json()).to_json() == ledger.to_json()
+    # One by one they may follow from each other's outcomes, and take a delta each.
+    other = Ledger(budget=(needed, 1e-6))
+    other.charge(call[0])
+    with pytest.raises(PrivacyError, match="H207"):
+        other.charge(call[1])
+
+
+def test_calls_add_up_as_pairs_at_the_delta_of_the_ledger() -> None:
+    one = tightest([gaussian(0.01), gaussian(0.02)], 1e-7).epsilon
+    ledger = Ledger(budget=(2 * one + 0.5, 2e-7), delta=1e-7)
+    ledger.charge(gaussian(0.01), gaussian(0.02))
+    ledger.charge(release(0.5))
+    ledger.charge(gaussian(0.01), gaussian(0.02))
+    assert len(ledger.releases) == 5
+    for more in (gaussian(1e-9), release(0.01)):
+        with pytest.raises(PrivacyError, match="H207"):
+            ledger.charge(more)
+    # A third call has no delta left, however small it is; the order of the others is kept.
+    again = Ledger.from_json(ledger.to_json())
+    assert again.to_json() == ledger.to_json()
+    assert again.total() == ledger.total()
+    assert ledger.total().delta == 1e-7
+    # What is stated is the tightest figure of all of them, had they been fixed in advance.
+    assert ledger.total().epsilon < 2 * one + 0.5
+
+
+def test_a_budget_without_a_delta_has_no_room_for_rho() -> None:
+    with pytest.raises(PrivacyError, match="H207"):
+        Ledger(budget=100.0).charge(gaussian(1e-9))
+    Ledger(budget=100.0, delta=1e-6).charge(gaussian(0.1))
+    Ledger(budget=math.inf).charge(gaussian(0.1))
+
+
+def test_every_audience_has_its_own_calls() -> None:
+    needed = tightest([gaussian(0.01)], 1e-6).epsilon
+    ledger = Ledger(budget=(needed, 1e-6))
+    ledger.charge(gaussian(0.01, audience="server 0"), gaussian(0.01, audience="server 1"))
+    ledger.charge(gaussian(0.01, audience="owner 2"))
+    with pytest.raises(PrivacyError, match=r"H207.*for server 1"):
+        ledger.charge(gaussian(0.001, audience="server 1"))
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(gaussian(0.001))
+
+
+def test_a_call_fits_as_it_did_when_it_was_made() -> None:
+    """A pure call that fits as it is stays so; the one after it is counted by its tightest."""
+    pure, many = release(0.5), release(0.02, times=1000)
+    rest = tightest([many], 1e-6).epsilon
+    ledger = Ledger(budget=(0.5 + rest, 1e-6))
+    ledger.charge(pure)
+    ledger.charge(many)
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.charge(release(1e-3))
+    ledger.charge(release(0.0))
+    assert Ledger.from_json(ledger.to_json()).releases == ledger.releases
+
+
+def test_reservations_by_rho() -> None:
+    ledger = Ledger(delta=1e-6)
+    held = ledger.reserve(gaussian(0.1, ROOT / step("a"), times=3))
+    ledger.realise(held, gaussian(0.1, ROOT / step("a") / step("b"), times=2))
+    with pytest.raises(PrivacyError, match="H207"):
+        ledger.realise(held, gaussian(0.11, ROOT / step("a")))
+    ledger.realise(held, gaussian(0.1, ROOT / step("a")))
+    assert ledger.realised_total() == ledger.total()

@@ -7,10 +7,11 @@ import pytest
 from release_strategies import NODES, release
 
 from hedgerow.errors import FormatError
-from hedgerow.privacy.accounting import Guarantee
+from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.scopes import EACH, ROOT, part
 from hedgerow.privacy.statement import (
     columns,
+    folded,
     plain,
     read_count,
     read_object,
@@ -87,3 +88,32 @@ def test_counts_of_a_file_are_whole_numbers(value: object) -> None:
 def test_json_of_the_schema_is_read() -> None:
     data = {"schema": "s", "version": 1, "x": [1.5]}
     assert read_object(json.dumps(data), "s", 1, set(data)) == data
+
+
+def pair_rows(*pairs: str, **changed: object) -> list[dict[str, object]]:
+    both = (Relation.ADD_REMOVE, Relation.REPLACE)
+    return [
+        summary_row(pair, Guarantee(math.inf, 0.0, relation, why="shares"), None) | changed
+        for pair in pairs
+        for relation in both
+    ]
+
+
+def test_all_pairs_that_are_alike_are_one_row() -> None:
+    alone = summary_row("public", Guarantee(0.0, 0.0), None)
+    rows = pair_rows("server 0 + server 1", "server 1 + server 2", "server 0 + server 2")
+    one, two = folded([alone, *rows])
+    assert one == alone
+    assert two["audience"] == "any two of server 0, server 1, server 2"
+    assert two["relation"] == "add/remove, replace"
+    assert (two["epsilon"], two["why"]) == (math.inf, "shares")
+
+
+def test_pairs_that_are_not_all_or_not_alike_stay_apart() -> None:
+    rows = pair_rows("server 0 + server 1", "server 1 + server 2")
+    assert folded(rows) == rows
+    other = pair_rows("server 0 + server 2", why="something else")
+    assert folded([*rows, *other]) == [*rows, *other]
+    # Three together are no pair, and alike with nobody.
+    all_three = pair_rows("server 0 + server 1 + server 2")
+    assert folded(all_three) == all_three

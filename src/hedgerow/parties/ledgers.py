@@ -53,6 +53,7 @@ class DurableLedger(Ledger):
         self._kept_budget: Budget | None = None
         self._reading = True
         self._used: list[bool] = []
+        self._earlier: dict[tuple[Any, ...], list[int]] = {}
         self._journal = Journal(path, about=about)
         try:
             with jsonfile.refusing(Code.BAD_LEDGER_FILE):
@@ -62,6 +63,8 @@ class DurableLedger(Ledger):
             self._journal.close()
             raise
         self._used = [False] * len(self._entries)
+        for index, entry in enumerate(self._entries):
+            self._earlier.setdefault(entry, []).append(index)
         self._reading = False
 
     def reached(self, entries: int) -> None:
@@ -119,13 +122,18 @@ class DurableLedger(Ledger):
             if fresh:
                 # In memory first, where it is checked; nothing is drawn before this returns.
                 index = super()._append(kind, fresh)
-                self._keep(*({"kind": kind, "release": r.to_dict(), "inside": None} for r in fresh))
+                lines: list[dict[str, Any]] = [
+                    {"kind": kind, "release": one.to_dict(), "inside": None} for one in fresh
+                ]
+                for line in lines[1:]:
+                    line["together"] = True
+                self._keep(*lines)
             return index
 
     def _again(self, kind: str, release: Release, inside: int | None) -> int | None:
         """Return the entry of an earlier attempt that is this one, if there is one."""
-        for index, entry in enumerate(self._entries):
-            if not self._used[index] and entry == (kind, release, inside):
+        for index in self._earlier.get((kind, release, inside), ()):
+            if not self._used[index]:
                 self._used[index] = True
                 self.recognised += 1
                 return index
@@ -153,4 +161,4 @@ class DurableLedger(Ledger):
         elif kind == "budget":
             self._kept_budget = self.budget = as_budget([float(x) for x in line["budget"]])
         else:
-            self._replay(kind, line["release"], line["inside"])
+            self._replay(kind, line["release"], line["inside"], line.get("together", False))

@@ -5,12 +5,14 @@ from hedgerow.privacy.entries import Budget, Reservation
 from hedgerow.privacy.leakage import Leakage
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.mechanisms import (
+    DiscreteGaussian,
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
     TwoSidedGeometric,
 )
 from hedgerow.privacy.opening import Opening
+from hedgerow.privacy.planning import noise_for_rate, rho_for
 from hedgerow.privacy.release import Release, register_mechanism
 from hedgerow.privacy.scopes import EACH, ROOT, By, Partition, Scope, part, step
 from hedgerow.privacy.source import NoiseSource
@@ -20,6 +22,7 @@ __all__ = [
     "ROOT",
     "Budget",
     "By",
+    "DiscreteGaussian",
     "ExponentialMechanism",
     "Guarantee",
     "Leakage",
@@ -34,7 +37,9 @@ __all__ = [
     "Reservation",
     "Scope",
     "TwoSidedGeometric",
+    "noise_for_rate",
     "part",
     "register_mechanism",
+    "rho_for",
     "step",
 ]

@@ -7,13 +7,19 @@ add, and which cost covers a record in any of several sibling parts (see
 **Pairs.** (eps, delta) add componentwise in sequence, and siblings take the maximum of each
 component: a part with (eps_j, delta_j) also satisfies (max eps, max delta).
 
+**Releases with a rho** have no pure epsilon, so their total by basic composition is infinite and
+optimal composition does not apply: zCDP (unless there is a sample) and RDP count them, beside pure
+releases with their own curves. Their delta is that of delta-approximate zCDP: events of probability
+1 - delta on both sides, given which the curve holds (Paper: bun2016concentrated, section 8).
+
 **Delta next to a curve.** zCDP, RDP and optimal composition speak of pure releases; what delta the
 releases bring themselves (finite precision) is composed apart, D = sum of delta_i, and the
 conversion gets what is left: epsilon at delta is the curve's epsilon at delta - D. Proof. An
 (eps, delta)-DP release is a post-processing of "with probability delta tell all, else randomised
 response with eps" (Paper: kairouz2015composition, theorem 3.3). Over a sequence nothing is told
 with probability at least 1 - D, and the releases then compose like pure ones, so
-P(S) <= (1-D) P0(S) + D <= (1-D)(e^e Q0(S) + d) + D <= e^e Q(S) + d + D.
+P(S) <= (1-D) P0(S) + D <= (1-D)(e^e Q0(S) + d) + D <= e^e Q(S) + d + D. Releases with a rho are of
+this form by definition.
 
 **A better curve next to a delta.** That argument gives eps^2/2 at best. A law that is within total
 variation tau of one that is eps-DP and has a better curve keeps that curve if its delta is at
@@ -29,6 +35,8 @@ composed total. Release by release (2 eps_i, (1+e^eps_i) delta_i), 4 rho_i, then
 holds too and is what the curves use: if both records are in one part, each of its releases is met
 twice in a row; if they are in two, each part is met once, and one release at 2 eps covers one at
 eps in either part, as 2 D(eps) <= D(2 eps) for every Renyi order and every loss distribution.
+The events of a release with a rho and a delta of its own do not fit together that way: then it is
+twice the composed total.
 
 **Fixed in advance.** Curves need epsilons that do not depend on earlier answers: charge the worst
 case first. Sums of floats are correctly rounded, conversions are rounded up.
@@ -45,16 +53,23 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy.composition import fold
 from hedgerow.privacy.optimal import optimal_epsilon
 from hedgerow.privacy.release import Release, pure_rho
+from hedgerow.privacy.renyi import (
+    ORDERS,
+    RHO_ORDERS,
+    Curve,
+    epsilon_at,
+    response_curve,
+    sampled_curve,
+    sampled_replace_curve,
+)
 
 _UP = 1 + 1e-12
-_ORDERS = 1 + np.geomspace(0.02, 1e6, 300)
-Curve = NDArray[np.float64]
+_DOUBLINGS = 200
 
 
 class Relation(Enum):
@@ -111,7 +126,10 @@ def claimed(releases: Iterable[Release]) -> float:
 
 
 def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Pair:
-    """Return (rho, delta): delta-approximate zCDP of the releases together."""
+    """Return (rho, delta): delta-approximate zCDP of the releases together.
+
+    A release from a sample counts as if it were from all records: zCDP gains nothing from samples.
+    """
 
     def leaf(release: Release) -> Pair:
         factor = 4 if relation is Relation.REPLACE else 1
@@ -138,16 +156,18 @@ def tightest(
     Guarantee
         With the name of the accountant that won; epsilon is infinite where none applies.
     """
-    if not isinstance(delta, (int, float)) or not 0 <= delta < 1:
-        raise Code.BAD_RELEASE.error(
-            expected="0 <= delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"
-        )
+    check_delta(delta)
     releases = list(releases)
+    if relation is Relation.REPLACE and any(r.rho is not None and r.delta > 0 for r in releases):
+        return _doubled(releases, delta)
     epsilon = basic(releases, relation).epsilon
+    concentrated = has_rho(releases)
     own = fold(
         releases, lambda r: Pair(0.0, _leaf_delta(r, relation)), _add_pairs, worst_pair
     ).delta
-    if own > delta or math.isinf(epsilon):
+    # An infinite epsilon beside a rho is no obstacle where the infinity is that rho's own.
+    hopeless = math.isinf(epsilon) and not (concentrated and all(r.bounded for r in releases))
+    if own > delta or hopeless:
         why = f"the releases' own deltas add up to {own:.3g}" if own > delta else ""
         return Guarantee(math.inf, delta, relation, "none", why)
     found = {"basic composition": epsilon}
@@ -155,10 +175,46 @@ def tightest(
     left = (delta - own) * (1 - 1e-12)
     if left > 0 and epsilon > 0:
         found["zCDP"] = _zcdp_epsilon(zcdp(releases, relation).epsilon, left)
-        found["RDP"] = _rdp_epsilon(_rdp(releases, relation), left)
-        found["optimal composition (PLD)"] = optimal_epsilon(sequence(releases, relation), left)
+        orders = RHO_ORDERS if concentrated else ORDERS
+        found["RDP"] = epsilon_at(orders, _rdp(releases, relation, orders), left)
+        if not concentrated:
+            found["optimal composition (PLD)"] = optimal_epsilon(sequence(releases, relation), left)
     method = min(found, key=lambda name: found[name])
+    if math.isinf(found[method]):
+        return Guarantee(math.inf, delta, relation, "none", "no delta is left for releases by rho")
     return Guarantee(found[method], delta, relation, method)
+
+
+def check_delta(delta: object) -> float:
+    """Return a delta from 0 to below 1; else H205."""
+    if not isinstance(delta, (int, float)) or not 0 <= delta < 1:
+        raise Code.BAD_RELEASE.error(
+            expected="0 <= delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"
+        )
+    return float(delta)
+
+
+def has_rho(releases: Iterable[Release]) -> bool:
+    """Whether a release states its rho, so that no epsilon holds without a delta."""
+    return any(release.rho is not None for release in releases)
+
+
+def _doubled(releases: list[Release], delta: float) -> Guarantee:
+    """Replace as (2 epsilon, (1 + e^epsilon) d) of the total (epsilon, d) under add/remove.
+
+    Every d that brings no more than delta will do; the search goes from above and stops at one.
+    """
+    d = delta / 2
+    for _ in range(_DOUBLINGS):
+        found = tightest(releases, d)
+        if math.isinf(found.epsilon):
+            break
+        if _replace_delta(found.epsilon, d) <= delta:
+            method = f"{found.method}, twice"
+            return Guarantee(2 * found.epsilon, delta, Relation.REPLACE, method)
+        d = min(d * 0.99, delta / (1 + math.exp(min(found.epsilon, 700.0))))
+    why = f"no delta that replaces a record at {delta:.3g}"
+    return Guarantee(math.inf, delta, Relation.REPLACE, "none", why)
 
 
 def covers(reserved: Release, spent: list[Release]) -> bool:
@@ -168,7 +224,12 @@ def covers(reserved: Release, spent: list[Release]) -> bool:
     releases, each at most its epsilon (one of twice the epsilon has a worse curve than two); a
     charge of one time pays for any releases that add up to it. A mechanism with a curve better
     than eps^2/2 pays for itself only. Totals are compared within the rounding of sums.
+
+    A charge with a rho pays for releases of the same mechanism: without a sample, whatever rho
+    they add up to; with one, as many as it says, each with at most its rho and its rate.
     """
+    if reserved.rho is not None:
+        return _covers_rho(reserved, spent)
     total = basic(spent)
     terms = sequence(spent, Relation.ADD_REMOVE)
     return pays_for(reserved, Pair(total.epsilon, total.delta), {r.mechanism for r in spent}, terms)
@@ -194,6 +255,26 @@ def pays_for(
     alike = reserved.rule.rho is pure_rho or all(name == reserved.mechanism for name in mechanisms)
     slots = Counter({reserved.epsilon * _UP: reserved.times})
     return fits and alike and (reserved.times == 1 or _dominates(slots, terms))
+
+
+def _covers_rho(reserved: Release, spent: list[Release]) -> bool:
+    """Judge by rho; sampled releases of siblings are compared as if all were in one part."""
+    if any(r.rho is None or r.mechanism != reserved.mechanism for r in spent):
+        return False
+    rho, delta = zcdp(spent)
+    limit = zcdp([reserved])
+    if delta > limit.delta * _UP:
+        return False
+    if reserved.sample_rate == 1:
+        return rho <= limit.epsilon * _UP
+    alike = all(
+        r.rho is not None
+        and reserved.rho is not None
+        and r.rho <= reserved.rho * _UP
+        and r.sample_rate <= reserved.sample_rate
+        for r in spent
+    )
+    return alike and sum(r.times for r in spent) <= reserved.times
 
 
 def pair_of(release: Release) -> Pair:
@@ -228,27 +309,27 @@ def _replace_delta(epsilon: float, delta: float) -> float:
 
 def _leaf_delta(release: Release, relation: Relation) -> float:
     delta = release.delta
-    if relation is Relation.REPLACE:
+    if relation is Relation.REPLACE and delta > 0:
         delta = _replace_delta(release.epsilon, delta)
     return delta * release.times
 
 
 def _rho(release: Release) -> float:
     """Return zCDP of one time: the mechanism's own where its delta allows, never above eps^2/2."""
+    if release.rho is not None:
+        return release.rho
     exact = release.delta == 0 or release.rule.tau_delta
     pure = pure_rho(release.epsilon)
     return min(pure, release.rule.rho(release.epsilon)) if exact else pure
 
 
-def _rdp(releases: list[Release], relation: Relation) -> Curve:
-    """Return the Renyi curve at `_ORDERS`."""
+def _rdp(releases: list[Release], relation: Relation, orders: Curve) -> Curve:
+    """Return the Renyi curve at these orders."""
 
     def leaf(release: Release) -> Curve:
-        factor = 2 if relation is Relation.REPLACE else 1
-        line = _ORDERS * _rho(release) * factor**2
-        return release.times * np.minimum(line, response_curve(release.epsilon * factor, _ORDERS))
+        return release.times * _curve(release, relation, orders)
 
-    zero = np.zeros_like(_ORDERS)
+    zero = np.zeros_like(orders)
     return fold(
         releases,
         leaf,
@@ -257,37 +338,15 @@ def _rdp(releases: list[Release], relation: Relation) -> Curve:
     )
 
 
-def response_curve(epsilon: float, orders: Curve) -> Curve:
-    """Return the Renyi divergences of randomised response, the largest of any eps-DP mechanism.
-
-    With x = (a-1) eps: E[(P/Q)^a] - 1 = (1 - e^-x)(e^(a eps) - 1) / (1 + e^eps), which has no
-    cancellation for small eps.
-
-    Parameters
-    ----------
-    epsilon : float
-    orders : ndarray of float64, shape (n,)
-        Above 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-    """
-    x = (orders - 1) * epsilon
-    a = orders * epsilon
-    with np.errstate(over="ignore"):
-        small = np.log1p(-np.expm1(-x) * np.expm1(a) / (1 + np.exp(min(epsilon, 709.0))))
-    large = np.logaddexp(a, -x) - np.logaddexp(0, epsilon)
-    curve = np.where(a < 500, small, large) / (orders - 1)
-    return np.asarray(np.minimum(epsilon, curve * _UP))
-
-
-def _rdp_epsilon(curve: Curve, delta: float) -> float:
-    # Imported here: it takes longer than the rest of the package, and only this needs it.
-    from dp_accounting.rdp.rdp_privacy_accountant import compute_epsilon
-
-    epsilon, _ = compute_epsilon(_ORDERS, curve * _UP, delta)
-    return float(epsilon) * _UP + 1e-14
+def _curve(release: Release, relation: Relation, orders: Curve) -> Curve:
+    """Return the Renyi curve of one time."""
+    if release.rho is not None:
+        curve = sampled_replace_curve if relation is Relation.REPLACE else sampled_curve
+        mirrored = release.rule.mirrored
+        return curve(release.rho, release.sample_rate, orders, mirrored=mirrored)
+    factor = 2 if relation is Relation.REPLACE else 1
+    line = orders * _rho(release) * factor**2
+    return np.minimum(line, response_curve(release.epsilon * factor, orders))
 
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
@@ -300,7 +359,8 @@ def sequence(releases: list[Release], relation: Relation) -> Counter[float]:
 
     Siblings: the sequence that is at least every other, term by term in descending order, where
     there is one; else one release with the largest total. (The worst of the siblings' results
-    would not do: which part a record is in may depend on earlier answers.)
+    would not do: which part a record is in may depend on earlier answers.) A release with a rho is
+    a term of infinite epsilon: no pure one is as bad.
     """
     factor = 2 if relation is Relation.REPLACE else 1
 

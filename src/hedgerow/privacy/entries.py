@@ -29,8 +29,8 @@ class Budget:
     """What every single audience may cost at most, under add/remove.
 
     The default delta leaves room for finite precision and for nothing else. A larger one is there
-    to be spent: a single release, of however many equal times, then fits if any accountant can show
-    it. Several charges, which may follow from each other's outcomes, add up all the same.
+    to be spent: the releases of one call of `Ledger.charge` then fit if any accountant can show it.
+    Several calls, which may follow from each other's outcomes, add up all the same.
     """
 
     epsilon: float
@@ -89,14 +89,15 @@ class Provenance:
 
 
 def check_releases(releases: Sequence[object], domain: HasProvenance | None) -> None:
-    """Refuse what is no release, and a finite epsilon with a domain that was read from data."""
+    """Refuse what is no release, and a guarantee with a domain that was read from data."""
     for release in releases:
         if not isinstance(release, Release):
             raise Code.UNKNOWN_MECHANISM.error(expected="a Release", found=repr(release))
         hidden = domain is not None and not domain.is_public
-        if hidden and math.isfinite(release.epsilon):
+        if hidden and release.bounded:
+            figure = "a finite epsilon" if release.rho is None else "a rho"
             raise Code.DOMAIN_READ_FROM_DATA.error(
-                found=f"a finite epsilon for {release.reason!r} with a domain read from data"
+                found=f"{figure} for {release.reason!r} with a domain read from data"
             )
 
 

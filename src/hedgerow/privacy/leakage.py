@@ -180,6 +180,11 @@ class Leakage:
         rows = [{**row, "opened": opened[row["name"]]} for row in self.declaration()]
         return statement.columns(rows) or "nothing is opened"
 
+    def __repr__(self) -> str:
+        declared = sum(opening.times for opening in self.openings)
+        opened = sum(self._snapshot().values())
+        return f"<Leakage: {len(self.openings)} names, {opened:,} of {declared:,} openings made>"
+
     def to_json(self) -> str:
         """Return declaration and record as JSON, shapes and counts as numbers."""
         data = {

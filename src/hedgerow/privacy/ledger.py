@@ -11,9 +11,17 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hedgerow import jsonfile
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import statement
-from hedgerow.privacy.accounting import Guarantee, Relation, basic, claimed, tightest
+from hedgerow.privacy.accounting import (
+    Guarantee,
+    Relation,
+    basic,
+    check_delta,
+    claimed,
+    has_rho,
+    tightest,
+)
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
@@ -29,9 +37,13 @@ from hedgerow.privacy.entries import (
 from hedgerow.privacy.release import Audience, Release
 from hedgerow.privacy.running import RunningTotals, Spent
 
-VERSION = 1
+VERSION = 2
 _SCHEMA = "hedgerow.ledger"
-_KEYS = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
+_KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
+_KEYS = _KEYS_1 | {"delta"}
+_NO_DELTA = (
+    "releases by rho have an epsilon at a delta only: give the ledger one, Ledger(delta=...)"
+)
 
 
 class Ledger:
@@ -44,17 +56,27 @@ class Ledger:
         finite epsilon is refused.
     budget : Budget, float or (float, float), optional
         epsilon or (epsilon, delta); refuses a charge after which some audience would cost more.
-        With a delta, the tightest figure at it counts, and is printed.
+        With a delta, the tightest figure at it counts for releases charged in one call, and is
+        printed. Several calls add up.
+    delta : float, optional
+        Where totals with releases by rho are stated: such releases have no epsilon without a
+        delta. By default that of the budget, if it grants one. With a budget, what each call that
+        is counted by its tightest figure takes of the budget's delta (by default all of it).
     """
 
     def __init__(
         self,
         domain: HasProvenance | None = None,
         budget: Budget | float | Sequence[float] | None = None,
+        delta: float | None = None,
     ) -> None:
         self.domain = domain
+        self.delta = None if delta is None else check_delta(delta)
+        if isinstance(budget, (int, float)) and self.delta is not None:
+            budget = (budget, self.delta)
         self.budget = as_budget(budget)
         self._entries: list[Entry] = []
+        self._joined: set[int] = set()  # entries of the same call as the entry before
         self._marks: list[Mark] = []
         # Charges that an opening has used up, by reason and audience ("" for all together).
         self._taken: Counter[tuple[str, str]] = Counter()
@@ -66,6 +88,9 @@ class Ledger:
 
     def charge(self, *releases: Release) -> None:
         """Record releases, all of them or none. Call it before the noise is drawn; no refunds.
+
+        Releases of one call are fixed together, before anything of them is seen: a budget with a
+        delta counts them by their tightest figure, where it adds up those of several calls.
 
         Raises
         ------
@@ -164,8 +189,9 @@ class Ledger:
     ) -> Guarantee:
         """Return what an audience learned, by basic composition; infinite if marked not private.
 
-        Releases to the public count for everyone; a role without a name (``analyst``) is all who
-        hold it together.
+        Where a release by rho is among them, it is the tightest figure at the ledger's delta, and
+        infinite without one. Releases to the public count for everyone; a role without a name
+        (``analyst``) is all who hold it together.
         """
         return self.coalition([audience], relation)
 
@@ -177,20 +203,20 @@ class Ledger:
         Only releases are counted: what colluding servers reconstruct from their shares is the
         protocol's claim, which it states with `mark_not_private`.
         """
-        return self._explain(basic(self._seen_by(audiences), relation), audiences)
+        return self._explain(self._figure(self._seen_by(audiences), relation), audiences)
 
     def formal_total(
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total of the charges alone, as if nothing was marked as not private."""
-        return basic(self._seen_by([audience]), relation)
+        return self._figure(self._seen_by([audience]), relation)
 
     def realised_total(
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total with reservations replaced by what was spent: not a guarantee."""
         spent = [entry.release for entry in self.entries if entry.kind != "reservation"]
-        return basic(seen_by(spent, [audience]), relation)
+        return self._figure(seen_by(spent, [audience]), relation)
 
     def claimed_total(self, audience: str = "public") -> float | None:
         """Return the epsilon that the papers state, in their own terms; None without a claim."""
@@ -257,13 +283,17 @@ class Ledger:
         marked = (mark.audiences for mark in self.not_private if mark.audiences)
         groups = dict.fromkeys([*((audience,) for audience in self.audiences), *marked])
         return [
-            statement.summary_row(" + ".join(group), self.coalition(group, r), self._claim(group))
+            statement.summary_row(" + ".join(group), self._named(group, r), self._claim(group))
             for group in groups
             for r in Relation
         ] + self._granted(groups)
 
+    def short_summary(self) -> list[dict[str, Any]]:
+        """Return `summary` with one row for all pairs of a role, where they are alike."""
+        return statement.folded(self.summary())
+
     def __str__(self) -> str:
-        return statement.text(self.summary(), self.table())
+        return statement.text(self.short_summary(), self.table())
 
     def __repr__(self) -> str:
         return f"<Ledger with {len(self.entries)} entries; public: {self.total()}>"
@@ -276,9 +306,11 @@ class Ledger:
             "version": VERSION,
             "domain_is_public": None if self.domain is None else bool(self.domain.is_public),
             "budget": None if budget is None else [statement.plain(budget.epsilon), budget.delta],
+            "delta": self.delta,
             "entries": [
                 {"kind": kind, "inside": inside, "release": release.to_dict()}
-                for kind, release, inside in self.entries
+                | ({"together": True} if index in self._joined else {})
+                for index, (kind, release, inside) in enumerate(self.entries)
             ],
             "taken": [[*key, times] for key, times in sorted(self._taken.items())],
             "not_private": [
@@ -290,7 +322,7 @@ class Ledger:
 
     @classmethod
     def from_json(cls, text: str, domain: HasProvenance | None = None) -> Ledger:
-        """Read what `to_json` wrote, replaying every check.
+        """Read what `to_json` wrote, in this version or an earlier one, replaying every check.
 
         Parameters
         ----------
@@ -303,12 +335,12 @@ class Ledger:
         FormatError
             H211 for another schema or version, H204 for a mechanism nobody registered.
         """
-        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
+        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, {1: _KEYS_1})
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             is_public, budget = data["domain_is_public"], data["budget"]
             if domain is None and is_public is not None:
                 domain = Provenance(is_public is True)
-            ledger = cls(domain)
+            ledger = cls(domain, delta=data.get("delta"))
             for entry in data["entries"]:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
@@ -327,6 +359,7 @@ class Ledger:
             return {
                 **state,
                 "_entries": list(self._entries),
+                "_joined": set(self._joined),
                 "_marks": list(self._marks),
                 "_taken": self._taken.copy(),
                 "_charged": self._charged.copy(),
@@ -337,9 +370,13 @@ class Ledger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
 
-    def _replay(self, kind: str, release: object, inside: int | None) -> None:
+    def _replay(
+        self, kind: str, release: object, inside: int | None, together: bool = False
+    ) -> None:
         event = Release.from_dict(release)
-        if kind == "charge" and inside is None:
+        if together:
+            self._replay_more(kind, event, inside)
+        elif kind == "charge" and inside is None:
             self.charge(event)
         elif kind == "reservation" and inside is None:
             self.reserve(event)
@@ -348,10 +385,27 @@ class Ledger:
         else:
             raise Code.BAD_LEDGER_FILE.error(found=f"an entry {kind!r} inside {inside!r}")
 
+    def _replay_more(self, kind: str, release: Release, inside: int | None) -> None:
+        """Add to the call of the entry before.
+
+        A part of a call says nothing about a budget: the next charge looks at all of it again.
+        """
+        before = self._entries[-1].kind if self._entries else "nothing"
+        if (kind, before, inside) != ("charge", "charge", None):
+            raise Code.BAD_LEDGER_FILE.error(found=f"an entry {kind!r} together with {before!r}")
+        check_releases([release], self.domain)
+        with self._lock:
+            self._joined.add(len(self._entries))
+            self._entries.append(Entry("charge", release))
+            self._charged[release.reason, release.audience] += release.times
+            self._totals = None
+
     def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
         check_releases(releases, self.domain)
         with self._lock:
             self._check_budget(releases)
+            first = len(self._entries)
+            self._joined.update(range(first + 1, first + len(releases)))
             self._entries.extend(Entry(kind, release) for release in releases)
             for release in releases:
                 self._charged[release.reason, release.audience] += release.times
@@ -361,11 +415,22 @@ class Ledger:
         # A refusal leaves no totals behind: they would count what was not recorded.
         totals, self._totals = self._totals, None
         if self.budget is not None:
-            totals = totals or RunningTotals(self.releases)
-            for release in more:
-                totals.add(release)
-            totals.check(self.budget)
+            if totals is None:
+                totals = RunningTotals()
+                for call in self._calls():
+                    totals.add(*call)
+            totals.add(*more)
+            totals.check(self.budget, self.delta)
             self._totals = totals
+
+    def _calls(self) -> list[list[Release]]:
+        """Return what was charged, by the calls that did."""
+        calls: list[list[Release]] = []
+        for index, entry in enumerate(self._entries):
+            if entry.kind != "realised":
+                calls += [] if index in self._joined else [[]]
+                calls[-1].append(entry.release)
+        return calls
 
     def _entry(self, index: int) -> Entry:
         if not 0 <= index < len(self._entries):
@@ -376,9 +441,31 @@ class Ledger:
         """Return what holds at the delta of the budget, where one was granted."""
         if self.budget is None or not self.budget.grants_delta:
             return []
-        found = [(group, self.tightest(group, self.budget.delta)) for group in groups]
+        at = self.budget.delta
+        told = {group for group in groups if self._stated_at(self._seen_by(group)) == at}
+        found = [(group, self.tightest(group, at)) for group in groups if group not in told]
         rows = [(" + ".join(group), replace(g, why=g.why or g.method)) for group, g in found]
         return [statement.summary_row(name, guarantee, None) for name, guarantee in rows]
+
+    def _stated_at(self, releases: Collection[Release]) -> float | None:
+        """Return the delta at which the total of releases is stated; None for their own deltas."""
+        if not has_rho(releases):
+            return None
+        granted = self.budget.delta if self.budget and self.budget.grants_delta else None
+        return granted if self.delta is None else self.delta
+
+    def _figure(self, releases: list[Release], relation: Relation) -> Guarantee:
+        delta = self._stated_at(releases)
+        if delta is not None:
+            return tightest(releases, delta, relation)
+        found = basic(releases, relation)
+        return replace(found, method="none", why=_NO_DELTA) if has_rho(releases) else found
+
+    def _named(self, audiences: Collection[str], relation: Relation) -> Guarantee:
+        """Return what a coalition learned, for a table: with its method, unless that is plain."""
+        found = self.coalition(audiences, relation)
+        plain = found.method in ("none", "basic composition")
+        return found if plain else replace(found, why=found.why or found.method)
 
     def _claim(self, audiences: Collection[str]) -> float | None:
         releases = self._seen_by(audiences)
@@ -386,14 +473,26 @@ class Ledger:
         return claimed(releases) if has_claim else None
 
     def _seen_by(self, audiences: Collection[str]) -> list[Release]:
-        return seen_by(self.releases, audiences)
+        try:
+            return seen_by(self.releases, audiences)
+        except HedgerowError as error:
+            # A name that is none here is mostly that of a row for several audiences.
+            several = next((name for name in audiences if " + " in str(name)), None)
+            fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
+            marked = (name for mark in self.not_private for name in mark.audiences)
+            known = dict.fromkeys([*self.audiences, *marked])
+            raise error.code.error(
+                expected=f"an audience of this ledger: {', '.join(known)}",
+                found=error.found,
+                fix=fix or "name one of them, or several with coalition([...])",
+            ) from None
 
     def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
         """Apply the marks, and say why a guarantee is infinite."""
         reasons = reasons_against(self.not_private, audiences)
         if reasons:
             return replace(found, epsilon=math.inf, method="none", why="; ".join(reasons))
-        without = [r.reason for r in self._seen_by(audiences) if math.isinf(r.epsilon)]
+        without = [r.reason for r in self._seen_by(audiences) if not r.bounded]
         if without:
             names = ", ".join(dict.fromkeys(without))
             return replace(found, method="none", why=f"no finite epsilon: {names}")

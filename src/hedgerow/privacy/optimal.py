@@ -18,7 +18,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 _MARGIN = 1e-6  # relative safety on delta
 _NUDGE = 1 + 1e-12  # makes a step that is meant to divide an epsilon do so after rounding
@@ -87,6 +86,9 @@ def _positives(
     epsilon: float, count: int, delta: float
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return the law of the number of positive losses among `count`, without far tails."""
+    # Loaded here: SciPy takes longer than all else that a verb of the command line needs.
+    from scipy.special import gammaln
+
     k = np.arange(count + 1)
     log_p = (
         gammaln(count + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -23,6 +24,7 @@ from hedgerow.privacy.scopes import Scope
 ROLES = ("server", "peer", "owner", "site", "analyst")
 MAX_COUNT = 2**53
 """Counts are multiplied with floats, which hold every whole number up to here."""
+_SINCE_VERSION_2 = {"rho", "sample_rate"}
 _AUDIENCE = re.compile(rf"({'|'.join(ROLES)})(?: (\w(?:[\w .@-]*[\w.])?))?")
 
 
@@ -125,6 +127,11 @@ class MechanismRule:
         Every delta charged is at least (1 + e^epsilon) tau, with tau the total variation distance
         to a law that is epsilon-DP and has this rho. Needed where rho < epsilon^2 / 2, else a
         release with delta > 0 counts at epsilon^2 / 2 (see `hedgerow.privacy.accounting`).
+    concentrated : bool
+        Releases state their zCDP (`Release.rho`) in place of a finite epsilon.
+    mirrored : bool
+        For every two neighbours there is a bijection of the outcomes that swaps their two laws;
+        sampling is then counted more tightly (see `hedgerow.privacy.renyi`).
     """
 
     name: str
@@ -132,6 +139,8 @@ class MechanismRule:
     rho: Callable[[float], float] = pure_rho
     guarantee: bool = True
     tau_delta: bool = False
+    concentrated: bool = False
+    mirrored: bool = False
 
 
 _REGISTER: dict[str, MechanismRule] = {}
@@ -144,14 +153,15 @@ def register_mechanism(
     rho: Callable[[float], float] = pure_rho,
     guarantee: bool = True,
     tau_delta: bool = False,
+    concentrated: bool = False,
+    mirrored: bool = False,
 ) -> MechanismRule:
     """Make a mechanism known to accountants; see `MechanismRule` for the parameters.
 
     Registering the same rule twice changes nothing; another rule under a known name is refused.
     """
-    rule = MechanismRule(
-        _text(name, "name"), _text(argument, "argument"), rho, guarantee, tau_delta
-    )
+    texts = _text(name, "name"), _text(argument, "argument")
+    rule = MechanismRule(*texts, rho, guarantee, tau_delta, concentrated, mirrored)
     if _REGISTER.setdefault(name, rule) != rule:
         raise Code.BAD_RELEASE.error(
             expected="one rule for each mechanism",
@@ -208,6 +218,14 @@ class Release:
         How often it is made, in sequence; a worst case where the number is adaptive.
     variables : int, optional
         How many noise variables one time holds; information, used in no formula.
+    rho : float, optional
+        zCDP of one time, for a mechanism that has no pure epsilon: epsilon is then infinite, and
+        delta says that the release is delta-approximately rho-zCDP. Where several releases are
+        made from one sample, their rho together, as one release.
+    sample_rate : float
+        Probability with which each record is in the sample that one time is computed from, by a
+        coin of its own that nobody sees, flipped anew for each time; only with `rho`, which is
+        the cost inside the sample.
     """
 
     mechanism: str
@@ -220,6 +238,8 @@ class Release:
     claimed: float | None = None
     times: int = 1
     variables: int | None = None
+    rho: float | None = None
+    sample_rate: float = 1.0
 
     def __post_init__(self) -> None:
         rule = mechanism_rule(self.mechanism)
@@ -243,6 +263,24 @@ class Release:
                 found=f"epsilon={self.epsilon}",
                 fix="charge infinity, and give a paper's figure as claimed=",
             )
+        self._check_rho(rule)
+
+    def _check_rho(self, rule: MechanismRule) -> None:
+        self._set("sample_rate", check_number(self.sample_rate, "sample_rate", 0, 1))
+        if self.rho is not None:
+            self._set("rho", check_number(self.rho, "rho", 0, sys.float_info.max))
+            if not rule.concentrated or math.isfinite(self.epsilon):
+                raise Code.BAD_RELEASE.error(
+                    expected="rho for a mechanism that is counted by it, with epsilon = infinity",
+                    found=f"rho={self.rho} and epsilon={self.epsilon} for {self.mechanism!r}",
+                    fix="state either epsilon or, for the discrete Gaussian, rho",
+                )
+        if self.sample_rate == 0 or (self.sample_rate < 1 and self.rho is None):
+            raise Code.BAD_RELEASE.error(
+                expected="0 < sample_rate < 1 for a release with rho, else 1",
+                found=f"sample_rate={self.sample_rate} and rho={self.rho}",
+                fix="leave sample_rate out",
+            )
 
     def _set(self, field: str, value: float) -> None:
         object.__setattr__(self, field, value)
@@ -251,6 +289,11 @@ class Release:
     def rule(self) -> MechanismRule:
         """What the accountant knows about the mechanism."""
         return mechanism_rule(self.mechanism)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it promises anything: a finite epsilon, or a rho."""
+        return self.rho is not None or math.isfinite(self.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; infinity becomes ``"inf"``."""
@@ -261,9 +304,12 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: object) -> Release:
-        """Read what `to_dict` wrote; unknown or missing keys raise H205."""
+        """Read what `to_dict` wrote; unknown or missing keys raise H205.
+
+        Files from before there was a rho have neither of the two keys that belong to it.
+        """
         names = {field.name for field in fields(cls)}
-        if not isinstance(data, Mapping) or set(data) != names:
+        if not isinstance(data, Mapping) or set(data) not in (names, names - _SINCE_VERSION_2):
             found = sorted(map(str, data)) if isinstance(data, Mapping) else data
             raise Code.BAD_RELEASE.error(expected=f"the keys {sorted(names)}", found=repr(found))
         unbounded = {key: math.inf for key in ("epsilon", "claimed") if data[key] == "inf"}

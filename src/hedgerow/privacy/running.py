@@ -17,19 +17,21 @@ from hedgerow.privacy.accounting import (
     Guarantee,
     Pair,
     Relation,
+    covers,
     pair_of,
     pays_for,
     sequence,
     tightest,
     worst_pair,
 )
-from hedgerow.privacy.entries import Budget, seen_by, sees, viewers_of
+from hedgerow.privacy.entries import Budget, seen_by
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, Partition, Segment
 
 _UNITS = 1 << 1074
 """Smallest floats in 1: every finite float is a whole number of them."""
 _NOTHING = Pair(0.0, 0.0)
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 class _Sum:
@@ -88,65 +90,143 @@ class _Node:
         self.cost = Pair(self._epsilon.value(), self._delta.value())
 
 
+class _Account:
+    """What one audience has seen, call by call, and how a budget counts it.
+
+    A call is added up with those before it by basic composition, if that fits; otherwise it is one
+    pair, the tightest at a delta of its own. That is settled when the call is made, in order, so it
+    depends on the calls before it only.
+    """
+
+    def __init__(self) -> None:
+        self.node = _Node()
+        self._calls: list[list[Release]] = []
+        self._settle_anew(None)
+
+    def add(self, call: list[Release]) -> None:
+        """Add what the audience sees of a call."""
+        self._calls.append(call)
+        for release in call:
+            self.node.add(release.scope.segments, pair_of(release))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether every release promises something, if only at a delta."""
+        return all(release.bounded for call in self._calls for release in call)
+
+    def total(self) -> Guarantee:
+        """Return the total by basic composition."""
+        return Guarantee(self.node.cost.epsilon, min(1.0, self.node.cost.delta))
+
+    def fits(self, budget: Budget, delta: float | None) -> bool:
+        """Whether all calls fit into a budget; see `RunningTotals.check`."""
+        if budget.allows(self.total()):
+            return True
+        if delta is None and not budget.grants_delta:
+            return False
+        if self._rule != (budget, delta):
+            self._settle_anew((budget, delta))
+        while self._settled < len(self._calls):
+            if not self._settle(self._calls[self._settled], budget, delta):
+                return False
+            self._settled += 1
+        return True
+
+    def _settle_anew(self, rule: tuple[Budget, float | None] | None) -> None:
+        self._rule, self._settled = rule, 0
+        self._plain: list[Release] = []
+        self._plain_node = _Node()
+        self._pairs: list[Pair] = []
+
+    def _settle(self, call: list[Release], budget: Budget, delta: float | None) -> bool:
+        for release in call:
+            self._plain_node.add(release.scope.segments, pair_of(release))
+        if budget.allows(self._sum()):
+            self._plain += call
+            return True
+        self._plain_node = _Node()
+        for release in self._plain:
+            self._plain_node.add(release.scope.segments, pair_of(release))
+        own = budget.delta - self._sum().delta if delta is None else delta
+        if own <= 0:
+            return False
+        found = tightest(call, min(own, _BELOW_ONE))
+        self._pairs.append(Pair(found.epsilon, found.delta))
+        return budget.allows(self._sum())
+
+    def _sum(self) -> Guarantee:
+        pairs = [self._plain_node.cost, *self._pairs]
+        epsilon = sum(pair.epsilon for pair in pairs)
+        return Guarantee(epsilon, min(1.0, sum(pair.delta for pair in pairs)))
+
+
 class RunningTotals:
     """What every audience that was named costs so far, under add/remove.
 
     Parameters
     ----------
     releases : iterable of Release
-        To begin with.
+        To begin with, each a call of its own.
     """
 
     def __init__(self, releases: Iterable[Release] = ()) -> None:
-        self._releases: list[Release] = []
-        self._by_audience: dict[str, _Node] = {}
+        self._calls: list[list[Release]] = []
+        self._by_audience: dict[str, _Account] = {}
         for release in releases:
             self.add(release)
 
-    def add(self, release: Release) -> None:
-        """Count one more release, for everyone who sees it."""
-        self._releases.append(release)
-        for audience, node in self._by_audience.items():
-            if sees(viewers_of(audience), release.audience):
-                node.add(release.scope.segments, pair_of(release))
-        if release.audience not in self._by_audience:
-            node = self._by_audience[release.audience] = _Node()
-            for seen in seen_by(self._releases, [release.audience]):
-                node.add(seen.scope.segments, pair_of(seen))
+    def add(self, *call: Release) -> None:
+        """Count one more call, of releases that were fixed together, for everyone who sees them."""
+        self._calls.append(list(call))
+        for audience, account in self._by_audience.items():
+            self._tell(account, audience, self._calls[-1])
+        for audience in dict.fromkeys(release.audience for release in call):
+            if audience not in self._by_audience:
+                account = self._by_audience[audience] = _Account()
+                for earlier in self._calls:
+                    self._tell(account, audience, earlier)
+
+    @staticmethod
+    def _tell(account: _Account, audience: str, call: list[Release]) -> None:
+        if seen := seen_by(call, [audience]):
+            account.add(seen)
 
     def total(self, audience: str) -> Guarantee:
-        """Return what an audience that was named costs so far."""
-        epsilon, delta = self._by_audience[audience].cost
-        return Guarantee(epsilon, min(1.0, delta))
+        """Return what an audience that was named costs so far, by basic composition."""
+        return self._by_audience[audience].total()
 
-    def check(self, budget: Budget) -> None:
-        """Raise H207 if some audience costs more than the budget."""
-        for audience in self._by_audience:
-            total = self.total(audience)
-            if not budget.allows(total) and not self._composes_within(budget, audience):
-                raise Code.BUDGET_EXCEEDED.error(
-                    expected=f"at most epsilon {budget.epsilon:.6g} and "
-                    f"delta {budget.delta:.3g} for every audience",
-                    found=f"{total} for {audience}",
-                )
+    def check(self, budget: Budget, delta: float | None = None) -> None:
+        """Raise H207 if some audience costs more than the budget.
 
-    def _composes_within(self, budget: Budget, audience: str) -> bool:
-        """Whether a delta that was granted buys what basic composition does not allow.
+        Calls may be chosen by the outcomes of earlier ones, and their costs add up as pairs: such
+        sums hold for pairs that are chosen as one goes (Paper: rogers2016odometers). Releases of
+        one call were fixed together, before anything of them was seen, so the pair of a call may
+        be the tightest at a delta that the budget grants.
 
-        Only for one release, which may be of many equal times: its parameters are fixed before
-        anything of it is seen. Tighter accountants do not hold for charges that may be chosen
-        after the outcome of earlier ones.
+        Parameters
+        ----------
+        budget : Budget
+        delta : float, optional
+            Of each call that is counted so; otherwise all that the budget has left.
         """
-        seen = seen_by(self._releases, [audience])
-        static = budget.grants_delta and len(seen) == 1
-        return static and budget.allows(tightest(seen, budget.delta))
+        for audience, account in self._by_audience.items():
+            if account.fits(budget, delta):
+                continue
+            found = f"{account.total()} for {audience}"
+            if math.isinf(account.total().epsilon) and account.bounded:
+                found += ", and more than that at the delta granted, each call at its own"
+            raise Code.BUDGET_EXCEEDED.error(
+                expected=f"at most epsilon {budget.epsilon:.6g} and "
+                f"delta {budget.delta:.3g} for every audience",
+                found=found,
+            )
 
 
 class Spent:
     """What was spent inside a reservation; the verdicts are those of `covers`, one by one.
 
     One more release costs the length of its scope. Only where releases name parts of a partition
-    (others than `EACH`) are all of them composed anew.
+    (others than `EACH`), or the reservation is of a rho, are all of them composed anew.
 
     Parameters
     ----------
@@ -180,6 +260,8 @@ class Spent:
 
     def is_paid(self) -> bool:
         """Whether the reservation pays for everything so far."""
+        if self._reserved.rho is not None:
+            return covers(self._reserved, self._releases)
         terms = self._terms
         if not self._adds_up and self._reserved.times > 1:
             terms = sequence(self._releases, Relation.ADD_REMOVE)

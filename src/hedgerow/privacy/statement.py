@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from itertools import combinations
 from typing import Any
 
 from hedgerow import jsonfile
@@ -14,7 +15,8 @@ from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.release import Release
 
 Row = dict[str, Any]
-_SHOWN = ("kind", "reason", "audience", "mechanism", "epsilon", "delta")
+_NONE: Mapping[int, set[str]] = {}
+_SHOWN = ("kind", "reason", "audience", "mechanism", "epsilon", "rho", "sample_rate", "delta")
 
 
 def row(release: Release) -> Row:
@@ -40,9 +42,67 @@ def text(summary: Sequence[Row], table: Sequence[Row]) -> str:
     """Return the summary and, below it, the entries; equal ones in many scopes are one line."""
     alike: Counter[tuple[Any, ...]] = Counter()
     for line in table:
+        # Most releases are made from all records: a column of ones says nothing.
+        line = {**line, "sample_rate": line["sample_rate"] if line["sample_rate"] < 1 else None}
         alike[tuple(line[key] for key in _SHOWN)] += line["times"]
     lines = [{**dict(zip(_SHOWN, key, strict=True)), "times": n} for key, n in alike.items()]
     return "\n\n".join(filter(None, [columns(summary), columns(lines)]))
+
+
+def folded(summary: Sequence[Row]) -> list[Row]:
+    """Put rows of a summary that say the same of every two members of a role into one.
+
+    Such a row has the audience ``any two of server 0, server 1, server 2``. Where it is the same
+    under both neighbour relations, too, it has both as its relation.
+
+    Parameters
+    ----------
+    summary : sequence of dict
+        Rows of `summary_row`; a coalition is written with `` + ``.
+
+    Returns
+    -------
+    list of dict
+        In the same order.
+    """
+    alike: dict[tuple[Any, ...], list[str]] = {}
+    for line in summary:
+        alike.setdefault(_rest(line), []).append(line["audience"])
+    found: list[Row] = []
+    for line in summary:
+        members = _every_pair(alike[_rest(line)])
+        shown = line
+        if members and " + " in line["audience"]:
+            shown = {**line, "audience": f"any two of {', '.join(members)}"}
+        if shown not in found:
+            found.append(shown)
+    return _over_relations(found)
+
+
+def _rest(line: Row) -> tuple[Any, ...]:
+    return tuple(value for key, value in line.items() if key != "audience")
+
+
+def _every_pair(audiences: Sequence[str]) -> list[str]:
+    """Return three or more members if the pairs among the audiences are all pairs of them."""
+    pairs = {frozenset(a.split(" + ")) for a in audiences if a.count(" + ") == 1}
+    members = sorted(set().union(*pairs))
+    every = {frozenset(pair) for pair in combinations(members, 2)}
+    return members if len(members) > 2 and pairs == every else []
+
+
+def _over_relations(rows: Sequence[Row]) -> list[Row]:
+    """Join the rows for any two members that differ in their relation alone."""
+    joined: dict[tuple[Any, ...], Row] = {}
+    for line in rows:
+        pairs = line["audience"].startswith("any two of ")
+        key = tuple(value for name, value in line.items() if name != "relation" or not pairs)
+        if key in joined:
+            both = f"{joined[key]['relation']}, {line['relation']}"
+            joined[key] = {**line, "relation": both}
+        else:
+            joined[key] = line
+    return list(joined.values())
 
 
 def columns(rows: Sequence[Row]) -> str:
@@ -81,13 +141,20 @@ def plain(value: float) -> float | str:
     return "inf" if value == math.inf else value
 
 
-def read_object(text: str, schema: str, version: int, keys: set[str]) -> Mapping[str, Any]:
-    """Parse a JSON object with exactly these keys, of this schema and version; else H211."""
+def read_object(
+    text: str, schema: str, version: int, keys: set[str], older: Mapping[int, set[str]] = _NONE
+) -> Mapping[str, Any]:
+    """Parse a JSON object with exactly these keys, of this schema and version; else H211.
+
+    `older` holds the keys of earlier versions that are still read.
+    """
     data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
     if data.get("schema") != schema:
         raise Code.BAD_LEDGER_FILE.error(expected=f"an object of schema {schema}", found="another")
     found = data.get("version")
-    if type(found) is not int or found != version:
+    if type(found) is int and found in older:
+        keys = older[found]
+    elif type(found) is not int or found != version:
         raise Code.BAD_LEDGER_FILE.error(
             expected=f"version {version}", found=f"version {jsonfile.shown(found)}"
         )

@@ -12,13 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.accounting import Relation
+from hedgerow.privacy.accounting import Relation, tightest
 from hedgerow.privacy.audit.engine import Pair, Run, Target, repeated
 from hedgerow.privacy.audit.registry import register
-from hedgerow.privacy.mechanisms import NoisyMax, TwoSidedGeometric
+from hedgerow.privacy.mechanisms import DiscreteGaussian, NoisyMax, TwoSidedGeometric
+from hedgerow.privacy.planning import rho_for
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.scopes import ROOT
 from hedgerow.privacy.source import NoiseSource
 
 Ints = NDArray[np.int64]
+_DELTA = 0.01  # of the Gaussian claim
+_MARGINALS = 4
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,17 @@ class ForgottenComposition:
 
 
 @dataclass(frozen=True)
+class GaussianForOneCount:
+    """Gaussian noise for counts that a record moves by 1 each, as if it moved only one of them."""
+
+    epsilon: float
+
+    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
+        """Add noise to values (..., counts)."""
+        return DiscreteGaussian(rho_for(self.epsilon, _DELTA), 1)(values, source)
+
+
+@dataclass(frozen=True)
 class ExponentialWithCutoff:
     """Exponential mechanism whose exponents below -5 count as no chance at all."""
 
@@ -199,6 +215,7 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[Target]:
         Target(f"broken/{name}", run, pairs, claimed=epsilon, proven=proven, sound=False)
         for name, (run, pairs, proven) in targets.items()
     ] + [
+        _gaussian(epsilon),
         Target(
             "broken/replace-at-the-price-of-add",
             repeated(TwoSidedGeometric(epsilon)),
@@ -207,5 +224,27 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[Target]:
             proven=2 * epsilon,
             sound=False,
             relation=Relation.REPLACE,
-        )
+        ),
     ]
+
+
+def _gaussian(epsilon: float) -> Target:
+    true = Release(
+        DiscreteGaussian.name,
+        math.inf,
+        0.0,
+        2.0,
+        ROOT,
+        "public",
+        "counts",
+        rho=_MARGINALS * rho_for(epsilon, _DELTA),
+    )
+    return Target(
+        "broken/gaussian-for-one-count",
+        repeated(GaussianForOneCount(epsilon)),
+        [("four counts of 0 and of 1", [0] * _MARGINALS, [1] * _MARGINALS)],
+        claimed=epsilon,
+        proven=tightest([true], _DELTA).epsilon,
+        delta=_DELTA,
+        sound=False,
+    )

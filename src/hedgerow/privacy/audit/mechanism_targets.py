@@ -18,17 +18,22 @@ from hedgerow.privacy.audit.engine import RUNS, Pair, Run, Target, repeated
 from hedgerow.privacy.audit.registry import register
 from hedgerow.privacy.mechanisms import (
     Choice,
+    DiscreteGaussian,
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
     Sampler,
     TwoSidedGeometric,
 )
+from hedgerow.privacy.planning import rho_for
 from hedgerow.privacy.source import NoiseSource
 
 EPSILONS = (0.1, 1.0, 3.0)
 HISTOGRAM_BINS = 6
 CANDIDATES = 11
+GAUSSIAN_COUNTS = 4
+GAUSSIAN_DELTA = 0.01
+"""Large, so that the runs resolve the loss that it forgives."""
 RARE_RUNS = 400_000
 """The exponential mechanism's loss shows in choices that are rare."""
 OPENDP_RUNS = 4_000
@@ -43,6 +48,7 @@ def mechanisms() -> list[Target]:
         found += [
             _scalar(epsilon, 1),
             _histogram(epsilon),
+            _gaussian(epsilon),
             *(
                 _choice(kind(epsilon, monotone=monotone))
                 for kind in (NoisyMax, PermuteAndFlip, ExponentialMechanism)
@@ -58,6 +64,7 @@ def opendp_mechanisms() -> list[Target]:
     """List the targets drawn by OpenDP, which are slower and get fewer runs."""
     return [
         _scalar(1.0, 1, "opendp"),
+        _gaussian(1.0, "opendp"),
         _choice(NoisyMax(1.0, sampler="opendp")),
         _choice(PermuteAndFlip(1.0, sampler="opendp")),
         _choice(ExponentialMechanism(1.0, sampler="opendp")),
@@ -76,6 +83,18 @@ def _histogram(epsilon: float) -> Target:
     counts = np.arange(HISTOGRAM_BINS)
     pairs: list[Pair] = [("one record more in the last bin", counts, counts + (counts == 5))]
     return _target("histogram", mechanism, pairs, HISTOGRAM_BINS)
+
+
+def _gaussian(epsilon: float, sampler: Sampler = "coins") -> Target:
+    """One record is in every count: the loss is spread evenly, and only their sum shows it."""
+    rho = rho_for(epsilon, GAUSSIAN_DELTA)
+    mechanism = DiscreteGaussian(rho, GAUSSIAN_COUNTS, sampler)
+    counts = np.zeros(GAUSSIAN_COUNTS, dtype=np.int64)
+    pairs: list[Pair] = [("one record more in every count", counts, counts + 1)]
+    delta = GAUSSIAN_DELTA + mechanism.delta(GAUSSIAN_COUNTS)
+    name = f"{mechanism.name.replace(' ', '-')}@{epsilon:g}"
+    target = Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta)
+    return _through_opendp(target) if sampler == "opendp" else target
 
 
 def _choice(mechanism: Choice) -> Target:
@@ -111,15 +130,19 @@ def _target(
         runs=RARE_RUNS if isinstance(mechanism, ExponentialMechanism) else RUNS,
     )
     if mechanism.sampler == "opendp":
-        # One pair: OpenDP is slow.
-        return replace(
-            target,
-            name=f"{label}/opendp",
-            run=partial(_unseeded, target.run),
-            pairs=[pairs[1 if isinstance(mechanism, ExponentialMechanism) else 0]],
-            runs=OPENDP_RUNS,
-        )
+        return _through_opendp(target, 1 if isinstance(mechanism, ExponentialMechanism) else 0)
     return target
+
+
+def _through_opendp(target: Target, pair: int = 0) -> Target:
+    """Keep one pair and few runs: OpenDP is slow."""
+    return replace(
+        target,
+        name=f"{target.name}/opendp",
+        run=partial(_unseeded, target.run),
+        pairs=[target.pairs[pair]],
+        runs=OPENDP_RUNS,
+    )
 
 
 def _unseeded(run: Run, values: object, runs: int, source: NoiseSource) -> NDArray[np.int64]:

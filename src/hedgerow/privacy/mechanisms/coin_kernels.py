@@ -12,6 +12,8 @@ its own file only.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hedgerow.compiled import A, jit
@@ -197,4 +199,61 @@ def rejecting_choice(
             if not replace:
                 order[pick] = order[left]
                 left += 1
+    return n, at, DONE
+
+
+@jit
+def gaussian(
+    values: A,
+    out: A,
+    row: int,
+    words: A,
+    floors: A,
+    guide: A,
+    shift: int,
+    bucket: int,
+    digits: int,
+    x: float,
+) -> tuple[int, int, int]:
+    """Add discrete Gaussian noise to each value from `row` on.
+
+    One word per try: its lowest bit is the sign, the word shifted right by `shift` finds h in
+    ``floors`` (uint64, see `gaussian_tables`); ``guide`` (int64) says, by that number shifted by
+    `bucket`, where the search starts. With ``digits`` b > 0 two more words: b bits for the low
+    digits l of the noise 2^b h + l, and a coin that keeps it with probability
+    exp(-x l (l + 2^(b+1) h)), which a float decides unless it comes closer than 2^-40.
+
+    Returns the row it has come to, the position of that row's first word, and a status:
+    MORE_DIGITS where the try that starts there needs more bits than its words have.
+    """
+    n = values.size
+    taken = 1 if digits == 0 else 3
+    mask = (np.uint64(1) << np.uint64(digits)) - np.uint64(1)
+    at = 0
+    while row < n:
+        if at + taken > words.size:
+            return row, at, MORE_BYTES
+        word = words[at]
+        u = word >> np.uint64(shift)
+        h = guide[int(u >> np.uint64(bucket))]
+        while floors[h] < u:
+            h += 1
+        if floors[h] == u:
+            return row, at, MORE_DIGITS
+        noise = h
+        kept = True
+        if digits > 0:
+            low = np.int64(words[at + 1] & mask)
+            noise = (h << digits) + low
+            keep = math.exp(-x * float(low * (low + (h << (digits + 1)))))
+            coin = float(words[at + 2]) * 2.0**-64
+            if abs(coin - keep) <= 2.0**-40:
+                return row, at, MORE_DIGITS
+            # With a sign for each, 0 would come twice: one of the two is not kept.
+            kept = coin < keep and (noise > 0 or (word & np.uint64(1)) == 0)
+        at += taken
+        if kept:
+            value = min(max(values[row], -_LIMIT), _LIMIT)
+            out[row] = value - noise if word & np.uint64(1) else value + noise
+            row += 1
     return n, at, DONE

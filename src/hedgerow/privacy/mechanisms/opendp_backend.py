@@ -71,6 +71,26 @@ def choose(scores: list[int], a: Fraction, *, replace: bool) -> int:
     return int(_noisy_max(scale_of(a), replace)(scores))
 
 
+def gaussian(values: NDArray[np.int64], sigma2: Fraction) -> NDArray[np.int64]:
+    """Add discrete Gaussian noise of this variance parameter to each value, int64 (n,)."""
+    if values.size == 0:
+        return values.copy()
+    scale = math.sqrt(sigma2)
+    while Fraction(scale) ** 2 < sigma2:
+        scale = math.nextafter(scale, math.inf)
+    clamped = np.clip(values, -LIMIT, LIMIT)
+    return np.asarray(_gaussian(scale)(clamped.tolist()), dtype=np.int64)
+
+
+@lru_cache(maxsize=128)
+def _gaussian(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    with _enabled():
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        return dp.m.make_gaussian(*space, scale=scale)
+
+
 @lru_cache(maxsize=128)
 def _laplace(scale: float) -> Any:
     import opendp.prelude as dp

@@ -1,0 +1,93 @@
+"""How much noise a guarantee asks for: the ledger's own accountant, solved for rho.
+
+What is found here is what `Ledger.total` will say of the releases, with the same bounds and the
+same roundings, so that a plan made with it is never refused by a budget of the same figures.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hedgerow.errors import Code
+from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
+from hedgerow.privacy.mechanisms.mechanism import check_epsilon
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.scopes import ROOT
+
+# The releases of a plan share the rho that is found here, and their sum is rounded.
+_DOWN = 1 - 1e-12
+_PRECISION = 1e-11
+
+
+def rho_for(epsilon: float, delta: float) -> float:
+    """Return the largest rho that all releases of a plan may add up to.
+
+    Parameters
+    ----------
+    epsilon : float
+        Finite and positive.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Rounded down: a list of releases by rho, fixed in advance and without samples, that add up
+        to it costs at most epsilon at delta. 0 if no noise is enough.
+    """
+    return noise_for_rate(epsilon, delta, 1.0, 1)
+
+
+def noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int) -> float:
+    """Return the largest rho of each of several rounds, every one on a fresh secret sample.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of all rounds together, finite and positive.
+    delta : float
+        In (0, 1).
+    sample_rate : float
+        Probability with which a record is in the sample of a round, in (0, 1].
+    rounds : int
+        How many there are, fixed in advance.
+
+    Returns
+    -------
+    float
+        zCDP of one round inside its sample, rounded down; 0 if no noise is enough.
+    """
+    epsilon = check_epsilon(epsilon)
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
+        raise Code.BAD_RELEASE.error(
+            expected="0 < delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"
+        )
+
+    def enough(rho: float) -> bool:
+        plan = Release(
+            DiscreteGaussian.name,
+            math.inf,
+            0.0,
+            1.0,
+            ROOT,
+            "public",
+            "plan",
+            times=rounds,
+            rho=rho,
+            sample_rate=sample_rate,
+        )
+        return tightest([plan], delta).epsilon <= epsilon
+
+    # Without a sample rho is below epsilon: zCDP alone adds a root to it. With one, more fits in.
+    low, high = 0.0, epsilon
+    while enough(high):
+        low, high = high, 2 * high
+    while low == 0.0 and high > 0.0:
+        low = high / 2
+        if not enough(low):
+            low, high = 0.0, low
+    while high - low > _PRECISION * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if enough(middle) else (low, middle)
+    return low * _DOWN

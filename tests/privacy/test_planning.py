@@ -1,0 +1,85 @@
+"""Plans: the most rho that a guarantee allows, by the ledger's own accountant."""
+
+import math
+
+import dp_accounting
+import pytest
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hedgerow.errors import HedgerowError, PrivacyError
+from hedgerow.privacy import Ledger, noise_for_rate, rho_for
+from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.scopes import ROOT
+
+
+def gaussian(rho: float, **changes: object) -> Release:
+    given_ = {"rho": rho, **changes}
+    return Release("discrete gaussian", math.inf, 0.0, 1, ROOT, "public", "sums", **given_)  # type: ignore[arg-type]
+
+
+@given(st.floats(1e-3, 50), st.sampled_from([1e-12, 1e-6, 1e-3, 0.1]))
+@settings(max_examples=25)
+def test_rho_is_the_largest_that_fits(epsilon: float, delta: float) -> None:
+    rho = rho_for(epsilon, delta)
+    assert tightest([gaussian(rho)], delta).epsilon <= epsilon
+    assert tightest([gaussian(rho * (1 + 1e-9))], delta).epsilon > epsilon
+    # In pieces as well, and the ledger takes them.
+    ledger = Ledger(budget=(epsilon, delta))
+    ledger.charge(*[gaussian(rho / 7) for _ in range(7)])
+    if delta > 2**-40:
+        assert ledger.total().epsilon <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-5), (3.0, 1e-9), (10.0, 1e-6)]
+)
+def test_rho_next_to_dp_accounting(epsilon: float, delta: float) -> None:
+    rho = rho_for(epsilon, delta)
+    peer = RdpAccountant()
+    peer.compose(dp_accounting.GaussianDpEvent(math.sqrt(1 / (2 * rho))))
+    # By the same bound on moments, on another grid of orders.
+    assert epsilon * (1 - 1e-3) <= peer.get_epsilon(delta) <= epsilon * 1.05
+    # The exact figure of one continuous Gaussian allows more, and not much more.
+    exact = 1 / (2 * dp_accounting.get_sigma_gaussian(epsilon, delta) ** 2)
+    assert 0.8 * exact < rho < exact
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rate", "rounds"),
+    [(1.0, 1e-6, 0.1, 100), (0.5, 1e-5, 0.5, 50), (8.0, 1e-6, 0.05, 300)],
+)
+def test_noise_of_sampled_rounds(epsilon: float, delta: float, rate: float, rounds: int) -> None:
+    rho = noise_for_rate(epsilon, delta, rate, rounds)
+    found = tightest([gaussian(rho, times=rounds, sample_rate=rate)], delta)
+    assert found.method == "RDP"
+    assert epsilon * (1 - 1e-6) <= found.epsilon <= epsilon
+    assert rho > 2 * rho_for(epsilon, delta) / rounds
+    peer = RdpAccountant()
+    event = dp_accounting.GaussianDpEvent(math.sqrt(1 / (2 * rho)))
+    peer.compose(dp_accounting.PoissonSampledDpEvent(rate, event), rounds)
+    assert epsilon * 0.98 <= peer.get_epsilon(delta) <= epsilon * 1.02
+
+
+def test_without_a_sample_rounds_share_the_rho() -> None:
+    assert noise_for_rate(1.0, 1e-6, 1.0, 40) == pytest.approx(rho_for(1.0, 1e-6) / 40, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.inf, math.nan, "1", None])
+def test_odd_epsilons_are_refused(epsilon: object) -> None:
+    with pytest.raises(HedgerowError, match="H201"):
+        rho_for(epsilon, 1e-6)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-6, math.nan, "1", None, True])
+def test_odd_deltas_are_refused(delta: object) -> None:
+    with pytest.raises(PrivacyError, match="H205"):
+        rho_for(1.0, delta)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("rate", "rounds"), [(0, 1), (1.1, 1), (0.5, 0), (0.5, 1.5)])
+def test_odd_rates_and_rounds_are_refused(rate: float, rounds: float) -> None:
+    with pytest.raises(PrivacyError, match="H205"):
+        noise_for_rate(1.0, 1e-6, rate, rounds)  # type: ignore[arg-type]
