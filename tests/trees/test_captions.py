@@ -17,6 +17,7 @@ from hedgerow.trees.tree import Tree
 AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), edges=(25, 37.5, 70))
 AGE_OR_NOT = Attribute(name="age", kind="numeric", bounds=(0, 100), edges=(25,), missing="own bin")
 COLOUR = Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"))
+SHADE = Attribute(name="shade", kind="categorical", categories=("red", "green", "blue", "grey"))
 ANY_COLOUR = Attribute(
     name="colour",
     kind="categorical",
@@ -41,15 +42,17 @@ ANY_COLOUR = Attribute(
         (AGE, SplitKind.VALUE, 1, (), ["in (25, 37.5]", "not in (25, 37.5]"]),
         (AGE, SplitKind.VALUE, 3, (), ["> 70", "<= 70"]),
         (AGE_OR_NOT, SplitKind.VALUE, 0, (), ["<= 25", "not <= 25"]),
-        (COLOUR, SplitKind.SUBSET, 0, (0, 1, 0), ["!= green", "= green"]),
+        (COLOUR, SplitKind.SUBSET, 0, (1, 0, 1), ["!= green", "= green"]),
         (
             ANY_COLOUR,
             SplitKind.SUBSET,
             0,
-            (0, 0, 1, 1),
+            (1, 1, 0, 0),
             ["in {red, blue}", "in {other, missing}"],
         ),
-        (COLOUR, SplitKind.SUBSET, 0, (1, 1, 1), ["never", "in {red, green, blue}"]),
+        (SHADE, SplitKind.SUBSET, 0, (1, 1, 0, 0), ["in {red, green}", "in {blue, grey}"]),
+        (SHADE, SplitKind.SUBSET, 0, (0, 0, 0, 1), ["= grey", "!= grey"]),
+        (COLOUR, SplitKind.SUBSET, 0, (0, 0, 0), ["never", "in {red, green, blue}"]),
         (COLOUR, SplitKind.WARY, -1, (), ["= red", "= green", "= blue"]),
         (AGE, SplitKind.WARY, -1, (), ["<= 25", "in (25, 37.5]", "in (37.5, 70]", "> 70"]),
         (AGE_OR_NOT, SplitKind.WARY, -1, (), ["<= 25", "> 25", "is missing"]),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import chain, quick, random_tree, trees
+from tree_strategies import chain, quick, random_tree, single_split, trees
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
@@ -48,6 +48,19 @@ def test_text():
         "    ├── colour = green → no  (no: 9, yes: 1)\n"
         "    └── colour = blue → yes  (no: 2, yes: 8)"
     )
+
+
+def test_text_and_picture_of_a_subset():
+    colours = ("red", "green", "blue", "grey")
+    colour = Attribute(name="colour", kind="categorical", categories=colours)
+    tree = single_split(colour, SplitKind.SUBSET, 0, [1, 1, 0, 0], value=[[4, 4], [3, 1], [1, 3]])
+    assert to_text(tree) == (
+        "Decision tree for target\n"
+        "├── colour in {red, green} → no  (no: 3, yes: 1)\n"
+        "└── colour in {blue, grey} → yes  (no: 1, yes: 3)"
+    )
+    texts = [t.text for t in ElementTree.fromstring(to_svg(tree)).iter(SVG + "text")]
+    assert {"in {red, green}", "in {blue, grey}"} <= set(texts)
 
 
 def test_text_of_a_part_says_what_is_left_out():

@@ -55,7 +55,7 @@ def test_it_is_a_binary_tree_in_depth_first_order(case):
         (single_split(COLOURS, SplitKind.VALUE, 7), [6], 1),
         (single_split(COLOURS, SplitKind.VALUE, 3), [2, 3], 2),
         (single_split(COLOURS, SplitKind.WARY, -1), [0, 1, 2, 3, 4, 5, 6], 3),
-        (single_split(COLOURS, SplitKind.SUBSET, 0, [0, 0, 1, 1, 1, 1, 1, 1]), [1], 1),
+        (single_split(COLOURS, SplitKind.SUBSET, 0, [1, 1, 0, 0, 0, 0, 0, 0]), [1], 1),
         (single_split(COLOURS, SplitKind.SUBSET, 0, [0] * 8), [], 0),
         (single_split(COLOURS, SplitKind.THRESHOLD, 4), [4], 1),
     ],

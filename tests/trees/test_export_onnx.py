@@ -7,11 +7,12 @@ import sys
 import numpy as np
 import pytest
 from test_export_sklearn import encoded, one_cut, raw_values
-from tree_strategies import random_bins, random_domain, random_tree
+from tree_strategies import random_bins, random_boosted, random_domain, random_tree
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.attribute import Target
+from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
+from hedgerow.trees.boosted import Boosted, step_domain
 from hedgerow.trees.export_onnx import to_onnx
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.layout import SplitKind
@@ -53,6 +54,82 @@ def test_every_model_on_bins(classes, seed):
     grown = [random_tree(rng, domain, max_splits=5 * i) for i in range(3)]
     for model in (*grown, Forest(grown)):
         assert_same(model, to_onnx(model, on="bins"), bins, bins)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+@pytest.mark.parametrize("wide", [8, 300])
+def test_subsets_are_one_node_each(classes, wide):
+    rng = np.random.default_rng([classes, wide])
+    target = random_domain(rng, classes=classes).target
+    attributes = tuple(
+        Attribute(name=f"c{j}", kind="categorical", categories=tuple(range(wide))) for j in range(3)
+    )
+    domain = Domain(attributes=attributes, target=target)
+    grown = [random_tree(rng, domain, kinds=[SplitKind.SUBSET], max_splits=60) for _ in range(3)]
+    bins = random_bins(rng, domain, 500)
+    for model in (grown[0], Forest(grown)):
+        made = to_onnx(model, on="bins")
+        assert_same(model, made, bins, bins)
+        modes = [a for a in made.graph.node[0].attribute if a.name == "nodes_modes"]
+        splits = sum(t.n_nodes - t.n_leaves for t in getattr(model, "trees", (model,)))
+        assert modes[0].t.dims[0] == splits * (classes if classes > 2 else 1)
+
+
+def assert_same_boosted(model, made, X, bins):
+    out = run(made, X)
+    raw = model.raw(bins)
+    if not model.is_classifier:
+        assert out["variable"].dtype == np.float64
+        assert np.allclose(out["variable"], raw, rtol=1e-14, atol=1e-14)
+        return
+    assert out["probabilities"].dtype == np.float64
+    assert np.allclose(out["probabilities"], model.distribution(bins), rtol=1e-13, atol=0)
+    scores = np.hstack([-raw, raw]) if model.link == "logistic" else raw
+    best = np.sort(scores, axis=1)[:, -2:]
+    # A runtime may add the trees in another order: only ties up to rounding may differ.
+    rows = best[:, 1] - best[:, 0] > 1e-12
+    assert rows.mean() > 0.5
+    expected = np.array(model.domain.target.classes)[model.predict_class(bins)]
+    assert np.array_equal(out["label"][rows], expected[rows])
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_boosted_trees_on_bins(classes, seed):
+    rng = np.random.default_rng([classes, seed, 2])
+    domain = random_domain(rng, classes=classes)
+    bins = random_bins(rng, domain, 300)
+    # The first seed is a model of leaves alone.
+    model = random_boosted(rng, domain, rounds=5, max_splits=10 * seed)
+    assert_same_boosted(model, to_onnx(model, on="bins"), bins, bins)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+def test_boosted_thresholds_on_raw_values_cut_points_included(classes):
+    rng = np.random.default_rng([classes, 3])
+    domain = random_domain(rng, classes=classes, numeric_only=True)
+    model = random_boosted(rng, domain, rounds=6, kinds=[SplitKind.THRESHOLD], max_splits=15)
+    X = raw_values(rng, domain, 300)
+    assert_same_boosted(model, to_onnx(model), X, encoded(domain, X))
+
+
+@pytest.mark.parametrize("value", [0.1, 0.4, 2.0, -0.4, 1e-300])
+def test_the_label_of_two_classes_is_the_sign_of_the_raw_score(value):
+    # Positive values alone are what the classic operators would cut at one half.
+    attribute = one_cut(0.5).domain.attributes[0]
+    domain = Domain(attributes=(attribute,), target=Target(classes=("no", "yes")))
+    tree = Tree(step_domain(domain), **(one_cut(0.5).arrays | {"value": [[0], [value], [0]]}))
+    made = to_onnx(Boosted(domain, [tree], 0.0, "logistic"))
+    expected = ["yes" if value > 0 else "no", "no"]
+    assert run(made, [[0.0], [1.0]])["label"].tolist() == expected
+
+
+def test_boosted_splits_without_a_form_on_values_are_refused():
+    rng = np.random.default_rng(4)
+    model = random_boosted(rng, kinds=[SplitKind.VALUE])
+    with pytest.raises(HedgerowError) as caught:
+        to_onnx(model)
+    assert caught.value.code is Code.CANNOT_EXPORT
 
 
 @pytest.mark.parametrize("classes", [0, 2, 4])

@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
 from tree_strategies import (
     chain,
     forests,
     quick,
     random_bins,
+    random_boosted,
     random_domain,
     random_tree,
     single_split,
@@ -102,6 +109,47 @@ def test_thresholds_on_raw_values_cut_points_included(seed):
         assert_same(model, to_sklearn(model), X, bins)
 
 
+def assert_same_boosted(model, made, X, bins):
+    kind = HistGradientBoostingClassifier if model.is_classifier else HistGradientBoostingRegressor
+    assert type(made) is kind
+    # Threads of OpenMP that wait for each other on a busy machine take longer than the work.
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        if not model.is_classifier:
+            assert np.array_equal(made.predict(X), model.raw(bins)[:, 0])
+            return
+        # The same numbers in the same order: not a bit differs.
+        assert np.array_equal(made.decision_function(X).reshape(len(X), -1), model.raw(bins))
+        assert np.allclose(made.predict_proba(X), model.distribution(bins), rtol=0, atol=1e-15)
+        classes = np.array(model.domain.target.classes)
+        assert np.array_equal(made.predict(X), classes[model.predict_class(bins)])
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_boosted_trees_on_bins(classes, seed):
+    rng = np.random.default_rng([classes, seed])
+    domain = random_domain(rng, classes=classes)
+    bins = random_bins(rng, domain, 100)
+    # The first seed is a model of leaves alone.
+    model = random_boosted(rng, domain, rounds=3, max_splits=6 * seed)
+    assert_same_boosted(model, to_sklearn(model, on="bins"), bins, bins)
+
+
+@pytest.mark.parametrize("classes", [0, 2, 4])
+def test_boosted_thresholds_on_raw_values_cut_points_included(classes):
+    rng = np.random.default_rng(classes)
+    domain = random_domain(rng, numeric_only=True, classes=classes)
+    model = random_boosted(rng, domain, rounds=4, kinds=[SplitKind.THRESHOLD], max_splits=20)
+    X = raw_values(rng, domain, 300)
+    made = to_sklearn(model)
+    assert_same_boosted(model, made, X, encoded(domain, X))
+    assert made.n_iter_ == 4
+    assert made.n_features_in_ == len(domain.attributes)
+    assert made.feature_names_in_.tolist() == list(domain.names)
+    assert not hasattr(clone(made), "_predictors")
+
+
 def one_cut(at, **options):
     bounds = (at - 1, at + 1) if abs(at) < 1e9 else (-4e38, 4e38)
     attribute = Attribute(name="x", kind="numeric", bounds=bounds, edges=(at,), **options)
@@ -148,7 +196,7 @@ def test_other_splits_have_no_form_on_values(kind):
         else Attribute(name="x", kind="numeric", bounds=(0, 1), edges=(0.5,))
     )
     target = Target(bounds=(0, 1))
-    tree = single_split(attribute, kind, 0, [0, 1], target=target, value=[[0.5], [0], [1]])
+    tree = single_split(attribute, kind, 0, [1, 0], target=target, value=[[0.5], [0], [1]])
     with pytest.raises(HedgerowError, match="'x'") as caught:
         to_sklearn(tree)
     assert caught.value.code is Code.CANNOT_EXPORT

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from hedgerow.tables import Domain, encode
-from hedgerow.trees import Limits, grow_cart, impurity_decrease
+from hedgerow.tables import Attribute, Domain, Target, encode
+from hedgerow.trees import Limits, SplitKind, Tree, grow_cart, impurity_decrease
 
 
 def gini(counts: np.ndarray) -> float:
@@ -36,3 +36,19 @@ def test_squared_error_against_the_rows() -> None:
     within = sum(((y[leaf == i] - y[leaf == i].mean()) ** 2).sum() for i in (1, 2))
     expected = ((y - y.mean()) ** 2).sum() - within
     assert impurity_decrease(tree, "squared_error")[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_subset_counts_like_any_other_split() -> None:
+    colour = Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"))
+    tree = Tree(
+        Domain(attributes=(colour,), target=Target(classes=("no", "yes"))),
+        kind=[SplitKind.SUBSET, 0, 0],
+        feature=[0, -1, -1],
+        cut=[0, -1, -1],
+        first_child=[1, -1, -1],
+        value=[[6, 4], [6, 1], [0, 3]],
+        weight=[10, 7, 3],
+        subsets=[[True, False, True]],
+    )
+    expected = gini(tree.value[0]) - gini(tree.value[1]) - gini(tree.value[2])
+    assert impurity_decrease(tree, "gini").tolist() == pytest.approx([expected, 0, 0])

@@ -37,6 +37,9 @@ def arrays(**changes):
     return made | changes
 
 
+SUBSET = {"kind": [3, 0, 0], "cut": [1, -1, -1], "subsets": [[0, 1, 0, 0], [1, 0, 0, 1]]}
+
+
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -57,9 +60,20 @@ def arrays(**changes):
         ({"cut": [-1, -1, -1]}, "does not separate"),
         ({"kind": [2, 0, 0], "cut": [4, -1, -1]}, "no bin"),
         ({"kind": [2, 0, 0], "cut": [-1, -1, -1]}, "no bin"),
-        ({"kind": [3, 0, 0], "cut": [0, -1, -1], "subsets": [0, 1, 0]}, "outside `subsets`"),
-        ({"kind": [3, 0, 0], "cut": [2**31 - 1, -1, -1], "subsets": [0] * 4}, "outside `subsets`"),
-        ({"kind": [3, 0, 0], "cut": [0, -1, -1], "subsets": [0, 1, 2, 0]}, "other than 0 and 1"),
+        ({"kind": [3, 0, 0], "cut": [0, -1, -1]}, "no row of `subsets`"),
+        ({**SUBSET, "subsets": []}, "no row of `subsets`"),
+        ({**SUBSET, "subsets": None}, "no row of `subsets`"),
+        ({**SUBSET, "cut": [2, -1, -1]}, "no row of `subsets`, first at node 0"),
+        ({**SUBSET, "cut": [-1, -1, -1]}, "no row of `subsets`"),
+        ({**SUBSET, "cut": [2**31 - 1, -1, -1]}, "no row of `subsets`"),
+        ({**SUBSET, "subsets": [[0, 1, 0], [1, 0, 1]]}, "where every bin goes"),
+        ({**SUBSET, "subsets": [[], []]}, "where every bin goes"),
+        ({**SUBSET, "subsets": [[0, 1, 0, 0, 1]] * 2}, "no attribute has more than 4"),
+        ({**SUBSET, "subsets": [0, 1, 0, 0]}, "1 dimensions where 2"),
+        ({**SUBSET, "subsets": [[0, 1, 0], [1, 0, 1, 0]]}, "not an array"),
+        ({**SUBSET, "subsets": [[0, 1, 2, 0]] * 2}, "do not fit into bool"),
+        ({**SUBSET, "subsets": [[0.0, 1.0, 1.0, 0.0]] * 2}, "of type float64"),
+        ({**SUBSET, "subsets": [["0", "1", "1", "0"]] * 2}, "of type"),
         ({"kind": [4, 0, 0]}, "exactly one node"),
         ({"first_child": [0, -1, -1]}, "after their parent"),
         ({"first_child": [-1, -1, -1]}, "after their parent"),
@@ -154,3 +168,34 @@ def test_a_wary_split_never_leaves_its_children():
     with pytest.raises(HedgerowError) as caught:
         tree.apply(bins)
     assert caught.value.code is Code.OUTSIDE_BOUNDS
+
+
+def test_a_table_of_subsets_is_kept_as_far_as_it_is_read():
+    tree = Tree(DOMAIN, **arrays(**SUBSET))
+    assert tree.subsets.dtype == np.bool_
+    assert tree.subsets.tolist() == [[False] * 4, [True, False, False, True]]
+    bins = np.array([[0, 0], [1, 0], [2, 0], [3, 0]], dtype=np.uint8)
+    assert tree.apply(bins).tolist() == [1, 2, 2, 1]
+    colour = {**SUBSET, "feature": [1, -1, -1]}
+    narrow = Tree(DOMAIN, **arrays(**colour))
+    assert narrow.subsets.tolist() == [[False] * 3, [True, False, False]]
+    same = np.array([[0, 0, 0], [1, 0, 0]], dtype=bool)
+    assert Tree(DOMAIN, **arrays(**(colour | {"subsets": same}))) == narrow
+    assert Tree(DOMAIN, **arrays(**(colour | {"subsets": ~same}))) != narrow
+    assert Tree(DOMAIN, **arrays(subsets=[[1, 1, 1, 1]])).subsets.shape == (0, 0)
+    assert Tree(DOMAIN, **arrays(subsets=None)) == Tree(DOMAIN, **arrays())
+
+
+def test_a_row_may_serve_attributes_of_different_width():
+    tree = Tree(
+        DOMAIN,
+        kind=[3, 3, 0, 0, 0],
+        feature=[1, 0, -1, -1, -1],
+        cut=[0, 0, -1, -1, -1],
+        first_child=[1, 3, -1, -1, -1],
+        value=np.ones((5, 2)),
+        weight=np.ones(5),
+        subsets=[[1, 0, 1, 1]],
+    )
+    bins = np.array([[0, 0], [1, 2], [3, 2], [3, 1]], dtype=np.uint8)
+    assert tree.apply(bins).tolist() == [3, 4, 3, 2]

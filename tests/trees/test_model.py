@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tree_strategies import random_domain, random_tree
+from tree_strategies import random_boosted, random_domain, random_tree
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees.forest import Forest
@@ -14,10 +14,14 @@ from hedgerow.trees.model import model_from_json, read_model, write_model
 def models():
     rng = np.random.default_rng(0)
     domain = random_domain(rng)
-    return [random_tree(rng, domain), Forest([random_tree(rng, domain) for _ in range(3)])]
+    return [
+        random_tree(rng, domain),
+        Forest([random_tree(rng, domain) for _ in range(3)]),
+        random_boosted(rng, random_domain(rng, classes=3)),
+    ]
 
 
-@pytest.mark.parametrize("model", models(), ids=["tree", "forest"])
+@pytest.mark.parametrize("model", models(), ids=["tree", "forest", "boosted"])
 def test_a_file_carries_the_model_and_its_ledger(model, tmp_path):
     ledger = {"releases": [{"epsilon": 0.1, "reason": "Blätter"}]}
     write_model(model, tmp_path / "model.json", privacy=ledger)

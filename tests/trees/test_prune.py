@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from test_tree import by_hand
+from test_tree import DOMAIN, by_hand
 from tree_strategies import quick, trees_with_bins
 
 from hedgerow.trees.layout import SplitKind
@@ -64,3 +64,26 @@ def test_cut_back_sends_rows_to_the_marked_ancestor(case):
     while np.any(deep := tree.node_depths[leaf] > 1):
         leaf = np.where(deep, tree.parents[leaf], leaf)
     assert np.array_equal(cut.decide(bins)[:, 0], leaf)
+
+
+def test_subsets_of_what_is_gone_go_too():
+    # Subset 0 splits what is merged, subset 2 the root, and subset 1 nothing.
+    tree = Tree(
+        DOMAIN,
+        kind=[SplitKind.SUBSET, 0, SplitKind.SUBSET, 0, 0],
+        feature=[1, -1, 1, -1, -1],
+        cut=[2, -1, 0, -1, -1],
+        first_child=[1, -1, 3, -1, -1],
+        value=[[5, 5], [5, 0], [0, 5], [0, 2], [0, 3]],
+        weight=[10, 5, 5, 2, 3],
+        subsets=[[1, 1, 0], [1, 1, 1], [0, 1, 0]],
+    )
+    pruned = tree.pruned_same_label()
+    assert pruned.kind.tolist() == [SplitKind.SUBSET, 0, 0]
+    assert pruned.cut.tolist() == [0, -1, -1]
+    assert pruned.subsets.tolist() == [[False, True, False]]
+    bins = np.array([[0, 0], [0, 1], [0, 2]], dtype=np.uint8)
+    assert pruned.predict_class(bins).tolist() == tree.predict_class(bins).tolist() == [1, 0, 1]
+    leaf = tree.node_depths == 0
+    cut = cut_back(tree, leaf, tree.value, tree.weight)
+    assert cut["subsets"].shape[0] == 0

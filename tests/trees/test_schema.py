@@ -10,11 +10,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import forests, quick, random_domain, random_tree, trees
+from tree_strategies import (
+    boosteds,
+    forests,
+    quick,
+    random_bins,
+    random_boosted,
+    random_domain,
+    random_tree,
+    single_split,
+    trees,
+)
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.attribute import Attribute
 from hedgerow.trees import schema
+from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.forest import Forest
+from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.model import model_from_json
 from hedgerow.trees.tree import Tree
 
@@ -45,7 +58,7 @@ def test_every_finite_float_survives(values):
 
 
 @quick
-@given(st.one_of(trees(), forests()))
+@given(st.one_of(trees(), forests(), boosteds()))
 def test_output_follows_the_written_schema(model):
     VALIDATOR.validate(json.loads(model.to_json()))
     VALIDATOR.validate(json.loads(model.to_json(privacy={"releases": []})))
@@ -55,6 +68,7 @@ def test_the_schema_is_a_schema_and_fixes_the_version():
     written = schema.json_schema()
     jsonschema.Draft202012Validator.check_schema(written)
     assert written["properties"]["version"]["const"] == schema.VERSION
+    assert written["properties"]["minor"]["enum"] == list(range(schema.MINOR + 1))
     assert written["properties"]["format"]["const"] == schema.FORMAT
     assert set(written["properties"]["type"]["enum"]) == set(schema.BODY)
 
@@ -144,6 +158,191 @@ def test_other_versions_are_not_guessed(version):
     assert caught.value.code is Code.MODEL_VERSION
 
 
+@pytest.mark.parametrize("minor", [2, -1, "1", None, 1.0, True, [1]])
+def test_other_minor_versions_are_not_guessed(minor):
+    with pytest.raises(HedgerowError, match="minor") as caught:
+        Tree.from_dict(document() | {"minor": minor})
+    assert caught.value.code is Code.MODEL_VERSION
+
+
+COLOUR = Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"))
+
+
+def test_only_what_needs_it_states_a_minor_version():
+    plain = single_split(COLOUR, SplitKind.VALUE, 1)
+    subset = single_split(COLOUR, SplitKind.SUBSET, 0, [1, 0, 1])
+    assert "minor" not in plain.to_dict()
+    assert "minor" not in Forest([plain]).to_dict()
+    assert plain.to_dict()["tree"]["subsets"] == []
+    assert subset.to_dict()["minor"] == Forest([plain, subset]).to_dict()["minor"] == 1
+    assert subset.to_dict()["tree"]["subsets"] == [[1, 0, 1]]
+    assert random_boosted(np.random.default_rng(0)).to_dict()["minor"] == 1
+
+
+def as_version_1_0(found):
+    """Write subsets as version 1.0 had them: one list of children, and where each begins."""
+    for packed in [found["tree"]] if found["type"] == "tree" else found["trees"]:
+        flat = []
+        for v, kind in enumerate(packed["kind"]):
+            if kind == SplitKind.SUBSET:
+                row, packed["cut"][v] = packed["subsets"][packed["cut"][v]], len(flat)
+                flat += [1 - x for x in row]
+        packed["subsets"] = flat
+    found.pop("minor", None)
+    return found
+
+
+@quick
+@given(st.one_of(trees(), forests()))
+def test_files_of_version_1_0_are_still_read(model):
+    old = as_version_1_0(model.to_dict())
+    VALIDATOR.validate(old)
+    again = model_from_json(json.dumps(old)).model
+    bins = random_bins(np.random.default_rng(0), model.domain, 200)
+    assert np.array_equal(again.decide(bins), model.decide(bins))
+    assert type(model).from_json(again.to_json()) == again
+
+
+def test_subsets_of_version_1_0_may_overlap():
+    old = as_version_1_0(single_split(COLOUR, SplitKind.SUBSET, 0, [1, 0, 1]).to_dict())
+    old["tree"] |= {
+        "kind": [3, 3, 0, 0, 0],
+        "feature": [0, 0, -1, -1, -1],
+        "cut": [1, 0, -1, -1, -1],
+        "first_child": [1, 3, -1, -1, -1],
+        "value": [[1, 1]] * 5,
+        "weight": [1] * 5,
+        "subsets": [0, 0, 1, 0],
+    }
+    tree = Tree.from_dict(old)
+    bins = np.array([[0], [1], [2]], dtype=np.uint8)
+    assert tree.apply(bins).tolist() == [3, 2, 4]
+    for spoiled in ([0, 0, 1], [0, 0, 1, 2], [[0, 0, 1, 0]], [], None, [0, 0, 1, True]):
+        old["tree"]["subsets"] = spoiled
+        with pytest.raises(HedgerowError) as caught:
+            Tree.from_dict(old)
+        assert caught.value.code is Code.BAD_MODEL_FILE
+    for cut in (-1, 2, 2**31 - 1):
+        old["tree"]["subsets"] = [0, 0, 1, 0]
+        old["tree"]["cut"][0] = cut
+        with pytest.raises(HedgerowError, match="subset outside") as caught:
+            Tree.from_dict(old)
+        assert caught.value.code is Code.BAD_MODEL_FILE
+
+
+def test_overlapping_subsets_do_not_make_much_memory(monkeypatch):
+    monkeypatch.setattr(schema, "MAX_CELLS", 8)
+    old = as_version_1_0(single_split(COLOUR, SplitKind.SUBSET, 0, [1, 0, 1]).to_dict())
+    n = 7
+    old["tree"] |= {
+        "kind": [3, 3, 3, 0, 0, 0, 0],
+        "feature": [0, 0, 0, -1, -1, -1, -1],
+        "cut": [0, 1, 2, -1, -1, -1, -1],
+        "first_child": [1, 3, 5, -1, -1, -1, -1],
+        "value": [None] * 3 + [[1, 1]] * (n - 3),
+        "weight": [1] * n,
+        "subsets": [0, 0, 1, 0, 1],
+    }
+    with pytest.raises(HedgerowError, match="more than") as caught:
+        Tree.from_dict(old)
+    assert caught.value.code is Code.BAD_MODEL_FILE
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (change(["tree", "subsets"], [[1, 0]]), "where every bin goes"),
+        (change(["tree", "subsets"], [[]]), "where every bin goes"),
+        (change(["tree", "subsets"], [[1, 0, 1, 0]]), "no attribute has more than 3"),
+        (change(["tree", "subsets"], [[1, 0, 1], [1, 0]]), "different lengths"),
+        (change(["tree", "subsets"], []), "no row of"),
+        (change(["tree", "subsets"], KeyError), "no row of"),
+        (change(["tree", "cut", 0], 1), "no row of"),
+        (change(["tree", "cut", 0], -1), "no row of"),
+        (change(["tree", "subsets"], None), "no list of rows"),
+        (change(["tree", "subsets"], [1, 0, 1]), "no list of rows"),
+        (change(["tree", "subsets"], ["101"]), "no list of rows"),
+        (change(["tree", "subsets", 0, 0], 2), "other than 0 and 1"),
+        (change(["tree", "subsets", 0, 0], True), "other than 0 and 1"),
+        (change(["tree", "subsets", 0, 0], 1.0), "other than 0 and 1"),
+        (change(["tree", "subsets", 0, 0], None), "other than 0 and 1"),
+        (change(["tree", "subsets", 0, 0], [1]), "other than 0 and 1"),
+        (change(["minor"], 0), "32 bits"),
+        (change(["minor"], KeyError), "32 bits"),
+    ],
+)
+def test_spoiled_subsets_are_refused(spoil, says):
+    found = single_split(COLOUR, SplitKind.SUBSET, 0, [1, 0, 1]).to_dict()
+    assert Tree.from_dict(copy.deepcopy(found)).subsets.tolist() == [[True, False, True]]
+    with pytest.raises(HedgerowError, match=says) as caught:
+        Tree.from_dict(spoil(found))
+    assert caught.value.code is Code.BAD_MODEL_FILE
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        change(["boosted"], KeyError),
+        change(["boosted"], []),
+        change(["boosted"], None),
+        change(["boosted", "extra"], 1),
+        change(["boosted", "start"], KeyError),
+        change(["boosted", "start"], 0.5),
+        change(["boosted", "start"], []),
+        change(["boosted", "start"], [0.0, 0.0]),
+        change(["boosted", "start"], [0.0, 0.0, None]),
+        change(["boosted", "start"], [0.0, 0.0, "0"]),
+        change(["boosted", "start"], [0.0, 0.0, True]),
+        change(["boosted", "start"], [0.0, 0.0, 10**400]),
+        change(["boosted", "start"], [1.7e308, -1.7e308, 1.7e308, 0.0]),
+        change(["boosted", "link"], KeyError),
+        change(["boosted", "link"], "logistic"),
+        change(["boosted", "link"], "identity"),
+        change(["boosted", "link"], "probit"),
+        change(["boosted", "link"], ["softmax"]),
+        change(["boosted", "trees"], KeyError),
+        change(["boosted", "trees"], []),
+        change(["boosted", "trees"], {}),
+        change(["boosted", "trees", 5], KeyError),
+        change(["boosted", "trees", 5], None),
+        change(["boosted", "trees", 0, "value", -1], None),
+        change(["boosted", "trees", 0, "value", -1], [None]),
+        change(["boosted", "trees", 0, "value", -1], [0.0, 0.0, 0.0]),
+        change(["boosted", "trees", 0, "cut", 0], 2**31 - 1),
+        change(["domain", "target"], KeyError),
+        change(["domain", "target", "classes"], ["a"]),
+        change(["domain", "target", "classes"], ["a", "b"]),
+        change(["domain", "target"], {"name": "y", "bounds": [0, 1]}),
+        change(["minor"], 0),
+        change(["minor"], KeyError),
+        change(["type"], "forest"),
+        change(["trees"], []),
+    ],
+)
+def test_spoiled_boosted_trees_are_refused(spoil):
+    rng = np.random.default_rng(0)
+    found = random_boosted(rng, random_domain(rng, classes=3), rounds=2).to_dict()
+    assert Boosted.from_dict(copy.deepcopy(found)).n_rounds == 2
+    with pytest.raises(HedgerowError) as caught:
+        Boosted.from_dict(spoil(found))
+    assert caught.value.code is Code.BAD_MODEL_FILE
+
+
+def test_boosted_values_that_are_not_finite_are_refused():
+    rng = np.random.default_rng(0)
+    model = random_boosted(rng, random_domain(rng, classes=2), rounds=2)
+    huge = model.to_dict()
+    for packed in huge["boosted"]["trees"]:
+        packed["value"][-1] = [1.7e308]
+    with pytest.raises(HedgerowError, match="can be infinite") as caught:
+        Boosted.from_dict(huge)
+    assert caught.value.code is Code.BAD_MODEL_FILE
+    for number in ("NaN", "Infinity", "1e999"):
+        with pytest.raises(HedgerowError) as caught:
+            Boosted.from_json(model.to_json().replace('"start":[', f'"start":[{number},', 1))
+        assert caught.value.code is Code.BAD_MODEL_FILE
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", b"\xff\xfe", "[" * 100_000, '{"version": 1, "version": 1}', '{"version": NaN}'],
@@ -199,7 +398,7 @@ def places(found, path=()):
 
 
 @quick
-@given(st.data(), st.one_of(trees(max_splits=6), forests(max_splits=4)))
+@given(st.data(), st.one_of(trees(max_splits=6), forests(max_splits=4), boosteds(max_splits=4)))
 def test_mutated_documents_are_read_whole_or_refused(data, model):
     found = model.to_dict()
     for _ in range(data.draw(st.integers(1, 3))):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
+from hedgerow.trees.boosted import Boosted, step_domain
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
@@ -72,7 +73,7 @@ def random_tree(rng, domain=None, *, max_splits=12, kinds=None, released=None):
             SplitKind.WARY: -1,
         }[split]
         if split == SplitKind.SUBSET:
-            subsets += rng.integers(0, 2, size=n_bins).tolist()
+            subsets.append(rng.integers(0, 2, size=int(domain.n_bins.max())).tolist())
         arity = n_bins if split == SplitKind.WARY else 2
         kind[v], feature[v], cut[v], first_child[v] = int(split), j, at, len(kind)
         leaves += range(len(kind), len(kind) + arity)
@@ -91,11 +92,26 @@ def random_tree(rng, domain=None, *, max_splits=12, kinds=None, released=None):
     return Tree(domain, kind, feature, cut, first_child, value, weight, subsets)
 
 
+def random_boosted(rng, domain=None, *, rounds=3, max_splits=8, kinds=None):
+    """Random trees in the model's step domain, a random start, and the link that fits."""
+    classes = [0, 2, 3, 4][int(rng.integers(4))]
+    domain = random_domain(rng, classes=classes) if domain is None else domain
+    classes = domain.target.n_classes or 0
+    k = classes if classes > 2 else 1
+    step = step_domain(domain)
+    trees = [random_tree(rng, step, max_splits=max_splits, kinds=kinds) for _ in range(rounds * k)]
+    link = "softmax" if k > 1 else "logistic" if classes else "identity"
+    return Boosted(domain, trees, rng.normal(size=k), link)
+
+
 NO_YES = Target(classes=("no", "yes"))
 
 
 def single_split(attribute, kind, cut=-1, subsets=(), *, target=NO_YES, value=None):
-    """One split on the only attribute; every count is 1 unless `value` is given."""
+    """One split on the only attribute; every count is 1 unless `value` is given.
+
+    `subsets` is the only row of the table.
+    """
     n = attribute.n_bins if kind == SplitKind.WARY else 2
     return Tree(
         Domain(attributes=(attribute,), target=target),
@@ -105,7 +121,7 @@ def single_split(attribute, kind, cut=-1, subsets=(), *, target=NO_YES, value=No
         first_child=[1] + [-1] * n,
         value=np.ones((n + 1, 2)) if value is None else value,
         weight=np.ones(n + 1),
-        subsets=np.array(subsets, dtype=np.uint8),
+        subsets=[subsets] if len(subsets) else None,
     )
 
 
@@ -145,7 +161,7 @@ def walk(tree, row):
         elif kind == SplitKind.VALUE:
             step = 0 if b == cut else 1
         elif kind == SplitKind.SUBSET:
-            step = int(tree.subsets[cut + b])
+            step = 0 if tree.subsets[cut, b] else 1
         else:
             step = b
         v = int(tree.first_child[v]) + step
@@ -170,6 +186,11 @@ def trees(draw, domain=None, **options):
 def forests(draw, **options):
     domain = draw(domains())
     return Forest(tuple(draw(trees(domain, **options)) for _ in range(draw(st.integers(1, 4)))))
+
+
+@st.composite
+def boosteds(draw, **options):
+    return random_boosted(draw(_seeds), rounds=draw(st.integers(1, 3)), **options)
 
 
 @st.composite

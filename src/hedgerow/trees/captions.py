@@ -53,7 +53,9 @@ def branches(tree: Tree, node: int) -> list[str]:
             rest = " or missing" if attribute.n_bins > attribute.n_values else ""
             return [f"<= {at}", f"> {at}{rest}"]
         return _sides(attribute, bins > cut)
-    return _sides(attribute, bins != cut if kind is SplitKind.VALUE else tree.subsets[cut + bins])
+    if kind is SplitKind.VALUE:
+        return _sides(attribute, bins != cut)
+    return _sides(attribute, ~tree.subsets[cut, bins])
 
 
 def leaf(tree: Tree, node: int) -> str:

@@ -124,6 +124,10 @@ def to_svg(
 
 
 def _view(tree: Tree, max_depth: int | None) -> View:
+    if not isinstance(tree, Tree):
+        raise Code.WRONG_TYPE.error(
+            found=type(tree).__name__, expected="a Tree", fix="draw one of the model's `trees`"
+        )
     if max_depth is not None and (not isinstance(max_depth, int) or max_depth < 0):
         raise Code.BAD_PARAMETER.error(
             found=f"max_depth={max_depth!r}", expected="max_depth >= 0 or None"

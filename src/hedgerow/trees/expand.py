@@ -105,7 +105,7 @@ def _runs(tree: Tree, v: int, box: _Box) -> list[_Run]:
     elif kind == SplitKind.VALUE:
         child = (bins != cut).astype(np.int64)
     elif kind == SplitKind.SUBSET:
-        child = tree.subsets[cut + bins].astype(np.int64)
+        child = (~tree.subsets[cut, bins]).astype(np.int64)
     else:
         child = bins
     starts = np.flatnonzero(np.diff(child, prepend=-1))

@@ -1,21 +1,25 @@
-"""Export of public trees and forests to fitted scikit-learn estimators.
+"""Export of public models to fitted scikit-learn estimators.
 
-scikit-learn casts inputs to float32 before it compares. A threshold is therefore the cut point
-rounded to float32: since rounding keeps the order, every x <= cut goes left as it should, and an
-x > cut goes right unless it rounds to the same float32 as the cut. Values that float32 cannot
-tell from a cut point above which they lie are the only ones on which the two can differ.
+scikit-learn's trees and forests cast inputs to float32 before they compare. A threshold is
+therefore the cut point rounded to float32: since rounding keeps the order, every x <= cut goes
+left as it should, and an x > cut goes right unless it rounds to the same float32 as the cut.
+Values that float32 cannot tell from a cut point above which they lie are the only ones on which
+the two can differ. Its histogram boosting, which boosted trees become, compares and adds up in
+double precision.
 
 scikit-learn is loaded on first use: it takes seconds, and servers need none of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.expand import Thresholds, expand
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.model import Model
@@ -29,14 +33,15 @@ def to_sklearn(model: Model, on: On = "values") -> Any:
 
     Parameters
     ----------
-    model : Tree or Forest
+    model : Tree, Forest or Boosted
     on : {"values", "bins"}, default="values"
         What the estimator takes. "values": raw numbers, NaN for missing; needs threshold splits
         on numeric attributes. "bins": encoded bins; every model can be exported so.
 
     Returns
     -------
-    DecisionTreeClassifier, DecisionTreeRegressor, RandomForestClassifier or RandomForestRegressor
+    DecisionTreeClassifier, DecisionTreeRegressor, RandomForestClassifier, RandomForestRegressor,
+    HistGradientBoostingClassifier or HistGradientBoostingRegressor
         Splits that earlier ones have decided are left out, other kinds of splits are written as
         thresholds, so that node numbers may differ. The domain's rules for values outside the
         bounds and for missing values are not checked. Impurities are 0, hence so are the feature
@@ -51,6 +56,8 @@ def to_sklearn(model: Model, on: On = "values") -> Any:
 
     if isinstance(model, Tree):
         made = _estimator(model, on)
+    elif isinstance(model, Boosted):
+        made = _boosting(model, on)
     else:
         ensemble = RandomForestClassifier if model.is_classifier else RandomForestRegressor
         made = ensemble(n_estimators=len(model.trees))
@@ -60,7 +67,8 @@ def to_sklearn(model: Model, on: On = "values") -> Any:
         made.n_features_in_ = len(model.domain.attributes)
     if model.is_classifier:
         made.classes_ = class_labels(model)
-        made.n_classes_ = len(made.classes_)
+        if not isinstance(model, Boosted):
+            made.n_classes_ = len(made.classes_)
     if on == "values":
         # Refuses tables whose columns stand in another order.
         made.feature_names_in_ = np.array(model.domain.names, dtype=object)
@@ -73,17 +81,20 @@ def class_labels(model: Model) -> NDArray[Any]:
     return np.array(target.classes if target is not None else ())
 
 
-def thresholds(tree: Tree, parts: Thresholds, on: On) -> NDArray[np.float64]:
-    """Thresholds of an expanded tree on raw numbers or on bins, shape (m,); -2 in leaves.
+def thresholds(
+    tree: Tree, feature: NDArray[np.int32], cut: NDArray[np.int32], on: On
+) -> NDArray[np.float64]:
+    """Thresholds on raw numbers or on bins for cuts (m,) that stand for splits of the tree.
 
-    The cut before the bin of missing values lies at infinity.
+    The cut before the bin of missing values lies at infinity; where `feature` is below 0 the
+    threshold is -2.
     """
     if on not in ("values", "bins"):
         raise Code.BAD_PARAMETER.error(found=f"on={on!r}", expected="on='values' or on='bins'")
-    threshold = np.where(parts.feature >= 0, parts.cut + 0.5, -2.0)
+    threshold = np.where(feature >= 0, cut + 0.5, -2.0)
     if on == "bins":
         return threshold
-    for j in np.unique(parts.feature[parts.feature >= 0]).tolist():
+    for j in np.unique(feature[feature >= 0]).tolist():
         attribute = tree.domain.attributes[j]
         kinds = tree.kind[tree.feature == j]
         if attribute.kind != "numeric" or np.any(kinds != SplitKind.THRESHOLD):
@@ -91,8 +102,8 @@ def thresholds(tree: Tree, parts: Thresholds, on: On) -> NDArray[np.float64]:
                 found=f"a split on attribute {attribute.name!r} that is no numeric threshold",
                 fix="export with on='bins', or use the JSON export",
             )
-        at = parts.feature == j
-        threshold[at] = np.append(attribute.cuts, np.inf)[parts.cut[at]]
+        at = feature == j
+        threshold[at] = np.append(attribute.cuts, np.inf)[cut[at]]
     return threshold
 
 
@@ -108,7 +119,7 @@ def _estimator(tree: Tree, on: On) -> Any:
     if tree.is_classifier:
         made.classes_ = np.arange(tree.n_outputs)
         made.n_classes_ = tree.n_outputs
-    threshold = thresholds(tree, parts, on)
+    threshold = thresholds(tree, parts.feature, parts.cut, on)
     if on == "values":
         threshold = _rounded(tree, parts, threshold)
     made.tree_ = _cython_tree(tree, parts, threshold)
@@ -145,6 +156,66 @@ def _cython_tree(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) 
         }
     )
     return made
+
+
+def _boosting(model: Boosted, on: On) -> Any:
+    """Build histogram boosting, which starts from a number and adds the trees in their order."""
+    from sklearn._loss.loss import HalfBinomialLoss, HalfMultinomialLoss, HalfSquaredError
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
+
+    made: Any
+    if model.is_classifier:
+        made = HistGradientBoostingClassifier(max_iter=model.n_rounds, learning_rate=1.0)
+    else:
+        made = HistGradientBoostingRegressor(max_iter=model.n_rounds, learning_rate=1.0)
+    losses: dict[str, Callable[[], Any]] = {
+        "identity": HalfSquaredError,
+        "logistic": HalfBinomialLoss,
+        "softmax": lambda: HalfMultinomialLoss(n_classes=model.n_scores),
+    }
+    d = len(model.domain.attributes)
+    made._loss = losses[model.link]()
+    made._preprocessor = None
+    made._baseline_prediction = model.start.reshape(1, -1).copy()
+    made._bin_mapper = _BinMapper()
+    # Categories are split by thresholds on their bins, so that it knows of numbers only.
+    made._bin_mapper.is_categorical_ = np.zeros(d, dtype=np.uint8)
+    made._bin_mapper.bin_thresholds_ = [np.empty(0)] * d
+    made.is_categorical_ = None
+    made.n_features_in_ = made._n_features = d
+    made.n_trees_per_iteration_ = model.n_scores
+    made.do_early_stopping_ = False
+    made.train_score_ = made.validation_score_ = np.empty(0)
+    made._predictors = [
+        [_predictor(model.tree(i, column), on) for column in range(model.n_scores)]
+        for i in range(model.n_rounds)
+    ]
+    return made
+
+
+def _predictor(tree: Tree, on: On) -> Any:
+    """Build one tree of histogram boosting."""
+    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
+    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+
+    parts = expand(tree)
+    leaf = parts.left < 0
+    nodes = np.zeros(len(leaf), dtype=PREDICTOR_RECORD_DTYPE)
+    nodes["is_leaf"] = leaf
+    # Read in leaves only; the steps of a search have no node behind them.
+    nodes["value"] = np.where(leaf, tree.value[parts.source, 0], 0.0)
+    weight = np.where(parts.source >= 0, np.nan_to_num(tree.weight[parts.source]), 0.0)
+    nodes["count"] = np.clip(np.rint(weight), 0, 2**32 - 1)
+    nodes["feature_idx"] = np.where(leaf, 0, parts.feature)
+    nodes["num_threshold"] = thresholds(tree, parts.feature, parts.cut, on)
+    # The bin of missing values is the last one, which is never on the left.
+    nodes["missing_go_to_left"] = 0
+    nodes["left"], nodes["right"] = np.where(leaf, 0, (parts.left, parts.right))
+    for v in np.flatnonzero(~leaf).tolist():
+        nodes["depth"][[parts.left[v], parts.right[v]]] = nodes["depth"][v] + 1
+    no_sets = np.zeros((0, 8), dtype=np.uint32)
+    return TreePredictor(nodes, no_sets, no_sets)
 
 
 def _rounded(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) -> NDArray[np.float64]:

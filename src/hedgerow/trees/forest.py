@@ -13,7 +13,7 @@ from hedgerow.errors import Code
 from hedgerow.tables.domain import Domain
 from hedgerow.trees import layout, predict, schema
 from hedgerow.trees.layout import Bins
-from hedgerow.trees.tree import Tree, n_outputs
+from hedgerow.trees.tree import Tree
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +105,8 @@ class Forest:
     def to_dict(self, *, privacy: dict[str, Any] | None = None) -> dict[str, Any]:
         """Model document (see ``model.schema.json``), with the ledger's JSON object if given."""
         packed = [schema.pack_tree(tree.arrays) for tree in self.trees]
-        return schema.document("forest", self.domain, packed, privacy)
+        minor = schema.minor_needed(tree.subsets for tree in self.trees)
+        return schema.document("forest", self.domain, packed, privacy, minor=minor)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Forest:
@@ -114,9 +115,12 @@ class Forest:
         if not isinstance(body, list):
             schema.refuse(f"trees of type {type(body).__name__}")
 
+        minor = schema.minor_version(document)
+
         def make() -> Forest:
-            k = n_outputs(domain)
-            return cls(tuple(Tree(domain, **schema.unpack_tree(one, k)) for one in body))
+            return cls(
+                tuple(Tree(domain, **schema.unpack_tree(one, domain, minor)) for one in body)
+            )
 
         return schema.build(make)
 

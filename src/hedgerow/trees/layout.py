@@ -27,7 +27,7 @@ class SplitKind(IntEnum):
     VALUE = 2
     """``b == cut`` goes to child 0, everything else to child 1."""
     SUBSET = 3
-    """``subsets[cut + b]`` is the child, 0 or 1."""
+    """``subsets[cut, b]`` goes to child 0, everything else to child 1."""
     WARY = 4
     """Child `b`: one per bin."""
 
@@ -39,25 +39,31 @@ DTYPES: dict[str, type[np.generic]] = {
     "first_child": np.int32,
     "value": np.float64,
     "weight": np.float64,
-    "subsets": np.uint8,
+    "subsets": np.bool_,
 }
 """Arrays of a tree, in the order of `Tree`'s fields."""
 
 
-def as_array(name: str, given: Any, ndim: int = 1) -> NDArray[Any]:
+NDIM = {"value": 2, "subsets": 2}
+"""Dimensions of the arrays that do not have one."""
+
+
+def as_array(name: str, given: Any) -> NDArray[Any]:
     """Copy what was given into a fresh array of the field's type, refusing what does not fit."""
     dtype = np.dtype(DTYPES[name])
+    ndim = NDIM.get(name, 1)
     try:
         raw = np.asarray(given)
         if raw.size == 0:
-            raw = raw.astype(dtype)
+            # An empty list has one dimension, whatever it is a list of.
+            raw = raw.astype(dtype).reshape(raw.shape if raw.ndim == ndim else (0,) * ndim)
         with np.errstate(over="raise", invalid="ignore"):
             array = raw.astype(dtype, order="C", copy=True)
     except (TypeError, ValueError, OverflowError, FloatingPointError) as error:
         raise bad(f"{name} that is not an array of {dtype}: {error}") from error
-    if raw.dtype.kind not in "iuf" or (dtype.kind in "iu" and raw.dtype.kind == "f"):
+    if raw.dtype.kind not in {"f": "iuf", "b": "biu"}.get(dtype.kind, "iu"):
         raise bad(f"{name} of type {raw.dtype} where {dtype} is stored")
-    if dtype.kind in "iu" and not np.array_equal(array, raw):
+    if dtype.kind != "f" and not np.array_equal(array, raw):
         raise bad(f"{name} with numbers that do not fit into {dtype}")
     if array.ndim != ndim:
         raise bad(f"{name} with {array.ndim} dimensions where {ndim} is needed")
@@ -82,7 +88,7 @@ def check(
     first_child: NDArray[np.int32],
     value: NDArray[np.float64],
     weight: NDArray[np.float64],
-    subsets: NDArray[np.uint8],
+    subsets: NDArray[np.bool_],
 ) -> None:
     """Raise `Code.BAD_TREE` unless the arrays are one tree of the domain with k outputs."""
     n = len(kind)
@@ -105,7 +111,7 @@ def _check_splits(
     kind: NDArray[np.uint8],
     feature: NDArray[np.int32],
     cut: NDArray[np.int32],
-    subsets: NDArray[np.uint8],
+    subsets: NDArray[np.bool_],
 ) -> None:
     """Every split uses an attribute of the domain and bins of that attribute."""
     leaf, threshold, value, subset, _ = (kind == k for k in SplitKind)
@@ -114,15 +120,38 @@ def _check_splits(
     unknown = (feature < 0) | (feature >= len(domain.attributes))
     _refuse(~leaf & unknown, "a feature outside the domain")
     n_bins = np.append(domain.n_bins, 0)[feature].astype(np.int64)
-    below, end = cut < 0, cut.astype(np.int64) + n_bins
+    below = cut < 0
+    rows, width = subsets.shape
     _refuse(
         threshold & (below | (cut >= n_bins - 1)),
         "a threshold that does not separate the attribute's bins",
     )
     _refuse(value & (below | (cut >= n_bins)), "a value that is no bin of the attribute")
-    _refuse(subset & (below | (end > len(subsets))), "a branch table outside `subsets`")
-    if np.any(subsets > 1):
-        raise bad("a branch table with entries other than 0 and 1")
+    _refuse(subset & (below | (cut >= rows)), "a subset that is no row of `subsets`")
+    _refuse(subset & (n_bins > width), "a subset that does not say where every bin goes")
+    if width > (widest := int(domain.n_bins.max())):
+        raise bad(f"subsets of {width} bins where no attribute has more than {widest}")
+
+
+def read_part(
+    domain: Domain,
+    kind: NDArray[np.uint8],
+    feature: NDArray[np.int32],
+    cut: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Return the part of a checked tree's `subsets` that its splits read, in one fixed form.
+
+    Rows keep their numbers; a bin that nothing looks up is False, and columns end with the widest
+    attribute that is split by a subset. So trees that decide alike by the same rows are equal.
+    """
+    subset = np.flatnonzero(kind == SplitKind.SUBSET)
+    if not len(subset):
+        return np.zeros((0, 0), dtype=np.bool_)
+    ends = np.zeros(len(subsets), dtype=np.int64)
+    np.maximum.at(ends, cut[subset], domain.n_bins[feature[subset]])
+    part: NDArray[np.bool_] = subsets[:, : ends.max()] & (np.arange(ends.max()) < ends[:, None])
+    return part
 
 
 def _check_children(arity: NDArray[np.int32], first_child: NDArray[np.int32]) -> None:

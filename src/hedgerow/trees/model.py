@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.errors import Code
 from hedgerow.trees import schema
+from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.tree import Tree
 
-Model = Tree | Forest
+Model = Tree | Forest | Boosted
 
 
 class ModelFile(NamedTuple):
@@ -18,7 +20,7 @@ class ModelFile(NamedTuple):
 
     Attributes
     ----------
-    model : Tree or Forest
+    model : Tree, Forest or Boosted
     privacy : dict or None
         The ledger's JSON object as it was written; None if the file makes no statement.
     """
@@ -36,8 +38,12 @@ def model_from_json(text: str | bytes) -> ModelFile:
         `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
     """
     document = schema.loads(text)
-    readers: dict[str, type[Tree] | type[Forest]] = {"tree": Tree, "forest": Forest}
-    model = readers[schema.document_type(document)].from_dict(document)
+    readers: dict[str, Callable[[dict[str, Any]], Model]] = {
+        "tree": Tree.from_dict,
+        "forest": Forest.from_dict,
+        "boosted": Boosted.from_dict,
+    }
+    model = readers[schema.document_type(document)](document)
     return ModelFile(model, document.get("privacy"))
 
 

@@ -8,8 +8,8 @@ Every split kind is one formula on a row's bin ``b``::
 
     next = child + stride * b + ((b < low) | (b > high)) + table[base + (base > 0) * b]
 
-THRESHOLD and VALUE use the interval, WARY the stride, SUBSET the table, whose entry 0 is 0; a
-leaf steps to itself.
+THRESHOLD and VALUE use the interval, WARY the stride, SUBSET the table, whose entry 0 is 0 and
+which holds 1 for every bin that is not in the subset; a leaf steps to itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
     nodes : uint32 array of shape (6, n_nodes)
         Feature, low, high, child, stride, base.
     table : uint8 array
-        0, then the branch tables of the SUBSET splits.
+        0, then the children of the SUBSET splits, one entry per bin of the attribute.
     roots : uint32 array of shape (n_trees,)
         First node of each tree.
     """
@@ -56,13 +56,17 @@ class Plan(NamedTuple):
 
 
 def plan(
+    n_bins: NDArray[np.int32],
     kind: NDArray[np.uint8],
     feature: NDArray[np.int32],
     cut: NDArray[np.int32],
     first_child: NDArray[np.int32],
-    subsets: NDArray[np.uint8],
+    subsets: NDArray[np.bool_],
 ) -> Plan:
-    """Lay out the arrays of one checked tree (shapes as in `Tree`) for the kernels."""
+    """Lay out the arrays of one checked tree (shapes as in `Tree`) for the kernels.
+
+    `n_bins` (d,) are the bins of the attributes.
+    """
     nodes = np.empty((6, len(kind)), dtype=np.uint32)
     leaf, threshold, value, subset, wary = (kind == k for k in SplitKind)
     nodes[_FEATURE] = np.where(leaf, 0, feature)
@@ -70,9 +74,35 @@ def plan(
     nodes[_HIGH] = np.where(threshold | value, cut, _ANY_BIN)
     nodes[_CHILD] = np.where(leaf, np.arange(len(kind)), first_child)
     nodes[_STRIDE] = wary
-    nodes[_BASE] = np.where(subset, cut + 1, 0)
-    table = np.concatenate([np.zeros(1, dtype=np.uint8), subsets])
+    nodes[_BASE], table = _branch_table(np.flatnonzero(subset), n_bins, feature, cut, subsets)
     return _frozen(nodes, table, np.zeros(1, dtype=np.uint32))
+
+
+def _branch_table(
+    nodes: NDArray[np.int64],
+    n_bins: NDArray[np.int32],
+    feature: NDArray[np.int32],
+    cut: NDArray[np.int32],
+    subsets: NDArray[np.bool_],
+) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Write the rows that the SUBSET splits `nodes` use behind each other, without unread bins.
+
+    Returns
+    -------
+    base, table
+        uint32 (n_nodes,), 0 where there is no subset, and uint8, as in `Plan`. Close together,
+        the rows of narrow attributes share lines of the cache.
+    """
+    base = np.zeros(len(feature), dtype=np.uint32)
+    if not len(nodes):
+        return base, np.zeros(1, dtype=np.uint8)
+    rows, which = np.unique(cut[nodes], return_inverse=True)
+    widths = np.zeros(len(rows), dtype=np.int64)
+    np.maximum.at(widths, which, n_bins[feature[nodes]])
+    base[nodes] = (1 + np.cumsum(widths) - widths)[which]
+    table = np.zeros(1 + widths.sum(), dtype=np.uint8)
+    table[1:] = ~subsets[rows][np.arange(subsets.shape[1]) < widths[:, None]]
+    return base, table
 
 
 def join(plans: Sequence[Plan]) -> Plan:
@@ -112,7 +142,9 @@ def leaves(plan: Plan, bins: Bins) -> NDArray[np.int32]:
     return out
 
 
-def total(plan: Plan, values: NDArray[np.float64], bins: Bins) -> NDArray[np.float64]:
+def total(
+    plan: Plan, values: NDArray[np.float64], bins: Bins, start: float = 0.0
+) -> NDArray[np.float64]:
     """Add up, over all trees of the plan, the value of the leaf that each row falls into.
 
     Parameters
@@ -121,6 +153,8 @@ def total(plan: Plan, values: NDArray[np.float64], bins: Bins) -> NDArray[np.flo
     values : float64 array of shape (n_nodes, k)
         One row per node of the plan.
     bins : uint8 or uint16 array of shape (n, d)
+    start : float, default=0.0
+        What the first tree's value is added to.
 
     Returns
     -------
@@ -128,7 +162,7 @@ def total(plan: Plan, values: NDArray[np.float64], bins: Bins) -> NDArray[np.flo
         Trees are added in their order, so that the sum does not depend on the chunks.
     """
     columns = _columns(bins)
-    out = np.zeros((len(bins), values.shape[1]))
+    out = np.full((len(bins), values.shape[1]), start)
     table = np.ascontiguousarray(values)
     table.setflags(write=False)
     _in_chunks(

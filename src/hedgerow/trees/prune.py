@@ -44,16 +44,20 @@ def cut_back(
     keep = _reachable(tree.parents, cut_at)
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     leaf = (cut_at | (tree.kind == SplitKind.LEAF))[keep]
+    kind = np.where(leaf, np.uint8(SplitKind.LEAF), tree.kind[keep])
+    cut, subset = tree.cut[keep], kind == SplitKind.SUBSET
+    # Subsets that only what is gone looked at go too: they would tell what was there.
+    used, cut[subset] = np.unique(cut[subset], return_inverse=True)
     first_child = tree.first_child[keep]
     return {
-        "kind": np.where(leaf, np.uint8(SplitKind.LEAF), tree.kind[keep]),
+        "kind": kind,
         "feature": np.where(leaf, np.int32(-1), tree.feature[keep]),
-        "cut": tree.cut[keep],
+        "cut": cut,
         # Siblings stay or go together, so they keep lying next to each other.
         "first_child": np.where(leaf, np.int32(-1), number[first_child]),
         "value": value[keep],
         "weight": weight[keep],
-        "subsets": tree.subsets,
+        "subsets": tree.subsets[used],
     }
 
 

@@ -4,6 +4,9 @@
 
     {"format": "hedgerow-model", "version": 1, "type": "tree", "domain": {...}, "tree": {...}}
 
+A model that version 1.0 could not say so (subsets, boosted trees) carries ``"minor": 1`` besides:
+older releases refuse it as a whole, and every other file stays as they know it.
+
 The arrays of a tree are lists; a number that was not released (NaN) is null. The format is fixed
 by ``model.schema.json`` beside this file. A model file comes from elsewhere and is not trusted:
 every refusal is `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
@@ -12,7 +15,7 @@ every refusal is `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.resources import files
 from typing import Any, NoReturn, TypeVar
 
@@ -23,17 +26,21 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import shown
 from hedgerow.tables.domain import Domain
+from hedgerow.trees.layout import SplitKind
 
 FORMAT = "hedgerow-model"
 VERSION = 1
-BODY = {"tree": "tree", "forest": "trees"}
+MINOR = 1
+"""Latest minor version: 1 brought tables of subsets in rows, and boosted trees."""
+BODY = {"tree": "tree", "forest": "trees", "boosted": "boosted"}
 """Types of model and the key under which each keeps its nodes."""
 
 MAX_TOTAL_BINS = 1 << 24
 """Bins that the numeric attributes of a model may declare together: one short line of a file
 makes memory of them."""
 MAX_CELLS = 1 << 27
-"""Nodes times outputs that a tree in a file may have, for the same reason."""
+"""Nodes times outputs, or subsets times bins, that a tree in a file may have, for the same
+reason."""
 
 _INTEGERS = ("kind", "feature", "cut", "first_child")
 _TREE_KEYS = {*_INTEGERS, "value", "weight", "subsets"}
@@ -48,12 +55,16 @@ def json_schema() -> dict[str, Any]:
 
 
 def document(
-    type_: str, domain: Domain, body: Any, privacy: dict[str, Any] | None
+    type_: str, domain: Domain, body: Any, privacy: dict[str, Any] | None, *, minor: int
 ) -> dict[str, Any]:
-    """Put the model document together; `privacy` is the ledger's JSON object, kept as it is."""
+    """Put the model document together; `privacy` is the ledger's JSON object, kept as it is.
+
+    `minor` is the earliest minor version that can say what the body says.
+    """
     made = {
         "format": FORMAT,
         "version": VERSION,
+        **({"minor": minor} if minor else {}),
         "type": type_,
         "domain": domain.to_dict(),
         BODY[type_]: body,
@@ -72,7 +83,8 @@ def open_document(found: Any, type_: str) -> tuple[Domain, Any, dict[str, Any] |
     kind = document_type(found)
     if kind != type_:
         refuse(f"a model of type {kind!r} where a {type_} is read")
-    keys(found, {"format", "version", "type", "domain", BODY[type_]}, {"privacy"}, "the model")
+    frame = {"format", "version", "type", "domain", BODY[type_]}
+    keys(found, frame, {"privacy", "minor"}, "the model")
     privacy = found.get("privacy")
     if "privacy" in found and not isinstance(privacy, dict):
         refuse(f"a privacy object of type {type(privacy).__name__}")
@@ -91,10 +103,26 @@ def document_type(found: Any) -> str:
         raise Code.MODEL_VERSION.error(
             found=f"version {shown(version)}", expected=f"version {VERSION}"
         )
+    minor = minor_version(found)
+    if type(minor) is not int or not 0 <= minor <= MINOR:
+        raise Code.MODEL_VERSION.error(
+            found=f"version {VERSION}, minor version {shown(minor)}",
+            expected=f"a minor version up to {MINOR}",
+        )
     type_ = found.get("type")
-    if not isinstance(type_, str) or type_ not in BODY:
+    if not isinstance(type_, str) or type_ not in BODY or (type_ == "boosted" and not minor):
         refuse(f"a model of unknown type {shown(type_)}")
     return type_
+
+
+def minor_version(found: dict[str, Any]) -> Any:
+    """Minor version that a document states, 0 if it states none."""
+    return found.get("minor", 0)
+
+
+def minor_needed(subsets: Iterable[NDArray[np.bool_]]) -> int:
+    """Earliest minor version that can say these tables of subsets, one per tree."""
+    return int(any(len(table) for table in subsets))
 
 
 def pack_tree(arrays: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
@@ -106,24 +134,31 @@ def pack_tree(arrays: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
         for gone, row in zip(unreleased.tolist(), arrays["value"].tolist(), strict=True)
     ]
     packed["weight"] = [None if x != x else x for x in arrays["weight"].tolist()]
-    packed["subsets"] = arrays["subsets"].tolist()
+    packed["subsets"] = arrays["subsets"].astype(np.uint8).tolist()
     return packed
 
 
-def unpack_tree(packed: Any, k: int) -> dict[str, NDArray[Any]]:
+def unpack_tree(packed: Any, domain: Domain, minor: int) -> dict[str, NDArray[Any]]:
     """Read the lists of one tree; `Tree` itself checks what the numbers mean.
 
     Parameters
     ----------
     packed : object
         What stands in the document.
-    k : int
-        Number of outputs, from the domain.
+    domain : Domain
+        The tree's domain; its target says how many outputs there are.
+    minor : int
+        Minor version of the document.
     """
+    target = domain.target
+    k = 1 if target is None or target.classes is None else len(target.classes)
     keys(packed, _TREE_KEYS - {"subsets"}, {"subsets"}, "a tree")
     arrays: dict[str, NDArray[Any]] = {name: _integers(packed, name) for name in _INTEGERS}
-    arrays["subsets"] = _integers(packed, "subsets") if "subsets" in packed else np.empty(0, int)
-    arrays["weight"] = _floats(_list(packed, "weight"), "weight")
+    if minor:
+        arrays["subsets"] = _rows(packed.get("subsets", []))
+    else:
+        arrays["cut"], arrays["subsets"] = _rows_of_1_0(packed, arrays, domain.n_bins)
+    arrays["weight"] = floats(packed, "weight")
     rows = _list(packed, "value")
     if len(rows) * k > MAX_CELLS:
         refuse(f"more than {MAX_CELLS:,} values")
@@ -173,6 +208,11 @@ def keys(found: Any, needed: set[str], allowed: set[str], where: str) -> None:
         refuse(f"{where} with unknown keys {shown(', '.join(extra))}")
 
 
+def floats(packed: dict[str, Any], name: str) -> NDArray[np.float64]:
+    """Read a list of numbers; null is NaN."""
+    return _floats(_list(packed, name), name)
+
+
 def refuse(found: str) -> NoReturn:
     """Raise `Code.BAD_MODEL_FILE`."""
     raise Code.BAD_MODEL_FILE.error(found=found)
@@ -199,6 +239,54 @@ def _integers(packed: dict[str, Any], name: str) -> NDArray[np.int64]:
     if not all(type(x) is int and abs(x) < 2**31 for x in numbers):
         refuse(f"{name} with entries that are not integers of 32 bits")
     return np.array(numbers, dtype=np.int64)
+
+
+def _rows(found: Any) -> NDArray[np.bool_]:
+    """Read a table of subsets: rows of one length, whose entries are 0 and 1."""
+    if not isinstance(found, list) or not all(isinstance(row, list) for row in found):
+        refuse("subsets that are no list of rows")
+    if not found:
+        return np.zeros((0, 0), dtype=np.bool_)
+    width = len(found[0])
+    if any(len(row) != width for row in found):
+        refuse("subsets with rows of different lengths")
+    flat = [x for row in found for x in row]
+    if not all(type(x) is int and x in (0, 1) for x in flat):
+        refuse("subsets with entries other than 0 and 1")
+    return np.array(flat, dtype=np.bool_).reshape(len(found), width)
+
+
+def _rows_of_1_0(
+    packed: dict[str, Any], arrays: dict[str, NDArray[Any]], n_bins: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Read what version 1.0 kept as one list: `cut` was a start in it, and 1 the second child.
+
+    Returns
+    -------
+    cut, subsets
+        As `Tree` takes them.
+    """
+    flat = _integers(packed, "subsets") if "subsets" in packed else np.empty(0, dtype=np.int64)
+    if np.any((flat != 0) & (flat != 1)):
+        refuse("subsets with entries other than 0 and 1")
+    kind, feature, cut = arrays["kind"], arrays["feature"], arrays["cut"].copy()
+    if not len(kind) == len(feature) == len(cut):
+        refuse("arrays of different lengths")
+    nodes = np.flatnonzero(kind == SplitKind.SUBSET)
+    if not len(nodes):
+        return cut, np.zeros((0, 0), dtype=np.bool_)
+    if np.any((feature[nodes] < 0) | (feature[nodes] >= len(n_bins))):
+        refuse("a feature outside the domain")
+    widths = n_bins[feature[nodes]].astype(np.int64)
+    if np.any((cut[nodes] < 0) | (cut[nodes] + widths > len(flat))):
+        refuse("a subset outside `subsets`")
+    starts, cut[nodes] = np.unique(cut[nodes], return_inverse=True)
+    width = int(widths.max())
+    # Starts may overlap, so that a short list could make a large table.
+    if len(starts) * width > MAX_CELLS:
+        refuse(f"subsets of more than {MAX_CELLS:,} bins together")
+    first = np.concatenate([flat == 0, np.zeros(width, dtype=np.bool_)])
+    return cut, np.lib.stride_tricks.sliding_window_view(first, width)[starts]
 
 
 def _floats(numbers: list[Any], name: str) -> NDArray[np.float64]:

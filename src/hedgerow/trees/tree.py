@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
 from hedgerow.tables.domain import Domain
@@ -18,7 +18,7 @@ from hedgerow.trees.prune import same_label
 __all__ = ["SplitKind", "Tree"]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False, init=False)
 class Tree:
     """A decision tree for classification or regression; checked and read-only once built.
 
@@ -32,8 +32,8 @@ class Tree:
     feature : int32 array of shape (n,)
         Attribute that a node looks at, -1 in leaves.
     cut : int32 array of shape (n,)
-        Bin (THRESHOLD, VALUE) or start of the branch table (SUBSET); stored as -1 where it is
-        not read (LEAF, WARY).
+        Bin (THRESHOLD, VALUE) or row of `subsets` (SUBSET); stored as -1 where it is not read
+        (LEAF, WARY).
     first_child : int32 array of shape (n,)
         First of the children, which are contiguous and come after their parent; -1 in leaves.
     value : float64 array of shape (n, k)
@@ -41,8 +41,9 @@ class Tree:
         all NaN when it was not released.
     weight : float64 array of shape (n,)
         Records in the node (noisy in private trees), NaN when not released.
-    subsets : uint8 array, optional
-        Branch tables of the SUBSET splits, 0 or 1 per bin.
+    subsets : bool array of shape (n_subsets, widest bins), optional
+        Bins that a SUBSET split sends to its first child. A row may serve several splits; a table
+        may be as wide as the domain's widest attribute, and is stored only as wide as it is read.
 
     Raises
     ------
@@ -58,17 +59,32 @@ class Tree:
     first_child: NDArray[np.int32]
     value: NDArray[np.float64]
     weight: NDArray[np.float64]
-    subsets: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+    subsets: NDArray[np.bool_]
 
-    def __post_init__(self) -> None:
-        k = n_outputs(self.domain)
-        for name in layout.DTYPES:
-            given = layout.as_array(name, getattr(self, name), ndim=2 if name == "value" else 1)
-            object.__setattr__(self, name, given)
-        layout.check(self.domain, k, **self.arrays)
-        self.cut[(self.kind == SplitKind.LEAF) | (self.kind == SplitKind.WARY)] = -1
-        for array in self.arrays.values():
-            _read_only(array)
+    def __init__(
+        self,
+        domain: Domain,
+        kind: ArrayLike,
+        feature: ArrayLike,
+        cut: ArrayLike,
+        first_child: ArrayLike,
+        value: ArrayLike,
+        weight: ArrayLike,
+        subsets: ArrayLike | None = None,
+    ) -> None:
+        k = n_outputs(domain)
+        given = (kind, feature, cut, first_child, value, weight, () if subsets is None else subsets)
+        made = {
+            name: layout.as_array(name, array)
+            for name, array in zip(layout.DTYPES, given, strict=True)
+        }
+        layout.check(domain, k, **made)
+        made["cut"][np.isin(made["kind"], (SplitKind.LEAF, SplitKind.WARY))] = -1
+        splits = (made[name] for name in ("kind", "feature", "cut", "subsets"))
+        made["subsets"] = layout.read_part(domain, *splits)
+        object.__setattr__(self, "domain", domain)
+        for name, array in made.items():
+            object.__setattr__(self, name, _read_only(array))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tree):
@@ -141,7 +157,9 @@ class Tree:
     @cached_property
     def plan(self) -> predict.Plan:
         """The tree as the prediction kernels read it."""
-        return predict.plan(self.kind, self.feature, self.cut, self.first_child, self.subsets)
+        return predict.plan(
+            self.domain.n_bins, self.kind, self.feature, self.cut, self.first_child, self.subsets
+        )
 
     @cached_property
     def distributions(self) -> NDArray[np.float64]:
@@ -202,13 +220,16 @@ class Tree:
 
     def to_dict(self, *, privacy: dict[str, Any] | None = None) -> dict[str, Any]:
         """Model document (see ``model.schema.json``), with the ledger's JSON object if given."""
-        return schema.document("tree", self.domain, schema.pack_tree(self.arrays), privacy)
+        minor = schema.minor_needed([self.subsets])
+        body = schema.pack_tree(self.arrays)
+        return schema.document("tree", self.domain, body, privacy, minor=minor)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Tree:
         """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
         domain, body, _ = schema.open_document(document, "tree")
-        return schema.build(lambda: cls(domain, **schema.unpack_tree(body, n_outputs(domain))))
+        minor = schema.minor_version(document)
+        return schema.build(lambda: cls(domain, **schema.unpack_tree(body, domain, minor)))
 
     def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
         """Model document as JSON text; floats are written so that they are read back exactly."""

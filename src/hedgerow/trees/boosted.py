@@ -1,0 +1,267 @@
+"""`Boosted`: public trees whose values are added up to a raw score, and the link that reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.tables.domain import Domain
+from hedgerow.trees import layout, predict, schema
+from hedgerow.trees.layout import Bins
+from hedgerow.trees.link import Link, n_scores, probabilities, step_domain
+from hedgerow.trees.tree import Tree
+
+__all__ = ["Boosted", "Link", "step_domain"]
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Boosted:
+    """Boosted trees: ``raw = start + sum of the trees' values``, read through a link.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public description of attributes and target. The raw score has k columns: one for a
+        target with bounds or two classes, K for K > 2 classes.
+    trees : sequence of Tree, or of sequences of Tree
+        Round by round; with k > 1 each round is a sequence of k trees, one per class, or all
+        trees stand in one sequence in that order, which is how they are kept. They are trees with
+        one number per node over the attributes of `domain`; their target is that of
+        `step_domain`, to which trees of another target with bounds are moved.
+    start : float or array of shape (k,)
+        Raw score before the first tree.
+    link : {"identity", "logistic", "softmax"}
+        How the raw score is read: as the target, as the log-odds of the second of two classes,
+        or as the logarithms of the probabilities of K > 2 classes up to a constant.
+
+    Raises
+    ------
+    HedgerowError
+        `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
+        `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if
+        the link does not fit the target or `start` is not k finite numbers.
+    """
+
+    domain: Domain
+    trees: tuple[Tree, ...]
+    start: NDArray[np.float64]
+    link: Link
+
+    def __init__(
+        self,
+        domain: Domain,
+        trees: Sequence[Tree] | Sequence[Sequence[Tree]],
+        start: ArrayLike,
+        link: Link,
+    ) -> None:
+        k = n_scores(domain, link)
+        moved = _moved(step_domain(domain), _in_order(trees, k))
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "trees", moved)
+        object.__setattr__(self, "start", _start(start, k))
+        object.__setattr__(self, "link", link)
+        reach = sum(float(np.abs(tree.value[tree.leaves]).max()) for tree in moved)
+        if not np.isfinite(reach + float(np.abs(self.start).max())):
+            raise layout.bad("values whose sum over the trees can be infinite")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Boosted):
+            return NotImplemented
+        return (
+            self.domain == other.domain
+            and self.link == other.link
+            and np.array_equal(self.start, other.start)
+            and self.trees == other.trees
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.link, self.start.tobytes(), self.trees))
+
+    def __repr__(self) -> str:
+        task = "classification" if self.is_classifier else "regression"
+        return f"Boosted({task}, {self.link}, {self.n_rounds} rounds, {self.n_nodes} nodes)"
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the target has classes."""
+        return self.link != "identity"
+
+    @property
+    def n_scores(self) -> int:
+        """Columns k of the raw score, which is also the number of trees per round."""
+        return len(self.start)
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of rounds."""
+        return len(self.trees) // self.n_scores
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of all trees together."""
+        return sum(tree.n_nodes for tree in self.trees)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of classes, or 1 for regression."""
+        target = self.domain.target
+        return 1 if target is None or target.classes is None else len(target.classes)
+
+    def tree(self, round_: int, column: int = 0) -> Tree:
+        """Tree of one round and one column of the raw score, for example to draw it."""
+        if not (0 <= round_ < self.n_rounds and 0 <= column < self.n_scores):
+            raise Code.BAD_PARAMETER.error(
+                found=f"round {round_}, column {column}",
+                expected=f"rounds below {self.n_rounds} and columns below {self.n_scores}",
+            )
+        return self.trees[round_ * self.n_scores + column]
+
+    @cached_property
+    def _joined(self) -> tuple[list[predict.Plan], NDArray[np.float64], NDArray[np.int32]]:
+        """Plan of all trees with the roots of each column, their values, the features in use."""
+        plan = predict.join([tree.plan for tree in self.trees])
+        plans = []
+        for column in range(self.n_scores):
+            roots = plan.roots[column :: self.n_scores].copy()
+            roots.setflags(write=False)
+            plans.append(plan._replace(roots=roots))
+        features = np.unique(np.concatenate([np.unique(tree.feature) for tree in self.trees]))
+        return plans, np.concatenate([tree.value for tree in self.trees]), features
+
+    def raw(self, bins: Bins) -> NDArray[np.float64]:
+        """Raw score: `start` and the values of the leaves, added in the order of the rounds.
+
+        Parameters
+        ----------
+        bins : uint8 or uint16 array of shape (m, d)
+            Rows as encoded by the domain; fastest in Fortran order.
+
+        Returns
+        -------
+        float64 array of shape (m, k)
+        """
+        plans, values, features = self._joined
+        layout.check_bins(self.domain, bins, features)
+        # Once for all columns: the kernels would make a copy each.
+        columns: Any = np.asfortranarray(bins)
+        return np.concatenate(
+            [
+                predict.total(plan, values, columns, start)
+                for plan, start in zip(plans, self.start.tolist(), strict=True)
+            ],
+            axis=1,
+        )
+
+    def decide(self, bins: Bins) -> NDArray[np.float64]:
+        """Class probabilities of every row, or its number; float64 (m, classes or 1)."""
+        return self.distribution(bins) if self.is_classifier else self.raw(bins)
+
+    def distribution(self, bins: Bins) -> NDArray[np.float64]:
+        """Class probabilities of every row, float64 (m, classes)."""
+        self._needs_classes()
+        return probabilities(self.raw(bins))
+
+    def predict_class(self, bins: Bins) -> NDArray[np.int32]:
+        """Class index of every row, int32 (m,); of equal raw scores the lowest index wins.
+
+        It is read from the raw score, which still differs where probabilities have been rounded
+        to the same number.
+        """
+        self._needs_classes()
+        raw = self.raw(bins)
+        if self.link == "logistic":
+            return (raw[:, 0] > 0).astype(np.int32)
+        best: NDArray[np.int32] = np.argmax(raw, axis=1).astype(np.int32)
+        return best
+
+    def to_dict(self, *, privacy: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Model document (see ``model.schema.json``), with the ledger's JSON object if given."""
+        body = {
+            "link": self.link,
+            "start": self.start.tolist(),
+            "trees": [schema.pack_tree(tree.arrays) for tree in self.trees],
+        }
+        return schema.document("boosted", self.domain, body, privacy, minor=1)
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Boosted:
+        """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
+        domain, body, _ = schema.open_document(document, "boosted")
+        minor = schema.minor_version(document)
+        schema.keys(body, {"link", "start", "trees"}, set(), "the boosted trees")
+        if not isinstance(body["trees"], list):
+            schema.refuse(f"trees of type {type(body['trees']).__name__}")
+
+        def make() -> Boosted:
+            step = step_domain(domain)
+            trees = [Tree(step, **schema.unpack_tree(one, step, minor)) for one in body["trees"]]
+            return cls(domain, trees, schema.floats(body, "start"), body["link"])
+
+        return schema.build(make)
+
+    def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
+        """Model document as JSON text; floats are written so that they are read back exactly."""
+        return schema.dumps(self.to_dict(privacy=privacy))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Boosted:
+        """Read JSON text as `to_json` writes it."""
+        return cls.from_dict(schema.loads(text))
+
+    def _needs_classes(self) -> None:
+        if not self.is_classifier:
+            raise Code.BAD_TARGET.error(
+                found="boosted regression trees", expected="trees whose target has classes"
+            )
+
+
+def _in_order(trees: Sequence[Tree] | Sequence[Sequence[Tree]], k: int) -> list[Tree]:
+    """List the trees round by round, refusing rounds that are not k trees."""
+    flat: list[Tree] = []
+    for one in trees:
+        if isinstance(one, Tree):
+            flat.append(one)
+        elif not isinstance(one, list | tuple) or len(one) != k or len(flat) % k:
+            raise layout.bad(f"a round that is not {k} trees")
+        else:
+            flat += one
+    if not flat or not all(isinstance(tree, Tree) for tree in flat):
+        raise Code.BAD_TREE.error(found="no trees", expected="at least one round of Tree")
+    if len(flat) % k:
+        raise layout.bad(f"{len(flat)} trees where every round has {k}")
+    return flat
+
+
+def _moved(step: Domain, trees: list[Tree]) -> tuple[Tree, ...]:
+    """Check that the trees fit, and give all of them one domain."""
+    # Trees mostly share a domain, and to compare two means to compare all their attributes.
+    moved: dict[int, bool] = {}
+    for tree in trees:
+        if id(tree.domain) in moved:
+            continue
+        if tree.is_classifier:
+            raise Code.BAD_TREE.error(
+                found="a tree of class counts",
+                expected="trees with one number per node, of the domain `step_domain` gives",
+            )
+        if tree.domain.attributes != step.attributes:
+            raise layout.bad("a tree over other attributes than the model's")
+        moved[id(tree.domain)] = tree.domain != step
+    return tuple(Tree(step, **tree.arrays) if moved[id(tree.domain)] else tree for tree in trees)
+
+
+def _start(given: ArrayLike, k: int) -> NDArray[np.float64]:
+    raw = np.asarray(given)
+    start = np.atleast_1d(raw).astype(np.float64) if raw.dtype.kind in "iuf" else np.empty(0)
+    if start.shape != (k,) or not np.isfinite(start).all():
+        raise Code.BAD_PARAMETER.error(
+            found=f"start={given!r}", expected=f"{k} finite number{'s' if k > 1 else ''}"
+        )
+    start.setflags(write=False)
+    return start
