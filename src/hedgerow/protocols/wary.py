@@ -1,0 +1,160 @@
+"""Trees with one branch per bin, level by level: what the private forests of that shape share.
+
+Papers: friedman2010data, patil2014dprf, fletcher2015dpdf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import NoiseSource
+from hedgerow.tables import Domain
+from hedgerow.trees.candidates import Candidates
+from hedgerow.trees.forest import Forest
+from hedgerow.trees.layout import Bins, SplitKind
+from hedgerow.trees.nodes import Split
+from hedgerow.trees.private import MOST_LEAVES
+from hedgerow.trees.reachable import below, undecided
+from hedgerow.trees.rows import Rows
+from hedgerow.trees.tree import Tree
+
+Choose = Callable[[NDArray[np.int64], NDArray[np.bool_], int], NDArray[np.int64]]
+"""From nodes, the attributes that are valid in each (nodes, d) and the level to one choice each."""
+
+
+def check_depth(domain: Domain, depth: int) -> None:
+    """Refuse a tree without splits, deeper than it has attributes, or with too many leaves; H501.
+
+    An attribute is used once on a path, and every node is split: the shape follows from the
+    choices alone.
+    """
+    widest = np.sort(domain.n_bins)[::-1][: max(depth, 0)]
+    if not 1 <= depth <= domain.n_bins.size:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a depth from 1 to {domain.n_bins.size}, the number of attributes",
+            found=f"depth={depth}",
+        )
+    if np.log2(widest, dtype=np.float64).sum() > np.log2(MOST_LEAVES):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"at most {MOST_LEAVES:,} leaves",
+            found=f"depth={depth} with up to {int(widest[0])} branches per node",
+            fix="choose a smaller depth or fewer bins",
+        )
+
+
+def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[Split]:
+    """Split every node of every level by the attribute chosen for it, empty nodes too.
+
+    Parameters
+    ----------
+    rows : Rows
+        Of candidates with one branch per bin.
+    depth : int
+        Levels of splits.
+    choose : callable
+        See `Choose`; valid are the attributes that no split above has used.
+
+    Returns
+    -------
+    list of Split
+        One for each level.
+    """
+    candidates = rows.candidates
+    nodes = np.zeros(1, dtype=np.int64)
+    possible = np.ones((1, candidates.total_bins), dtype=np.bool_)
+    levels: list[Split] = []
+    for level in range(depth):
+        split = rows.tally(nodes, choose(nodes, undecided(possible, candidates), level))
+        levels.append(split)
+        # The rows of the last level need not move: the leaves are counted already.
+        if level + 1 < depth:
+            first = rows.move(split)
+            possible = below(possible, split, candidates)
+            nodes = first[0] + np.arange(int(split.first[-1]), dtype=np.int64)
+    return levels
+
+
+def node_counts(rows: Rows, levels: Sequence[Split]) -> list[NDArray[Any]]:
+    """Return the channels of the nodes, level by level from the root to the leaves."""
+    return [rows.counts([0]), *(split.counts for split in levels)]
+
+
+def some_attributes(
+    valid: NDArray[np.bool_], most: int | None, source: NoiseSource
+) -> NDArray[np.bool_]:
+    """Keep `most` random ones of the valid attributes of each node; all where there are fewer.
+
+    Parameters
+    ----------
+    valid : bool, shape (nodes, d)
+    most : int, optional
+        None keeps all.
+    source : NoiseSource
+        The draw does not depend on the data.
+    """
+    if most is None or most >= valid.shape[1]:
+        return valid
+    # 63 bits, so that every valid key is below those of the others.
+    keys = source.words(valid.size).reshape(valid.shape) >> np.uint64(1)
+    keys[~valid] = np.iinfo(np.uint64).max
+    drawn = np.zeros_like(valid)
+    np.put_along_axis(drawn, np.argpartition(keys, most - 1, axis=1)[:, :most], True, axis=1)
+    return valid & drawn
+
+
+def tree_of(domain: Domain, levels: Sequence[Split], values: Sequence[NDArray[np.float64]]) -> Tree:
+    """Put the levels one after the other.
+
+    Parameters
+    ----------
+    domain : Domain
+    levels : sequence of Split
+    values : sequence of float64 arrays, shape (nodes of the level, k)
+        From the root to the leaves; all NaN in a node whose value was not released.
+    """
+    sizes = [len(value) for value in values]
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    n = int(start[-1])
+    feature, first_child = np.full((2, n), -1, dtype=np.int32)
+    kind = np.full(n, SplitKind.LEAF, dtype=np.uint8)
+    for level, split in enumerate(levels):
+        here = slice(start[level], start[level + 1])
+        kind[here], feature[here] = SplitKind.WARY, split.feature
+        first_child[here] = start[level + 1] + split.first[:-1]
+    value = np.concatenate(values)
+    weight = value.sum(axis=1) if value.shape[1] > 1 else np.full(n, np.nan)
+    return Tree(domain, kind, feature, np.full(n, -1), first_child, value, weight)
+
+
+def wary_candidates(domain: Domain) -> Candidates:
+    """Return the splits of a domain, one for each attribute."""
+    return Candidates.from_domain(domain, "wary")
+
+
+def votes(forest: Forest, bins: Bins, *, confident: bool = False) -> NDArray[np.float64]:
+    """Return the votes for each class: every tree names the class of a row's leaf.
+
+    Parameters
+    ----------
+    forest : Forest
+    bins : uint8 or uint16, shape (m, d)
+    confident : bool
+        A vote counts as much as the class's share of its leaf instead of one.
+
+    Returns
+    -------
+    float64, shape (m, k)
+        The class with the most votes is the answer, the lowest index of equals.
+    """
+    total = np.zeros((len(bins), forest.n_outputs))
+    row = np.arange(len(bins))
+    for tree in forest.trees:
+        leaf = tree.apply(bins)
+        label = tree.labels[leaf]
+        total[row, label] += tree.distributions[leaf, label] if confident else 1.0
+    return total
