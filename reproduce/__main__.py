@@ -17,7 +17,7 @@ from bench.harness import machine
 from hedgerow.errors import HedgerowError
 from reproduce.report import print_result
 
-PAPERS = {"000": "reproduce.seed_000"}
+PAPERS = {"000": "reproduce.seed_000", "001": "reproduce.seed_001"}
 
 
 def main() -> None:

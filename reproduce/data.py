@@ -30,14 +30,16 @@ class DataSet(NamedTuple):
         return DataSet(self.frame.take(index), self.target[index], self.domain)
 
 
-def split(n_rows: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of one 80-20 split: those to train on and those to test on, in order.
+def split(
+    n_rows: int, seed: int, test_share: float = TEST_SHARE
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of one split: those to train on and those to test on, in order.
 
     Plain, not stratified: the papers name the shares and nothing else. The test rows are rounded
     up, as in scikit-learn.
     """
     order = np.random.default_rng(seed).permutation(n_rows)
-    n_test = int(np.ceil(TEST_SHARE * n_rows))
+    n_test = int(np.ceil(test_share * n_rows))
     return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
