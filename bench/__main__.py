@@ -12,8 +12,9 @@ from bench.data import folder
 from bench.harness import machine, print_table
 from hedgerow.errors import HedgerowError
 
-HELPERS = {"harness", "environment", "data", "hidden_parties"} | {
-    f"consortium_{part}" for part in ("parties", "chaos", "load", "wan")
+HELPERS = {"harness", "environment", "data", "hidden_parties", "one_table"} | {
+    f"consortium_{part}"
+    for part in ("parties", "chaos", "audit", "faults", "links", "client", "life", "load", "wan")
 }
 
 

@@ -1,0 +1,431 @@
+"""`DPBoostingClassifier`, `DPBoostingRegressor`: one curator, boosting that may be published."""
+
+from __future__ import annotations
+
+import json
+import numbers
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.account import Account
+from hedgerow.estimators.accounted import AccountedEstimator
+from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.table import TableClassifier, TableRegressor
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
+from hedgerow.protocols.dp_boosting import Tell, boost
+from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.trees import to_onnx, to_sklearn
+from hedgerow.trees.boost_counts import LocalBoostCounts
+from hedgerow.trees.boosted import Boosted
+
+
+class _DPBoosting(AccountedEstimator):
+    """Parameters, training and export that both tasks share."""
+
+    boosted_: Boosted
+    plan_: BoostPlan
+    privacy_: Ledger
+    # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
+    _noise: NoiseSource | None = None
+    # Told after every round, for the command line.
+    _tell: Tell | None = None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        delta: float = 1e-6,
+        n_estimators: int | str = "auto",
+        max_leaves: int | str = "auto",
+        learning_rate: float | str = "auto",
+        subsample: float = 1.0,
+        public_seed: int = 0,
+        account: Account | str | None = None,
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.delta = delta
+        self.n_estimators = n_estimators
+        self.max_leaves = max_leaves
+        self.learning_rate = learning_rate
+        self.subsample = subsample
+        self.public_seed = public_seed
+        self.account = account
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._check_parameters()
+        # A refusal of the domain must not depend on the rows, so it comes before they are read.
+        ledger = self._open_ledger(float(self.delta))
+        if self.domain is None:
+            if not self.insecure_domain_from_data:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            ledger.mark_not_private("the domain was read from the data")
+        elif not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        else:
+            self._check_account(self._plan(self.domain, self.domain.capacity))
+        source = self._source()
+        encoded = self._encode_training(
+            X, y, self.domain, max_bins=64, spacing="uniform", missing="error"
+        )
+        # Without a declared domain nothing is claimed, and the row count serves as capacity.
+        capacity = len(encoded.bins) if self.domain is None else encoded.domain.capacity
+        plan = self._plan(encoded.domain, capacity)
+        counts = LocalBoostCounts([plan.batch(encoded)])
+        self.boosted_ = boost(
+            counts,
+            plan,
+            ledger=ledger,
+            source=source,
+            capacity=capacity,
+            tell=self._tell or (lambda done, of: None),
+        )
+        self.plan_ = plan
+        self.privacy_ = ledger
+        return self
+
+    def _raw(self, X: Any) -> NDArray[np.float64]:
+        query = self._encode_query(X)
+        return self.boosted_.raw(query.bins)
+
+    def _encode_query(self, X: Any) -> Encoded:
+        check_is_fitted(self, "boosted_")
+        return encode(self._table(X, reset=False), self.domain_)
+
+    def plan(self, domain: Domain) -> BoostPlan:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain
+            Public; not the data.
+        """
+        self._check_parameters()
+        return self._plan(domain, domain.capacity)
+
+    def _plan(self, domain: Domain, capacity: int | None) -> BoostPlan:
+        def given(value: Any) -> Any:
+            return None if isinstance(value, str) else value
+
+        return plan_boosting(
+            domain,
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            rounds=given(self.n_estimators),
+            leaves=given(self.max_leaves),
+            rate=given(self.learning_rate),
+            sample_rate=float(self.subsample),
+            public_seed=int(self.public_seed),
+            capacity=capacity,
+        )
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """How far each attribute moves the score, from the released functions alone, (d,).
+
+        The standard deviation of its functions over their leaves; those of two attributes count
+        half for each. Normalised.
+        """
+        check_is_fitted(self, "boosted_")
+        total = np.zeros(len(self.domain_.attributes))
+        for tree in self.boosted_.trees:
+            features = np.unique(tree.feature[tree.feature >= 0])
+            if features.size:
+                total[features] += float(np.std(tree.value[tree.leaves])) / features.size
+        if total.sum() > 0:
+            total /= total.sum()
+        return total
+
+    def to_json(self) -> str:
+        """Write the public model with its domain and its ledger as JSON."""
+        check_is_fitted(self, "boosted_")
+        return self.boosted_.to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export the fitted model as a scikit-learn estimator."""
+        check_is_fitted(self, "boosted_")
+        return to_sklearn(self.boosted_, on=on)
+
+    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
+        """Export the fitted model as an ONNX model (extra ``hedgerow[onnx]``)."""
+        check_is_fitted(self, "boosted_")
+        return to_onnx(self.boosted_, on=on)
+
+    def _check_parameters(self) -> None:
+        check_domain(self.domain)
+        check_epsilon(self.epsilon)
+        for name, least, most in (("n_estimators", 1, MOST_ROUNDS), ("max_leaves", 2, 256)):
+            value = getattr(self, name)
+            auto = isinstance(value, str) and value == "auto"
+            check_parameter(
+                name,
+                value,
+                auto or (is_count(value, least) and value <= most),
+                f"must be 'auto' or a whole number from {least} to {most:,}",
+            )
+        for name, low, high, closed in (
+            ("delta", 0, 1, False),
+            ("subsample", 0, 1, True),
+            ("learning_rate", 0, 1, True),
+        ):
+            value = getattr(self, name)
+            auto = name == "learning_rate" and isinstance(value, str) and value == "auto"
+            inside = (
+                isinstance(value, numbers.Real)
+                and not isinstance(value, bool)
+                and (low < float(value) < high or (closed and value == high))
+            )
+            allowed = f"must lie strictly between {low} and {high}"
+            if closed:
+                allowed = f"must be above {low} and at most {high}"
+            check_parameter(name, value, auto or inside, allowed)
+        check_parameter(
+            "public_seed",
+            self.public_seed,
+            is_count(self.public_seed, 0),
+            "must be a whole number of at least 0",
+        )
+
+    def _source(self) -> NoiseSource:
+        if self._noise is not None:
+            return self._noise
+        if self.random_state is None:
+            return NoiseSource.system()
+        check_parameter(
+            "random_state",
+            self.random_state,
+            is_count(self.random_state, 0),
+            "must be None or >= 0",
+        )
+        warnings.warn(
+            "random_state makes the noise repeatable: the ledger records this model as not private",
+            HedgerowWarning,
+            stacklevel=4,
+        )
+        return NoiseSource.insecure_seeded(int(self.random_state))
+
+    def _tagged(self, tags: Tags) -> Tags:
+        tags = super()._tagged(tags)
+        tags.non_deterministic = True
+        # Noise can drown any signal: no accuracy is promised for a given epsilon.
+        for own in (tags.classifier_tags, tags.regressor_tags):
+            if own is not None:
+                own.poor_score = True
+        return tags
+
+
+class DPBoostingClassifier(TableClassifier, _DPBoosting):
+    """Differentially private gradient boosting for classification.
+
+    Noisy histograms of the attributes, released once, say where cuts are worth while; then every
+    round sums up the clipped gradients of the records in a few leaves, with noise, and takes a
+    damped step. What comes out is one public function per attribute, and at large epsilon per pair
+    of attributes, whose sum is the log-odds. ``privacy_`` lists every release. Neighbours are
+    tables that differ by one added or removed row, so one person has to be one row.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit at `delta`. Finite and greater than 0.
+    domain : Domain
+        Public attributes, bounds, categories, classes and capacity. Never read from the data.
+        Skewed numbers do well on a grid of their own: declare its ``edges``.
+    delta : float, default=1e-6
+        Probability with which epsilon may not hold; choose it far below 1 / number of people.
+    n_estimators : int or "auto", default="auto"
+        Rounds; "auto" chooses by a public rule from capacity and epsilon.
+    max_leaves : int or "auto", default="auto"
+        Parts into which a round cuts its attribute.
+    learning_rate : float or "auto", default="auto"
+        Share of a damped Newton step that a round takes.
+    subsample : float, default=1.0
+        Probability with which a record takes part in a round, by a secret coin of its own. Fewer
+        records cost less, but not as much less as they tell less: 1 was best wherever measured.
+    public_seed : int, default=0
+        Of the choices that depend on no row; public.
+    account : Account or str, optional
+        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
+        read. `Account.new` makes one in a file.
+    random_state : int or None, default=None
+        None draws noise keyed by the operating system. A number makes the noise repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
+    insecure_domain_from_data : bool, default=False
+        Read the domain from the data if none is given. The ledger then records that the model is
+        NOT private.
+
+    Attributes
+    ----------
+    boosted_ : Boosted
+        The released functions, as trees.
+    plan_ : BoostPlan
+        What was public beforehand.
+    privacy_ : Ledger
+        Every release with its cost and audience.
+    classes_ : ndarray
+        Classes of the domain.
+    domain_ : Domain
+        The domain used.
+    feature_importances_ : ndarray
+        Computed from the released functions alone, so it costs nothing more.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, DPBoostingClassifier, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=100),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=1000,
+    ... )
+    >>> rows, ill = [[age / 10] for age in range(1000)], [int(age > 600) for age in range(1000)]
+    >>> model = DPBoostingClassifier(epsilon=2.0, domain=domain).fit(rows, ill)
+    >>> model.privacy_.total("public").epsilon <= 2.0
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on a table; spends ``epsilon`` at ``delta``.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Class labels, all of them in the domain.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Reveals: noisy marginals and noisy sums of gradients, to the public.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        """
+        return self._fit(X, y)
+
+    def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the raw score: log-odds of the second of two classes, or one column per class.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows,) or (n_rows, n_classes)
+        """
+        raw = self._raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predict the class of each row; the lowest class index wins ties.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+        """
+        query = self._encode_query(X)
+        return self.classes_[self.boosted_.predict_class(query.bins)]
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict class probabilities, columns in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        query = self._encode_query(X)
+        return self.boosted_.distribution(query.bins)
+
+    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict logarithms of class probabilities.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+class DPBoostingRegressor(TableRegressor, _DPBoosting):
+    """Differentially private gradient boosting for regression.
+
+    Parameters and attributes are those of `DPBoostingClassifier`, but for the classes. The domain
+    declares the bounds of the target; whether a target outside them is clipped or refused is the
+    domain's rule. Residuals are clipped at 0.4 times half the range.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, DPBoostingRegressor, Target
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=100),),
+    ...     target=Target(name="cost", bounds=(0, 200)),
+    ...     capacity=1000,
+    ... )
+    >>> rows, cost = [[age / 10] for age in range(1000)], [age / 5 for age in range(1000)]
+    >>> model = DPBoostingRegressor(epsilon=2.0, domain=domain).fit(rows, cost)
+    >>> bool(0 <= model.predict([[50]])[0] <= 200)
+    True
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on a table; spends ``epsilon`` at ``delta``.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Numbers.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Reveals: noisy marginals and noisy sums of residuals, to the public.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        """
+        return self._fit(X, y)
+
+    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Predict the target of each row, within its bounds.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows,)
+        """
+        raw = self._raw(X)[:, 0]
+        return np.clip(raw, *self.plan_.bounds)

@@ -1,0 +1,271 @@
+"""What is fixed about private boosting before a row is touched: rounds, leaves and budget.
+
+The rules follow from one public number, the *signal*: how many records' worth of noise the whole
+budget can drown, capacity * sqrt(2 rho). They were chosen on two data sets and confirmed on
+others, see docs/explanation/private-boosting.md.
+
+Releases, all to the public, fixed in advance and charged together:
+
+1. The marginals. One record adds 1 to one cell of each of d histograms, so that the sum of squares
+   moves by d. With a numeric target it adds `COUNT_UNITS` to one cell of each and at most `HALF`
+   to another.
+2. Per round the sums of gradients in the leaves. A record is in one leaf and its gradient is a
+   vector of whole numbers, of a length of at most `limit`
+   (`hedgerow.trees.boost_kernels.add_gradients`): the sum of squares moves by at most limit^2.
+
+What else a model is made of follows from these and from public randomness.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from hedgerow.errors import Code
+from hedgerow.privacy import ROOT, DiscreteGaussian, Release, rho_for, step
+from hedgerow.privacy.accounting import tightest
+from hedgerow.tables import Domain, Encoded
+from hedgerow.trees.boost_counts import Gradients
+from hedgerow.trees.forest_counts import Batch
+
+MARGINALS = "marginals of all attributes"
+ROUNDS = "gradient sums of a round's leaves"
+
+UNIT = 1 << 16
+"""Units of a gradient of 1."""
+
+HALF = 1 << 12
+"""Units of half the range of a numeric target."""
+
+COUNT_UNITS = HALF // 2
+"""Weight of a count beside a sum in the marginals of a numeric target: they only serve shapes."""
+
+MOST_ROUNDS = 10_000
+_MARGINALS_SHARE = 0.3
+_CLIP = 0.8
+# A residual seldom is as long as half the range of the target.
+_CLIP_NUMBER = 0.4
+
+
+@dataclass(frozen=True)
+class BoostPlan:
+    """A private boosted model's public parameters; made by `plan_boosting`.
+
+    Attributes
+    ----------
+    domain : Domain
+    delta : float
+    rounds, leaves : int
+        Rounds, and parts into which a round cuts its attribute.
+    pair_share : float
+        Share of the rounds, the last ones, that cut two attributes into three parts each.
+    rate : float
+        Learning rate.
+    marginals_rho, round_rho : float
+        zCDP of the marginals and of each round.
+    sample_rate : float
+        Of each round's Poisson sample.
+    public_seed : int
+    """
+
+    domain: Domain
+    delta: float
+    rounds: int
+    leaves: int
+    pair_share: float
+    rate: float
+    marginals_rho: float
+    round_rho: float
+    sample_rate: float
+    public_seed: int
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of classes; None for a numeric target."""
+        classes = None if self.domain.target is None else self.domain.target.classes
+        return None if classes is None else len(classes)
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        """Gradients as whole numbers."""
+        if self.n_classes is None:
+            return Gradients("squared", 1, HALF, int(_CLIP_NUMBER * UNIT), UNIT)
+        if self.n_classes == 2:
+            return Gradients("logistic", 1, HALF, int(_CLIP * UNIT), UNIT)
+        return Gradients("softmax", self.n_classes, HALF, int(_CLIP * UNIT), UNIT)
+
+    @cached_property
+    def marginals(self) -> DiscreteGaussian:
+        """Mechanism of the marginals."""
+        one = 1 if self.n_classes is not None else COUNT_UNITS**2 + HALF**2
+        return DiscreteGaussian(self.marginals_rho, one * len(self.domain.attributes))
+
+    @cached_property
+    def sums(self) -> DiscreteGaussian:
+        """Mechanism of each round's sums."""
+        return DiscreteGaussian(self.round_rho, self.gradients.limit**2)
+
+    @property
+    def noise(self) -> float:
+        """Noise of the sums, in records of gradient 1, if all rounds were one."""
+        sigma = math.sqrt(self.sums.sigma2 / self.rounds) / self.gradients.unit
+        return sigma / self.sample_rate
+
+    def releases(self) -> list[Release]:
+        """All that will be released."""
+        return _releases(self)
+
+    def batch(self, encoded: Encoded, number: int = 0) -> Batch:
+        """Return encoded rows as they are counted."""
+        if encoded.domain is not self.domain and encoded.domain != self.domain:
+            raise Code.BAD_DOMAIN.error(
+                expected="a table of the domain that was planned for", found="another domain"
+            )
+        if encoded.target is None:
+            raise Code.BAD_TARGET.error(found="a table without a target")
+        target = encoded.target
+        if self.n_classes is None:
+            low, high = self.bounds
+            share = (np.clip(target, low, high) - low) / (high - low)
+            target = np.rint((2 * share - 1) * HALF).astype(np.int64)
+        return Batch(encoded.bins, target, encoded.present, number)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of a numeric target."""
+        if self.domain.target is None or self.domain.target.bounds is None:
+            raise Code.BAD_TARGET.error(found="a target without bounds")
+        return self.domain.target.bounds
+
+
+def plan_boosting(
+    domain: Domain,
+    *,
+    epsilon: float,
+    delta: float,
+    rounds: int | None = None,
+    leaves: int | None = None,
+    rate: float | None = None,
+    sample_rate: float = 1.0,
+    public_seed: int = 0,
+    capacity: int | None = None,
+) -> BoostPlan:
+    """Plan private boosting from public numbers.
+
+    Parameters
+    ----------
+    domain : Domain
+        Public description of the table.
+    epsilon, delta : float
+        Whole budget, add/remove neighbours.
+    rounds, leaves, rate
+        None for the public rules, which need `capacity`.
+    sample_rate : float
+        Probability with which a record is in a round's sample, by a coin that nobody sees.
+    public_seed : int
+        Of the shapes.
+    capacity : int
+        Public upper bound on the number of records.
+
+    Raises
+    ------
+    HedgerowError
+        H116 without classes or bounds, H208 without a capacity, H501 for what cannot be planned.
+    """
+    target = domain.target
+    if target is None or (target.classes is None and target.bounds is None):
+        raise Code.BAD_TARGET.error(found="a domain whose target has neither classes nor bounds")
+    if target.classes is not None and len(target.classes) < 2:
+        raise Code.BAD_TARGET.error(found="a target of one class", expected="two or more classes")
+    if int(domain.n_bins.max(initial=0)) < 2:
+        raise Code.BAD_PARAMETER.error(
+            expected="at least one attribute with two bins", found="none to learn from"
+        )
+    if capacity is None and None in (rounds, leaves):
+        raise Code.MISSING_CAPACITY.error(
+            found="no capacity, and rounds and leaves by the public rule",
+            fix="declare capacity in the domain, or set n_estimators and max_leaves",
+        )
+    rho = rho_for(epsilon, delta)
+    if not rho > 0:
+        raise Code.BAD_PARAMETER.error(
+            expected="an epsilon that some noise can keep at this delta",
+            found=f"epsilon={epsilon:g}, delta={delta:g}",
+        )
+    signal = (capacity or 0) * math.sqrt(2 * rho)
+    if rounds is None:
+        rounds = round(min(max(300 * (signal / 11_000) ** 0.4, 80), 1_000))
+    if leaves is None:
+        leaves = 4 if signal < 3_000 else 6 if signal < 30_000 else 8
+    marginals_rho = _MARGINALS_SHARE * rho
+    plan = BoostPlan(
+        domain,
+        delta,
+        rounds,
+        leaves,
+        _pair_share(signal, target.classes is None),
+        0.15 if rate is None else rate,
+        marginals_rho,
+        (rho - marginals_rho) / rounds,
+        sample_rate,
+        public_seed,
+    )
+    return plan if sample_rate == 1 else _with_samples(plan, epsilon)
+
+
+def _pair_share(signal: float, number: bool) -> float:
+    """Pairs pay where steps are steep, as those of numbers are, or where there is budget left."""
+    if number:
+        return 0.7
+    return 0.4 if signal >= 15_000 else 0.0
+
+
+def _with_samples(plan: BoostPlan, epsilon: float) -> BoostPlan:
+    """Give each round as much as its sample allows beside the marginals."""
+
+    def fits(rho: float) -> bool:
+        releases = _releases(replace(plan, round_rho=rho))
+        return tightest(releases, plan.delta).epsilon <= epsilon
+
+    low, high = plan.round_rho, 2 * plan.round_rho
+    while fits(high) and high < 64:
+        low, high = high, 2 * high
+    while high > low * (1 + 1e-6):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return replace(plan, round_rho=low)
+
+
+def _releases(plan: BoostPlan) -> list[Release]:
+    widths = 2 if plan.n_classes is None else plan.n_classes
+    cells = int(plan.domain.n_bins.sum()) * widths
+    leaves = max(plan.leaves, 9 if plan.pair_share else 0)
+    return [
+        Release(
+            mechanism=DiscreteGaussian.name,
+            epsilon=math.inf,
+            delta=0.0,
+            sensitivity=plan.marginals.sensitivity,
+            scope=ROOT / step("marginals"),
+            audience="public",
+            reason=MARGINALS,
+            variables=cells,
+            rho=plan.marginals_rho,
+        ),
+        Release(
+            mechanism=DiscreteGaussian.name,
+            epsilon=math.inf,
+            delta=0.0,
+            sensitivity=plan.sums.sensitivity,
+            scope=ROOT / step("rounds"),
+            audience="public",
+            reason=ROUNDS,
+            times=plan.rounds,
+            variables=leaves * plan.gradients.n_scores,
+            rho=plan.round_rho,
+            sample_rate=plan.sample_rate,
+        ),
+    ]

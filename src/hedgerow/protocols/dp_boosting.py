@@ -1,0 +1,161 @@
+"""Private gradient boosting of one table: shapes from noisy marginals, steps from noisy sums.
+
+1. Noisy marginals of all attributes, once. From them, for free: the prior, groups of bins, the
+   order of categories, and in which rounds which attribute has its turn.
+2. Round after round: the leaves of a public shape, in each of which the clipped gradients of the
+   records are summed up; noise; a damped Newton step whose second derivative is the prior's.
+3. The model is the mean of the last iterates. Rounds over the same attributes are one table, so
+   that what is released is one function per attribute or pair of attributes.
+
+Reveals: the noisy marginals and sums, to the public; epsilon at delta in total.
+Cost: in the clear, no messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.boost_marginals import Marginals, read_marginals
+from hedgerow.protocols.boost_plan import COUNT_UNITS, BoostPlan
+from hedgerow.protocols.boost_shapes import shapes, shares
+from hedgerow.tables import check_capacity
+from hedgerow.trees.additive import table_tree
+from hedgerow.trees.boost_counts import BoostCounts, Shape
+from hedgerow.trees.boosted import Boosted, Link, step_domain
+from hedgerow.trees.coins_of_rows import draw_key
+
+# Share of the rounds, the last ones, whose iterates are averaged.
+_AVERAGED = 0.3
+# A leaf is damped as if so many times the noise of all rounds together were records in it: more
+# for numbers, whose steps are small beside the range that their noise is measured in.
+_DAMPING = {"logistic": 8.0, "softmax": 8.0, "squared": 80.0}
+
+Tell = Callable[[int, int], None]
+Floats = NDArray[np.float64]
+
+
+def boost(
+    counts: BoostCounts,
+    plan: BoostPlan,
+    *,
+    ledger: Ledger,
+    source: NoiseSource,
+    capacity: int | None = None,
+    tell: Tell = lambda done, of: None,
+) -> Boosted:
+    """Charge a plan and train.
+
+    Parameters
+    ----------
+    counts : BoostCounts
+        The rows.
+    plan : BoostPlan
+    ledger : Ledger
+        Charged before anything is drawn; marked as not private if the noise is seeded.
+    source : NoiseSource
+    capacity : int, optional
+        Refuse more records than this.
+    tell : callable
+        Told after every round.
+
+    Raises
+    ------
+    HedgerowError
+        H112 for more records than the capacity, H202 for a domain read from the data unless the
+        ledger is marked as not private; nothing is charged.
+    """
+    if not plan.domain.is_public and not ledger.not_private:
+        raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
+    if capacity is not None:
+        check_capacity(counts.n_records, capacity)
+    if not source.private:
+        ledger.mark_not_private("the noise was seeded")
+    ledger.charge(*plan.releases())
+    return assemble(plan, draw(counts, plan, source, tell))
+
+
+class Round(NamedTuple):
+    """One round: its public leaves, and what was released of them, int64 (leaves, k)."""
+
+    shape: Shape
+    sums: NDArray[np.int64]
+
+
+class Drawn(NamedTuple):
+    """All that was released: noisy histograms (bins, classes or 2), and the rounds."""
+
+    histograms: list[NDArray[np.int64]]
+    rounds: list[Round]
+
+
+def draw(
+    counts: BoostCounts,
+    plan: BoostPlan,
+    source: NoiseSource,
+    tell: Tell = lambda done, of: None,
+) -> Drawn:
+    """Draw the releases, which must have been charged."""
+    exact = counts.marginals(plan.domain.n_bins.tolist(), plan.n_classes)
+    if plan.n_classes is None:
+        exact = [histogram * np.array([COUNT_UNITS, 1]) for histogram in exact]
+    # One release: noise for all histograms at once.
+    noisy = plan.marginals(np.concatenate(exact), source)
+    histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
+    marginals = read_marginals(plan, histograms)
+    counts.begin(plan.gradients, marginals.start)
+    key = draw_key(source)
+    rounds = []
+    for at, shape in enumerate(shapes(plan, marginals)):
+        sample = None if plan.sample_rate == 1 else (key, at, plan.sample_rate)
+        sums = plan.sums(counts.sums(shape, sample), source)
+        counts.add(shape, step_of(plan, marginals, shape, sums))
+        rounds.append(Round(shape, sums))
+        tell(at + 1, plan.rounds)
+    return Drawn(histograms, rounds)
+
+
+def step_of(
+    plan: BoostPlan, marginals: Marginals, shape: Shape, noisy: NDArray[np.int64]
+) -> Floats:
+    """Return the step in each leaf, (leaves, k): a Newton step, damped by the public noise."""
+    share = shares(shape, marginals)
+    slope = noisy / (plan.gradients.unit * plan.sample_rate)
+    stiff = np.outer(share * marginals.records, marginals.hessian)
+    step: Floats = plan.rate * slope / (stiff + _DAMPING[plan.gradients.loss] * plan.noise)
+    step[share <= 0] = 0.0
+    return step
+
+
+def assemble(plan: BoostPlan, drawn: Drawn) -> Boosted:
+    """Add rounds up by their attributes, each as often as it is in the averaged iterates."""
+    marginals = read_marginals(plan, drawn.histograms)
+    n, k = len(drawn.rounds), plan.gradients.n_scores
+    first = min(int(n * (1 - _AVERAGED)), n - 1)
+    tables: dict[tuple[int, ...], Floats] = {}
+    for at, (shape, sums) in enumerate(drawn.rounds):
+        weight = (n - max(at, first)) / (n - first)
+        features = tuple(shape.features.tolist())
+        values = step_of(plan, marginals, shape, sums)
+        # The first attribute's part varies fastest in the numbers of the leaves.
+        grid = values.reshape(*shape.n_parts[::-1], k).transpose(*range(len(features))[::-1], -1)
+        cells = weight * grid[np.ix_(*shape.parts)]
+        if features != tuple(sorted(features)):
+            features, cells = features[::-1], cells.swapaxes(0, 1)
+        tables[features] = tables.get(features, 0.0) + cells
+    middle, half = 0.0, 1.0
+    link: Link = "logistic" if k == 1 else "softmax"
+    if plan.n_classes is None:
+        low, high = plan.bounds
+        middle, half, link = (low + high) / 2, (high - low) / 2, "identity"
+    domain = step_domain(plan.domain)
+    trees = [
+        [table_tree(domain, features, half * table[..., c]) for c in range(k)]
+        for features, table in sorted(tables.items())
+    ]
+    return Boosted(plan.domain, trees, middle + half * marginals.start, link)
