@@ -1,12 +1,13 @@
 """A consortium of real daemons on loopback: chaos, load and a wide-area network.
 
-``python -m bench consortium`` runs all three parts in full, about a quarter of an hour.
+``python -m bench consortium`` runs all three parts in full, about half an hour.
 ``python -m bench.consortium chaos|load|wan [--quick]`` runs one of them; see its ``--help``.
 
-Chaos: 30 runs without noise (and 10 with it), in each of which a server and its worker get SIGKILL
-at a random moment. Load: 50 analysts ask 10,000 rows of a model whose budget is just that. WAN:
-adult at depth 3 with 40 ms of delay for a round trip. `wrong` lists whatever should not have
-happened; `load` is the machine's load when a part begins.
+Chaos: 30 runs, 20 of them without noise, in each of which a server, an owner or an analyst gets
+SIGKILL or has its links cut, at a random moment of upload, training or queries; to do one of them
+again: ``--seed N --runs 1``. Load: 50 analysts ask 10,000 rows of a model whose budget is just
+that. WAN: adult at depth 3 with 40 ms of delay for a round trip. `wrong` lists whatever should not
+have happened; `load` is the machine's load when a part begins.
 """
 
 from __future__ import annotations
@@ -16,24 +17,39 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from bench.consortium_chaos import chaos
+from bench.consortium_links import Links
 from bench.consortium_load import load
 from bench.consortium_parties import Consortium, consortium
-from bench.consortium_wan import Relays, adult, wan
+from bench.consortium_wan import adult, wan
 from bench.harness import row
 
 
-def chaos_rows(runs: int = 30, noisy: int = 10, limit: float = 3600.0) -> list[dict[str, Any]]:
-    """Kill servers; see `chaos`."""
+@contextmanager
+def linked(folder: Path, **timeouts: Any) -> Iterator[tuple[Consortium, Links]]:
+    """Yield a consortium whose servers are up, and the links through which they are called."""
+    town = Consortium(folder, **timeouts)
+    with Links(town.ports, list(town.parties)) as links:
+        town.reroute(links.doors)
+        try:
+            town.start()
+            yield town, links
+        finally:
+            town.stop()
+
+
+def chaos_rows(runs: int = 30, seed: int = 0, limit: float = 3600.0) -> list[dict[str, Any]]:
+    """Kill parties and cut their links; see `chaos`."""
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
         average = round(os.getloadavg()[0], 1)
-        with consortium(Path(folder)) as town:
-            found = chaos(town, runs, noisy, limit=limit, say=_say)
-    return [row("chaos: a run with a kill, median", found.pop("median_s"), load=average, **found)]
+        with linked(Path(folder), step=8.0, rejoin=20.0, connect=5.0) as (town, links):
+            found = chaos(town, links, range(seed, seed + runs), limit=limit, say=_say)
+    return [row("chaos: a run with a fault, median", found.pop("median_s"), load=average, **found)]
 
 
 def load_rows(analysts: int = 50, queries: int = 10_000, each: int = 1) -> list[dict[str, Any]]:
@@ -52,15 +68,8 @@ def wan_rows() -> list[dict[str, Any]]:
     table, domain = adult()
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
         average = round(os.getloadavg()[0], 1)
-        town = Consortium(Path(folder), step=60.0, rejoin=120.0)
-        ports = [port for server in town.parties["north"].servers for port in server.ports]
-        with Relays(ports) as relays:
-            town.reroute(relays.doors)
-            try:
-                town.start()
-                found = wan(town, relays, table, domain)
-            finally:
-                town.stop()
+        with linked(Path(folder), step=60.0, rejoin=120.0) as (town, links):
+            found = wan(town, links, table, domain)
     return [row("wan: adult, depth 3", found.pop("seconds"), load=average, **found)]
 
 
@@ -70,7 +79,7 @@ PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "wan": wan_rows,
 }
 QUICK: dict[str, dict[str, Any]] = {
-    "chaos": {"runs": 3, "noisy": 1},
+    "chaos": {"runs": 3},
     "load": {"analysts": 4, "queries": 60},
     "wan": {},
 }
@@ -90,8 +99,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.consortium", description=__doc__)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--quick", action="store_true", help="a few runs or queries only")
-    numbers = {"runs": int, "noisy": int, "limit": float, "analysts": int, "queries": int}
-    for name, kind in (numbers | {"each": int}).items():
+    numbers = {"runs": int, "seed": int, "analysts": int, "queries": int, "each": int}
+    for name, kind in (numbers | {"limit": float}).items():
         parser.add_argument(f"--{name}", type=kind)
     given = vars(parser.parse_args())
     part, quick = given.pop("part"), given.pop("quick")

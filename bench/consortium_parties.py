@@ -76,7 +76,7 @@ class Consortium:
     analysts : int
     queries : int
         Rows that a model may be asked.
-    rejoin, step : float
+    rejoin, step, connect : float
         Timeouts of the servers, see `Timeouts`.
     """
 
@@ -88,6 +88,7 @@ class Consortium:
         queries: int = 1_000_000,
         rejoin: float = 30.0,
         step: float = 15.0,
+        connect: float = 10.0,
     ) -> None:
         self.root = root
         self.analysts = [f"analyst-{k}" for k in range(analysts)]
@@ -103,7 +104,7 @@ class Consortium:
             queries_per_analyst=queries,
             populations={POPULATION: float("inf")},
         )
-        self.timeouts = Timeouts(rejoin=rejoin, step=step)
+        self.timeouts = Timeouts(rejoin=rejoin, step=step, connect=connect)
         self.parties: dict[str, PartyConfig] = {}
         for path in made:
             self._write(PartyConfig.load(path), members)
@@ -125,17 +126,23 @@ class Consortium:
                 if other != name and (name in SERVERS or other in SERVERS):
                     add_certificate(config, known.identity.certificate)
 
-    def reroute(self, doors: dict[int, int]) -> None:
-        """Make everybody call servers at other ports, by port; a server keeps its own."""
+    @property
+    def ports(self) -> dict[str, list[int]]:
+        """All ports of every server."""
+        return {server.name: list(server.ports) for server in self.parties[OWNER].servers}
+
+    def reroute(self, doors: dict[tuple[str, int], int]) -> None:
+        """Make everybody call servers at other ports, by caller and port."""
         for config in list(self.parties.values()):
+            caller = config.name
             members = [
                 Member(
                     name=member.name,
                     role="server",
                     host=member.host,
-                    port=doors[member.port],
-                    run_port=doors[member.run_port],
-                    query_port=doors[member.query_port],
+                    port=doors[caller, member.port],
+                    run_port=doors[caller, member.run_port],
+                    query_port=doors[caller, member.query_port],
                 )
                 if member.role == "server" and member.name != config.name
                 else member

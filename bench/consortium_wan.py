@@ -1,17 +1,14 @@
-"""A wide-area network: all servers behind relays that hold every byte back for a while."""
+"""A wide-area network: all servers behind links that hold every byte back for a while."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 import time
-from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
+from bench.consortium_links import Links
 from bench.consortium_parties import OWNER, SERVERS, Consortium
 from hedgerow.parties.run_client import RunClient
 from hedgerow.tables import Domain
@@ -20,104 +17,6 @@ from reproduce.data_000 import DATA
 DELAY = 0.02
 """Seconds one way: a round trip takes two of them."""
 DEPTH = 3
-_PIECE, _PIECES = 1 << 16, 1 << 12
-
-
-class Relays:
-    """Doors in front of ports of this machine; what comes through is late, in both directions.
-
-    Parameters
-    ----------
-    ports : list of int
-        Behind each a server listens, later on.
-    delay : float
-        Seconds one way; may be set at any time.
-
-    Attributes
-    ----------
-    doors : dict of int to int
-        Port of the door by the port behind it.
-    """
-
-    def __init__(self, ports: list[int], delay: float = DELAY) -> None:
-        self.ports, self.delay = ports, delay
-        self.doors: dict[int, int] = {}
-        self._loop = asyncio.new_event_loop()
-        self._open = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._open.wait()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._listen())
-        self._open.set()
-        self._loop.run_forever()
-        left = asyncio.all_tasks(self._loop)
-        for task in left:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        self._loop.close()
-
-    async def _listen(self) -> None:
-        for port in self.ports:
-
-            async def take(
-                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int = port
-            ) -> None:
-                await self._join(reader, writer, port)
-
-            server = await asyncio.start_server(take, "127.0.0.1", 0)
-            self.doors[port] = server.sockets[0].getsockname()[1]
-
-    async def _join(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int
-    ) -> None:
-        await asyncio.sleep(self.delay)
-        try:
-            there, back = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
-            writer.close()
-            return
-        await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pieces: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_PIECES)
-
-        async def put_out() -> None:
-            with suppress(OSError):
-                while True:
-                    due, piece = await pieces.get()
-                    await asyncio.sleep(max(0.0, due - self._loop.time()))
-                    if not piece:
-                        break
-                    writer.write(piece)
-                    await writer.drain()
-            writer.close()
-
-        task = asyncio.ensure_future(put_out())
-        piece = b"?"
-        while piece:
-            try:
-                piece = await reader.read(_PIECE)
-            except OSError:
-                piece = b""
-            if task.done():
-                break
-            await pieces.put((self._loop.time() + self.delay, piece))
-        await task
 
 
 def adult() -> tuple[pa.Table, Domain]:
@@ -128,16 +27,16 @@ def adult() -> tuple[pa.Table, Domain]:
     return found.frame.append_column(target.name, pa.array(found.target.tolist())), found.domain
 
 
-def wan(town: Consortium, relays: Relays, table: pa.Table, domain: Domain) -> dict[str, Any]:
+def wan(town: Consortium, links: Links, table: pa.Table, domain: Domain) -> dict[str, Any]:
     """Train without and with the delay; return figures.
 
-    The consortium calls its servers through the relays. A round, in which all servers send at
+    The consortium calls its servers through the links. A round, in which all servers send at
     once, takes the delay one way: half of a round trip.
     """
-    relays.delay = 0.0
+    links.delay = 0.0
     upload_s = town.upload(table, domain)
     near = _trained(town, "near", domain)
-    relays.delay = DELAY
+    links.delay = DELAY
     far = _trained(town, "far", domain)
     delayed = far["rounds"] * DELAY
     return {

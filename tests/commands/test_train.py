@@ -65,6 +65,19 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
     assert run("train", write(tmp_path, proposed), north, "--quiet") == ""
 
 
+def test_a_server_that_is_down_is_no_success(place: Town) -> None:
+    north = str(place.parties["north"].folder)
+    known = json.loads(run("runs", "list", north, "--format", "json"))
+    place.kill("cedar")
+    try:
+        told = json.loads(run("runs", "list", north, "--format", "json", code=1))
+        assert (told["ok"], told["unreachable"]) == (False, ["cedar"])
+        assert [row["run"] for row in told["rows"]] == [row["run"] for row in known["rows"]]
+        assert "unreachable" in run("runs", "list", north, code=1) or not known["rows"]
+    finally:
+        place.start("cedar")
+
+
 @pytest.mark.slow
 def test_stop_and_resume(place: Town, tmp_path: Path) -> None:
     north = str(place.parties["north"].folder)

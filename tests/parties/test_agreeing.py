@@ -12,12 +12,13 @@ from hedgerow.parties.agreeing import (
     HERE,
     MISSING,
     ONLY_HELD,
+    PRINT_BYTES,
     Announcement,
     Row,
     announcement_bytes,
     verdict,
 )
-from hedgerow.parties.query_log import Key
+from hedgerow.parties.query_index import Key
 
 MEMBERS = ["alder", "ann", "bob"]
 ONE, TWO = b"1" * 16, b"2" * 16
@@ -33,7 +34,7 @@ def test_announcements_have_one_size_and_come_back() -> None:
         assert Announcement.parse(data, MEMBERS) == said
 
 
-@pytest.mark.parametrize(("at", "octet"), [(16, 9), (17, 2), (18, 1), (20, 47), (100, 7)])
+@pytest.mark.parametrize(("at", "octet"), [(16, 9), (17, 4), (18, 1), (20, 47), (100, 7)])
 def test_announcements_that_nobody_writes(at: int, octet: int) -> None:
     data = bytearray(
         Announcement(ONE, "class", "m", ONE, (Key("ann", "ab" * 16),)).pack(MEMBERS, 4)
@@ -43,8 +44,16 @@ def test_announcements_that_nobody_writes(at: int, octet: int) -> None:
 
 
 def test_rows_come_back() -> None:
-    rows = [Row(HERE, ONE, 70_000, TWO), Row(DONE, TWO, 1, ONE)]
+    rows = [Row(HERE, ONE, 70_000, 2 * TWO), Row(DONE, TWO, 1, 2 * ONE)]
     assert Row.parse_all(b"".join(row.pack() for row in rows)) == rows
+
+
+def test_digests_of_shares_are_long_enough_against_collisions() -> None:
+    # Who has sent the shares has drawn them: half of the bits is what protects.
+    assert PRINT_BYTES * 8 >= 256
+    print_ = bytes(range(PRINT_BYTES))
+    (row,) = Row.parse_all(Row(HERE, ONE, 1, print_).pack())
+    assert row.print == print_
 
 
 def rows(*statuses: int, draws=(ONE, ONE, ONE), n=(3, 3, 3)) -> list[Row]:

@@ -14,7 +14,7 @@ from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties import answer_run
 from hedgerow.parties.answer_run import Charged, Run, block_rows
 from hedgerow.parties.library import Library
-from hedgerow.parties.query_log import Asked, Key
+from hedgerow.parties.query_index import Asked, Key
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.waiting import Pending
 from hedgerow.privacy import Leakage, Ledger

@@ -14,7 +14,8 @@ from parties_calls import refuses
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.client import Reply
 from hedgerow.parties.inquiry import Inquiry, write_part
-from hedgerow.parties.query_log import Key, QueryLog
+from hedgerow.parties.query_index import Key
+from hedgerow.parties.query_log import QueryLog
 from hedgerow.protocols import votes
 from hedgerow.protocols.queries import query_planes
 from hedgerow.secure.replicated.outside import deal, joined
@@ -328,13 +329,13 @@ def test_a_draw_that_only_some_servers_hold_is_drawn_again(town: Town) -> None:
         assert len(value(found)) == 4
         log = town.log(1, "m")
         # As if server 1 had fallen after its half was on the disk.
-        log._lives[question.key].done = False
+        log._index._many("UPDATE lives SET done = 0 WHERE analyst = ? AND id = ?", [question.key])
         again = question.ask(again=True)
         np.testing.assert_array_equal(value(found), value(again))
         assert found[0].fields["draw"] == again[1].fields["draw"]
         assert log.state(question.key)[0] == "done"
         # As if it had lost its state: what may have been seen is not drawn again.
-        del log._lives[question.key]
+        log._index._many("DELETE FROM lives WHERE analyst = ? AND id = ?", [question.key])
         lost = question.ask(again=True)
         assert lost[1].code is Code.QUERY_CONFLICT
 

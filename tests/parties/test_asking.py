@@ -64,7 +64,7 @@ KNOWN = KnownModel(None, PLAN, 100)  # type: ignore[arg-type]
 
 def known() -> KnownModel:
     class Named:
-        name = "m"
+        name, kind = "m", "trees"
 
     return replace(KNOWN, manifest=Named())  # type: ignore[arg-type]
 
@@ -140,7 +140,7 @@ def test_many_rows_go_in_several_requests(town: Town, monkeypatch: pytest.Monkey
     rows = table(250)[0]
     with town.open():
         found = analyst.ask("m", rows)
-        assert len(town.log(0, "m")._lives) == 3
+        assert len(town.log(0, "m")) == 3
     tree = grow_id3(encoded(), criterion="max", max_depth=3)
     expected = tree.predict_class(encode(rows, DOMAIN).bins)
     np.testing.assert_array_equal(found.index, expected)
@@ -202,3 +202,34 @@ def test_a_server_that_fell_over_is_asked_again_while_the_others_keep_waiting(to
     asked = [fields for number, fields, _ in analyst.made if number == 1]
     assert [fields["again"] for fields in asked] == [False, True]
     assert len({fields["id"] for fields in asked}) == 1
+
+
+def test_a_model_is_asked_for_again_while_a_server_is_away(town: Town) -> None:
+    cut = Code.REQUEST_CUT_OFF.error(found="a server that fell over")
+    away = Code.SERVICE_UNREACHABLE.error(found="nobody there")
+    town.train("m")
+    with town.open():
+        real = town.analyst()
+        told = {
+            number: real._call(server, "models", {"model": "m"}, None, 20.0)
+            for number, server in enumerate(real.config.servers)
+        }
+    waits: list[str] = []
+    script = [told | {1: cut}, told | {1: away}, told]
+    analyst = Scripted(town, *script, waits=waits.append)
+    assert analyst.find("m").left == real_left(told)
+    assert waits == [
+        "waiting for birch: a server that fell over",
+        "waiting for birch: nobody there",
+    ]
+    assert all(fields == {"model": "m"} for _, fields, _ in analyst.made)
+    # Not for ever, and not if it is refused.
+    refuses(
+        Code.SERVICE_UNREACHABLE, lambda: Scripted(town, {**told, 1: away}, timeout=0.2).find("m")
+    )
+    unknown = Code.BAD_MODEL_FILE.error(found="m")
+    refuses(Code.BAD_MODEL_FILE, lambda: Scripted(town, {**told, 2: unknown}).find("m"))
+
+
+def real_left(told: dict[int, Reply]) -> int:
+    return min(reply.fields["left"] for reply in told.values())

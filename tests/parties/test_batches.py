@@ -16,7 +16,7 @@ from hedgerow.parties.answer_run import Run
 from hedgerow.parties.batches import Table
 from hedgerow.parties.inquiry import Inquiry, read_inquiry, write_part
 from hedgerow.parties.library import Library
-from hedgerow.parties.query_log import Key
+from hedgerow.parties.query_index import Key
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.waiting import Pending, WaitingRoom
 from hedgerow.protocols.queries import query_planes

@@ -124,3 +124,19 @@ def test_a_payload_that_is_not_what_it_says(ours: Identity, theirs: Identity) ->
 def test_a_key_that_others_can_read(ours: Identity, theirs: Identity) -> None:
     ours.key.chmod(0o644)
     refuses(Code.BAD_KEY_FILE, lambda: call(("127.0.0.1", 1), ours, theirs.pem, "x"))
+
+
+@pytest.mark.parametrize("length", [-1, (1 << 38) + 1, 1 << 62, 1 << 70])
+def test_a_length_that_no_request_has(ours: Identity, theirs: Identity, length: int) -> None:
+    def ask() -> object:
+        return call(("127.0.0.1", 1), ours, theirs.pem, "x", None, Body(length, ()))
+
+    assert f"{length} bytes" in refuses(Code.PAYLOAD_TOO_LARGE, ask).found
+
+
+@pytest.mark.parametrize("seconds", [1e12, float("inf")])
+def test_a_patience_without_end(ours: Identity, theirs: Identity, seconds: float) -> None:
+    good = pack({"fields": {"a": 1}, "payload": 0})
+    with server(ours, theirs, say(good)) as address:
+        reply = call(address, ours, theirs.pem, "x", timeout=seconds, connect_timeout=seconds)
+    assert reply.fields == {"a": 1}

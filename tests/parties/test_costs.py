@@ -8,9 +8,12 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.costs import costs_of, dry_ledger, guarantees
+from hedgerow.parties.job_plans import AnyPlan
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.boosting_plan import plan_boosting
 from hedgerow.protocols.kinds import kind_named
-from hedgerow.protocols.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.plan import plan_hidden
+from hedgerow.protocols.regression_plan import plan_regression
 from hedgerow.protocols.table import horizontal_uploads, share_table
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -63,11 +66,31 @@ HIDDEN = {
         "delta": 1e-6,
     },
 }
+NUMERIC = DOMAIN.model_copy(update={"target": Target(name="y", bounds=(-3.0, 5.0))})
+NUMBERS = {
+    "noisy": {"epsilon": 1.0, "depth": 2},
+    "by a public rule": {"epsilon": 4.0, "capacity": 60},
+    "other shares": {"epsilon": 1.0, "depth": 2, "split_share": 0.5, "sum_share": 0.4},
+    "leaves": {"epsilon": 1.0, "depth": 2, "noise": "leaves"},
+    "exact": {"depth": 2, "noise": "none"},
+    "grouped": {"epsilon": 1.0, "depth": 2, "grower": "grouped"},
+}
+ROUNDS = {
+    "noisy": {"epsilon": 1.0, "depth": 2, "n_rounds": 2},
+    "random splits": {"epsilon": 1.0, "depth": 2, "n_rounds": 2, "random_splits": True},
+    "exact": {"depth": 1, "n_rounds": 2, "noise": "none"},
+}
 CASES = [("trees", name, options) for name, options in (PLANS | HIDDEN).items()]
 CASES += [("open", name, options) for name, options in PLANS.items() if name != "grouped"]
 
 
-def trained(kind: str, plan: HiddenPlan, servers: int = 0) -> Ledger:
+def planned(kind: str, options, domain: Domain = DOMAIN) -> AnyPlan:
+    if kind == "regression":
+        return plan_regression(domain, **options)
+    return (plan_boosting if kind == "boosting" else plan_hidden)(domain, **options)
+
+
+def trained(kind: str, plan: AnyPlan, servers: int = 0) -> Ledger:
     """Train on a tiny table with private coins and return the ledger."""
     ledger, of = Ledger(domain=plan.domain), kind_named(kind)
     leakage = Leakage(of.training_openings(plan), ledger=ledger)
@@ -75,14 +98,18 @@ def trained(kind: str, plan: HiddenPlan, servers: int = 0) -> Ledger:
     rng = np.random.default_rng(0)
     n = plan.n_slots
     bins = np.stack([rng.integers(0, k, n) for k in DOMAIN.n_bins], axis=1)
+    units = of.units(plan)
+    labels = rng.integers(0, 3, n)
     slots = Encoded(
-        DOMAIN,
+        plan.domain,
         np.asfortranarray(bins, dtype=DOMAIN.dtype),
-        rng.integers(0, 3, n).astype(np.uint8),
+        labels.astype(np.uint8 if units is None else np.float64),
         rng.random(n) < 0.8,
     )
+    slots = slots if units is None else units.count(slots)
     uploads = horizontal_uploads(plan.layout, [n], 3)
-    table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, plan.n_classes)
+    columns = of.n_columns(plan)
+    table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, columns)
     of.train(table, plan, ledger)
     return ledger
 
@@ -91,7 +118,26 @@ def trained(kind: str, plan: HiddenPlan, servers: int = 0) -> Ledger:
     ("kind", "name", "options"), CASES, ids=lambda v: v if isinstance(v, str) else ""
 )
 def test_the_same_releases_as_training(kind: str, name: str, options) -> None:
-    plan = plan_hidden(DOMAIN, **options)
+    check_same(kind, name, planned(kind, options))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "options", "domain"),
+    [("regression", name, options, NUMERIC) for name, options in NUMBERS.items()]
+    + [("boosting", name, o, domain) for name, o in ROUNDS.items() for domain in (DOMAIN, NUMERIC)],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_the_same_releases_as_training_of_numbers(kind: str, name: str, options, domain) -> None:
+    plan = planned(kind, options, domain)
+    check_same(kind, name, plan)
+    if options.get("noise") is None:
+        total = costs_of(kind, plan)["analyst"].epsilon
+        assert options["epsilon"] * 0.999 < total <= options["epsilon"] * (1 + 1e-12)
+    else:
+        assert costs_of(kind, plan)["analyst"].epsilon == math.inf
+
+
+def check_same(kind: str, name: str, plan: AnyPlan) -> None:
     real, dry = trained(kind, plan), dry_ledger(kind, plan)
     assert dry.audiences == real.audiences
     for audience in real.audiences:
@@ -132,5 +178,12 @@ def test_a_domain_that_was_read_from_data() -> None:
         costs_of("trees", plan_hidden(drafted, epsilon=1.0, depth=1))
     assert caught.value.code is Code.DOMAIN_READ_FROM_DATA
     with pytest.raises(HedgerowError) as caught:
-        costs_of("boosting", plan_hidden(DOMAIN, epsilon=1.0, depth=1))
-    assert caught.value.code is Code.BAD_PARAMETER
+        costs_of("boosting", plan_boosting(drafted, epsilon=1.0, depth=1))
+    assert caught.value.code is Code.DOMAIN_READ_FROM_DATA
+
+
+def test_a_plan_of_another_kind() -> None:
+    for kind in ("boosting", "regression", "magic"):
+        with pytest.raises(HedgerowError) as caught:
+            costs_of(kind, plan_hidden(DOMAIN, epsilon=1.0, depth=1))
+        assert caught.value.code is Code.BAD_PARAMETER

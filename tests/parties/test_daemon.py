@@ -97,6 +97,78 @@ def test_logs_are_private_lines(parties: dict[str, PartyConfig]) -> None:
     assert [line["verb"] for line in lines if line.get("caller") == "zoe"] == ["health"]
 
 
+def test_a_policy_that_has_changed_is_used_after_a_reload(parties: dict[str, PartyConfig]) -> None:
+    birch = parties["birch"]
+    path = birch.folder / "policy.toml"
+    before = path.read_text()
+    with daemon(birch) as made:
+        held = [made.policy, made.answers.policy, made.runs.policy, made.runs.accounts.policy]
+        path.write_text(before.replace("queries_per_model = 1000", "queries_per_model = 7"))
+        assert {policy.queries_per_model for policy in held} == {1000}
+        assert made.reload()
+        assert {policy.queries_per_model for policy in held} == {7}
+        # A refusal names the line as it is now.
+        error = refuses(
+            Code.POLICY_REFUSES,
+            lambda: held[1].check_queries("zoe", rows=8, by_analyst=0, by_all=0),
+        )
+        assert "queries_per_model = 7" in error.expected
+
+
+def test_a_file_that_cannot_be_used_changes_nothing(
+    parties: dict[str, PartyConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    birch = parties["birch"]
+    policy, member = birch.folder / "policy.toml", birch.certificate_file("zoe")
+    good = {path: path.read_text() for path in (policy, member)}
+    with daemon(birch) as made, caplog.at_level(logging.ERROR, "hedgerow"):
+        policy.write_text(good[policy].replace("queries_per_model = 1000", "queries_per_model = 7"))
+        member.write_text("nothing")
+        assert not made.reload()
+        assert made.policy.queries_per_model == 1000
+        assert health(parties, "zoe")["version"] == __version__
+        assert caplog.records[-1].event["outcome"] == Code.WRONG_CERTIFICATE.number
+        member.write_text(good[member])
+        policy.write_text("nothing = 1")
+        assert not made.reload()
+        assert caplog.records[-1].event["outcome"] == Code.BAD_POLICY_FILE.number
+        assert caplog.records[-1].event["fix"]
+        policy.write_text(good[policy])
+        assert made.reload()
+
+
+def test_certificates_that_come_and_go(parties: dict[str, PartyConfig]) -> None:
+    birch = parties["birch"]
+    path = birch.certificate_file("zoe")
+    text = path.read_text()
+    path.unlink()
+    with daemon(birch) as made:
+        refuses(Code.CALLER_UNKNOWN, lambda: health(parties, "zoe"))
+        path.write_text(text)
+        path.chmod(0o600)
+        refuses(Code.CALLER_UNKNOWN, lambda: health(parties, "zoe"))
+        assert made.reload()
+        assert health(parties, "zoe")["version"] == __version__
+        path.unlink()
+        assert made.reload()
+        refuses(Code.CALLER_UNKNOWN, lambda: health(parties, "zoe"))
+        assert health(parties, "north")["version"] == __version__
+
+
+def test_another_list_of_members_wants_a_restart(
+    parties: dict[str, PartyConfig], caplog: pytest.LogCaptureFixture
+) -> None:
+    birch = parties["birch"]
+    path = birch.folder / "party.toml"
+    with daemon(birch) as made, caplog.at_level(logging.INFO, "hedgerow"):
+        assert made.reload()
+        assert "found" not in caplog.records[-1].event
+        path.write_text(path.read_text().replace("rejoin = 600", "rejoin = 700"))
+        assert made.reload()
+        assert "restart" in caplog.records[-1].event["found"]
+        assert made.config.timeouts.rejoin == birch.timeouts.rejoin
+
+
 def test_a_log_that_is_a_link_is_not_followed(
     parties: dict[str, PartyConfig], tmp_path: Path
 ) -> None:

@@ -160,6 +160,25 @@ def test_runs_are_listed_and_shown(story: Story) -> None:
     assert (shown["ok"], shown["state"]) == (True, "done")
 
 
+def test_the_model_is_listed_and_shown(story: Story) -> None:
+    row = story.town.by("south", "models", "list")[0]["rows"][0]
+    assert (row["model"], row["servers"]) == ("illness-1", dict.fromkeys(SERVERS, "kept"))
+    shown = story.town.by("south", "models", "show", "illness-1")[0]
+    assert (shown["ok"], shown["run"], shown["job"]) == (True, story.run, story.training[0]["hash"])
+    assert shown["populations"] == ["patients"]
+    assert shown["asking"] == [
+        {"analyst": ANALYST, "asked": 2 * ASKED, "left": story.second["left"]}
+    ]
+    totals = {(row["audience"], row["relation"]): row["epsilon"] for row in shown["learned"]}
+    assert totals["analyst", "add/remove"] == pytest.approx(1.0)
+    pairs = [epsilon for (who, _), epsilon in totals.items() if who.startswith("any two of server")]
+    assert pairs == ["inf"]
+    assert shown["cost"]["payload"] == sum(s["payload"] for s in shown["sent"].values()) > 0
+    assert shown["cost"]["rounds"] > 0
+    # Hidden trees are trained without an opening.
+    assert shown["opened"] == []
+
+
 def test_a_job_that_is_posted_again_is_the_same_run_and_costs_nothing(story: Story) -> None:
     again = story.town.by(ANALYST, "train", story.town.root / "job.toml")
     assert again[0]["run"] == story.run

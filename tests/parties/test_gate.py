@@ -86,3 +86,14 @@ def test_a_stop_runs_out_of_patience() -> None:
     assert not gate.stop(0.2)
     assert working.was_cut
     stack.close()
+
+
+def test_who_has_rested_longest_goes_first() -> None:
+    gate, links = Gate(9, 2, 9), [Fake() for _ in range(3)]
+    with contextlib.ExitStack() as stack:
+        assert all(stack.enter_context(gate.rest(link)) for link in links)  # type: ignore[arg-type]
+        assert [link.was_cut for link in links] == [True, False, False]
+        gate.stop(1.0)
+        assert all(link.was_cut for link in links)
+        assert not stack.enter_context(gate.rest(Fake()))  # type: ignore[arg-type]
+    assert not gate._resting

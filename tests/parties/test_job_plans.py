@@ -1,44 +1,79 @@
-"""The table [plan] of a job says what `plan_hidden` is told."""
+"""The table [plan] of a job says what the plan of its kind is told."""
 
 from inspect import signature
+from typing import Any
 
+import pytest
 from upload_servers import DOMAIN
 
-from hedgerow.parties.job_plans import PlanOptions
+from hedgerow.parties.job_plans import (
+    OPTIONS,
+    BoostingOptions,
+    Options,
+    PlanOptions,
+    RegressionOptions,
+)
+from hedgerow.protocols.boosting_plan import plan_boosting
+from hedgerow.protocols.kinds import KINDS
 from hedgerow.protocols.plan import plan_hidden
+from hedgerow.protocols.regression_plan import plan_regression
+from hedgerow.tables import Target
+
+NUMERIC = DOMAIN.model_copy(update={"target": Target(name="cost", bounds=(0.0, 9.0))})
+PLANS: list[tuple[type[Options], Any, Any]] = [
+    (PlanOptions, plan_hidden, DOMAIN),
+    (RegressionOptions, plan_regression, NUMERIC),
+    (BoostingOptions, plan_boosting, DOMAIN),
+    (BoostingOptions, plan_boosting, NUMERIC),
+]
 
 
-def test_every_option_of_a_plan_can_be_set() -> None:
-    known = set(signature(plan_hidden).parameters) - {"domain", "depth"} | {"max_depth"}
-    assert set(PlanOptions.model_fields) == known
+def test_every_kind_has_its_options() -> None:
+    assert set(OPTIONS) == set(KINDS)
 
 
-def test_defaults_are_those_of_the_plan() -> None:
-    assert PlanOptions(epsilon=1.0).plan(DOMAIN) == plan_hidden(DOMAIN, epsilon=1.0)
-    exact = PlanOptions(noise="none", max_depth=2).plan(DOMAIN)
-    assert exact == plan_hidden(DOMAIN, noise="none", depth=2)
+@pytest.mark.parametrize(("options", "plan", "domain"), PLANS)
+def test_every_option_of_a_plan_can_be_set(options, plan, domain) -> None:
+    known = set(signature(plan).parameters) - {"domain", "depth"} | {"max_depth"}
+    assert set(options.model_fields) == known
 
 
-def test_options_reach_the_plan() -> None:
-    options = PlanOptions(
-        epsilon=2.0,
-        noise="votes",
-        max_depth=1,
-        criterion="gini",
-        n_trees=3,
-        queries=7,
-        delta=1e-6,
-        capacity=90,
-    )
-    wanted = plan_hidden(
-        DOMAIN,
-        epsilon=2.0,
-        noise="votes",
-        depth=1,
-        criterion="gini",
-        n_trees=3,
-        queries=7,
-        delta=1e-6,
-        capacity=90,
-    )
-    assert options.plan(DOMAIN) == wanted
+@pytest.mark.parametrize(("options", "plan", "domain"), PLANS)
+def test_defaults_are_those_of_the_plan(options, plan, domain) -> None:
+    assert options(epsilon=1.0).plan(domain) == plan(domain, epsilon=1.0)
+    exact = options(noise="none", max_depth=2).plan(domain)
+    assert exact == plan(domain, noise="none", depth=2)
+
+
+def _trees() -> dict[str, Any]:
+    more = {"noise": "votes", "criterion": "gini", "n_trees": 3, "queries": 7, "delta": 1e-6}
+    return {"epsilon": 2.0, "capacity": 90, **more}
+
+
+SET = {
+    PlanOptions: _trees(),
+    RegressionOptions: {
+        "epsilon": 2.0,
+        "capacity": 90,
+        "split_share": 0.5,
+        "sum_share": 0.6,
+        "grower": "grouped",
+    },
+    BoostingOptions: {
+        "epsilon": 2.0,
+        "capacity": 90,
+        "n_rounds": 4,
+        "learning_rate": 0.3,
+        "split_share": 0.5,
+        "sum_share": 0.6,
+        "random_splits": True,
+        "public_seed": 5,
+    },
+}
+
+
+@pytest.mark.parametrize(("options", "plan", "domain"), PLANS)
+def test_options_reach_the_plan(options, plan, domain) -> None:
+    found = options(max_depth=1, **SET[options]).plan(domain)
+    assert found == plan(domain, depth=1, **SET[options])
+    assert found != plan(domain, depth=1, epsilon=2.0, capacity=90)

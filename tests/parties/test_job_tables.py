@@ -8,9 +8,10 @@ from upload_servers import DOMAIN
 
 from hedgerow.errors import Code
 from hedgerow.parties.job_tables import plane_order
+from hedgerow.parties.manifests import format_version
 from hedgerow.protocols.table import check_uploads
 from hedgerow.protocols.uploaded import planes_of
-from hedgerow.tables import Attribute, Encoded, Target
+from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 KEY = "a" * 64
 
@@ -178,17 +179,21 @@ def test_one_owner_of_all_columns_needs_no_key() -> None:
     assert len(job.uploads_for([make_manifest("north-1", 50)])) == 1
 
 
-@pytest.mark.parametrize("target", [True, False])
-def test_planes_are_put_in_the_order_of_the_domain(target: bool) -> None:
+COST = DOMAIN.model_copy(update={"target": Target(name="cost", bounds=(0.0, 9.0))})
+
+
+@pytest.mark.parametrize(("domain", "target"), [(DOMAIN, True), (DOMAIN, False), (COST, True)])
+def test_planes_are_put_in_the_order_of_the_domain(domain: Domain, target: bool) -> None:
     rng = np.random.default_rng(0)
     bins = np.stack([rng.integers(0, n, 20) for n in DOMAIN.n_bins], axis=1)
-    labels = rng.integers(0, 2, 20).astype(np.uint8)
+    labels = rng.integers(0, 2, 20).astype(np.uint8 if domain is DOMAIN else np.float64)
     straight = Encoded(
-        DOMAIN, np.asfortranarray(bins, dtype=DOMAIN.dtype), labels, rng.random(20) < 0.8
+        domain, np.asfortranarray(bins, dtype=DOMAIN.dtype), labels, rng.random(20) < 0.8
     )
     names = ["sex", "age", "ward"]
     turned = straight.select(names, target=target)
     straight = straight.select(list(DOMAIN.names), target=target)
-    manifest = make_manifest(rows=20, domain=turned.domain)
+    version = format_version(turned.domain)
+    manifest = make_manifest(rows=20, domain=turned.domain, version=version)
     order = plane_order(DOMAIN, manifest)
     np.testing.assert_array_equal(planes_of(turned)[order], planes_of(straight))

@@ -12,14 +12,31 @@ from party_jobs import job_dict, make_job, make_manifest
 from upload_servers import DOMAIN
 
 from hedgerow.errors import Code
-from hedgerow.parties.job_plans import PlanOptions
+from hedgerow.parties.job_plans import OPTIONS
 from hedgerow.parties.jobs import MAX_JOB_BYTES, Job
 from hedgerow.parties.names import check_name
 from hedgerow.tables import Target
 
 
-def test_written_and_read_back() -> None:
-    job = make_job()
+def of(target: Target) -> dict:
+    return DOMAIN.model_copy(update={"target": target}).to_dict()
+
+
+NUMERIC = of(Target(name="cost", bounds=(0.0, 1.0)))
+ONE, MANY = (of(Target(name="ill", classes=tuple(range(k)))) for k in (1, 11))
+NOTHING = DOMAIN.select(["age"], target=False).to_dict()
+JOBS = {
+    "trees": {},
+    "open": {"kind": "open"},
+    "regression": {"kind": "regression", "domain": NUMERIC, "plan": {"sum_share": 0.5}},
+    "boosting": {"kind": "boosting", "plan": {"n_rounds": 3, "learning_rate": 0.5}},
+    "boosted numbers": {"kind": "boosting", "domain": NUMERIC},
+}
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_written_and_read_back(name: str) -> None:
+    job = make_job(**JOBS[name])
     again = Job.from_toml(job.to_toml())
     assert again == job
     assert again.hash == job.hash
@@ -42,6 +59,8 @@ def test_every_field_counts_in_the_hash() -> None:
         {"plan": {"epsilon": 1.0000000001}},
         {"plan": {"public_seed": 1}},
         {"plan": {"max_depth": None}},
+        {"kind": "boosting"},
+        {"kind": "boosting", "plan": {"n_rounds": 21}},
         {"domain": other},
         {"domain": DOMAIN.model_copy(update={"capacity": 101}).to_dict()},
     ]
@@ -85,10 +104,8 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        ("not run yet", {"kind": "regression"}),
-        ("not run yet", {"kind": "boosting"}),
-        ("'trees' or 'open'", {"kind": "magic"}),
-        ("'trees' or 'open'", {"kind": ["trees"]}),
+        ("'trees', 'open', 'regression' or 'boosting'", {"kind": "magic"}),
+        ("'trees', 'open', 'regression' or 'boosting'", {"kind": ["trees"]}),
         ("greater than 0", {"plan": {"epsilon": 0.0}}),
         ("greater than 0", {"plan": {"epsilon": -1.0}}),
         ("epsilon", {"plan": {"epsilon": float("inf")}}),
@@ -114,17 +131,26 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
         ("nobody could ask", {"analysts": []}),
         ("partition", {"partition": "diagonal"}),
         ("more than one tree", {"kind": "open", "plan": {"n_trees": 2}}),
+        ("max_features", {"kind": "open", "plan": {"max_features": 1}}),
+        ("no bounds", {"kind": "regression"}),
+        ("no bounds", {"kind": "regression", "domain": NOTHING}),
+        ("without a target", {"kind": "boosting", "domain": NOTHING}),
+        ("one class", {"kind": "boosting", "domain": ONE}),
+        ("nobody could ask", {"kind": "regression", "domain": NUMERIC, "analysts": []}),
+        ("plan: n_trees", {"kind": "regression", "domain": NUMERIC, "plan": {"n_trees": 2}}),
+        ("plan: criterion", {"kind": "boosting", "plan": {"criterion": "gini"}}),
+        ("plan: n_rounds", {"kind": "boosting", "plan": {"n_rounds": 1001}}),
+        ("more than 10000", {"kind": "boosting", "domain": MANY, "plan": {"n_rounds": 1000}}),
+        ("plan: learning_rate", {"kind": "boosting", "plan": {"learning_rate": 1.1}}),
+        ("plan: noise", {"kind": "boosting", "plan": {"noise": "leaves"}}),
+        ("no epsilon", {"kind": "boosting", "plan": {"epsilon": None}}),
+        ("no finite epsilon", {"kind": "boosting", "plan": {"noise": "none"}}),
+        ("sum_share", {"kind": "regression", "domain": NUMERIC, "plan": {"sum_share": 1.0}}),
         ("unexpected", {"unexpected": 1}),
         ("Attribute is not well defined", {"domain": {"attributes": [{"name": "x"}]}}),
-        ("no classes", {"domain": DOMAIN.select(["age"], target=False).to_dict()}),
-        (
-            "no classes",
-            {
-                "domain": DOMAIN.model_copy(
-                    update={"target": Target(name="ill", bounds=(0.0, 1.0))}
-                ).to_dict()
-            },
-        ),
+        ("no classes", {"domain": NOTHING}),
+        ("no classes", {"domain": NUMERIC}),
+        ("no classes", {"kind": "open", "domain": NUMERIC}),
     ],
 )
 def test_what_is_refused(words: str, changes) -> None:
@@ -167,8 +193,10 @@ def test_the_reference_shows_a_job_and_every_option(tmp_path) -> None:
     (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
     (tmp_path / "job.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
     assert Job.load(tmp_path / "job.toml").uploads == ("north-1", "south-1")
-    for option in PlanOptions.model_fields:
-        assert f"`{option}`" in page
+    trees, _, others = page.partition("## The tables [plan] of numbers and of boosting")
+    for kind, text in (("trees", trees), ("regression", others), ("boosting", others)):
+        for option in OPTIONS[kind].model_fields:
+            assert f"`{option}`" in text
 
 
 def test_plans_come_from_public_numbers() -> None:
@@ -184,6 +212,12 @@ def test_plans_come_from_public_numbers() -> None:
     refuses(Code.BAD_PARAMETER, lambda: make_job(plan={"max_depth": 60}).make_plan())
     job = make_job()
     assert job.make_plan() is job.make_plan()
+
+
+def test_levels_are_those_of_all_rounds() -> None:
+    assert make_job().levels == 2
+    assert make_job(**JOBS["boosting"]).levels == 3 * 2
+    assert make_job(**JOBS["regression"]).levels == 2
 
 
 def test_costs_and_uploads_of_a_job() -> None:

@@ -51,7 +51,9 @@ def test_replies_that_are_none() -> None:
         Code.BAD_MODEL_FILE,
         lambda: KnownModel.parse("m", [Reply(good.fields, b"[" + good.payload[1:])]),
     )
-    refuses(Code.BAD_PARAMETER, lambda: KnownModel.parse("m", [reply(kind="boosting")]))
+    refuses(Code.BAD_PARAMETER, lambda: KnownModel.parse("m", [reply(kind="magic")]))
+    # The plan of a tree is none of boosting.
+    refuses(Code.BAD_MODEL_FILE, lambda: KnownModel.parse("m", [reply(kind="boosting")]))
 
 
 def test_an_opened_tree_answers_by_itself() -> None:

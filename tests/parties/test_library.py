@@ -7,10 +7,10 @@ from answer_towns import SERVERS, Town
 from parties_calls import refuses
 
 from hedgerow.errors import Code
-from hedgerow.parties.library import Library
+from hedgerow.parties.library import MOST_ENTRIES, Library
 from hedgerow.parties.models import write_model
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.query_log import Asked, Key
+from hedgerow.parties.query_index import Asked, Key
 from hedgerow.parties.state_key import operator_key
 from hedgerow.protocols import votes
 
@@ -108,4 +108,18 @@ def test_shares_in_memory_are_bounded(town: Town) -> None:
     for name in ("a", "b", "c", "a"):
         assert set(library.shares(name)) == {"splits", "values"}
         assert len(library._shares) == 1
+    library.close()
+
+
+def test_the_ledger_in_memory_stays_short(town: Town) -> None:
+    town.train("m", noise="votes", n_trees=3, epsilon=5.0, queries=1000)
+    library = library_of(town)
+    book = library.book("m")
+    short = len(book.ledger.entries)
+    for k in range(150):
+        book.charge([asked(1 + k % 2, id_=k)])
+        assert votes.answers_left(book.ledger) == 1000 - book.log.rows
+        assert len(book.ledger.entries) <= short + MOST_ENTRIES
+    assert book.log.rows == 225
+    refuses(Code.BUDGET_EXCEEDED, lambda: book.charge([asked(776, id_=999)]))
     library.close()

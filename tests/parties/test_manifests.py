@@ -17,6 +17,7 @@ from hedgerow.parties.manifests import (
     seed_digest,
 )
 from hedgerow.secure.replicated.outside import deal
+from hedgerow.tables import Target
 
 
 def test_written_and_read_back() -> None:
@@ -63,6 +64,19 @@ def test_every_field_counts_in_the_digest() -> None:
 def test_what_is_refused(change) -> None:
     text = json.dumps(make_manifest().to_dict() | change)
     refuses(Code.BAD_UPLOAD, lambda: Manifest.from_json(text))
+
+
+def test_a_numeric_target_is_another_version() -> None:
+    numeric = DOMAIN.model_copy(update={"target": Target(name="cost", bounds=(0.0, 9.0))})
+    manifest = make_manifest(domain=numeric, version=2)
+    assert manifest.to_dict()["version"] == 2
+    # Seven bits of presence and attributes, and 22 of a step of the grid.
+    assert manifest.planes == 7 + 22
+    assert Manifest.from_json(manifest.to_json()) == manifest
+    for changes in ({"domain": numeric}, {"version": 2}, {"version": 3, "domain": numeric}):
+        refuses(Code.BAD_UPLOAD, lambda changes=changes: make_manifest(**changes))
+    # An owner of other columns, without the target.
+    assert make_manifest(domain=numeric.select(["age"], target=False)).to_dict()["version"] == 1
 
 
 def test_texts_that_are_no_manifests() -> None:

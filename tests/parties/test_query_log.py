@@ -1,5 +1,6 @@
 """Charges, halves and what may leave, also after a restart."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,8 @@ from parties_calls import refuses
 
 from hedgerow.errors import Code
 from hedgerow.parties.folders import StateFolder
-from hedgerow.parties.query_log import Asked, Key, QueryLog
+from hedgerow.parties.query_index import Asked, Key
+from hedgerow.parties.query_log import QueryLog
 
 SECRET = bytes(range(32))
 ONE, TWO = Key("ann", "1" * 32), Key("bob", "1" * 32)
@@ -102,3 +104,34 @@ def test_nothing_is_written_in_the_open(state: StateFolder) -> None:
     for path in state.path("queries", "m").iterdir():
         assert half[5:50].tobytes() not in path.read_bytes()
         assert path.stat().st_mode & 0o077 == 0
+
+
+def test_memory_does_not_grow_with_the_queries(state: StateFolder) -> None:
+    log, batch = opened(state), 1000
+
+    def more(first: int, last: int) -> int:
+        """Live through some requests; return the bytes that are held afterwards."""
+        for at in range(first, last, batch):
+            keys = [Key("ann", f"{k:032x}") for k in range(at, at + batch)]
+            log.charge([asked(key, 1) for key in keys])
+            log.hold(f"{at:032x}", keys, {})
+            log.finish(keys)
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        before = more(0, 1000)
+        after = more(1000, 5000)
+    finally:
+        tracemalloc.stop()
+    # A life in memory took 700 bytes.
+    assert after - before < 4000 * 20
+    last = Key("ann", f"{4999:032x}")
+    for _ in range(2):
+        assert (len(log), log.rows) == (5000, 5000)
+        assert log.state(last) == ("done", f"{4000:032x}")
+        log.charge([asked(last, 1)])
+        assert log.rows == 5000
+        log.close()
+        log = opened(state)
+    log.close()

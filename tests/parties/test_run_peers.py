@@ -6,8 +6,8 @@ import pytest
 from parties_calls import refuses
 
 from hedgerow.errors import Code
-from hedgerow.parties.requests import error_fields
-from hedgerow.parties.run_peers import Told, told_error
+from hedgerow.parties.requests import error_fields, told_error
+from hedgerow.parties.run_peers import Told
 
 GOOD: dict[str, Any] = {
     "state": "waiting",

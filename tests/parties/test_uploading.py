@@ -194,11 +194,11 @@ def test_what_is_refused_before_a_server_is_asked(parties, tmp_path) -> None:
     attempt(Code.MISSING_CAPACITY, DOMAIN.model_copy(update={"capacity": None}))
     drafted = DOMAIN.model_copy(update={"provenance": "read from data"})
     attempt(Code.DOMAIN_READ_FROM_DATA, drafted)
-    numeric = DOMAIN.model_copy(update={"target": Target(name="ill", bounds=(0.0, 1.0))})
-    attempt(Code.BAD_TARGET, numeric)
     attempt(Code.BAD_TARGET, DOMAIN.select(["age"], target=False))
     # With nothing wrong it gets as far as the servers, which do not run.
     attempt(Code.SERVICE_UNREACHABLE)
+    numeric = DOMAIN.model_copy(update={"target": Target(name="ill", bounds=(0.0, 1.0))})
+    attempt(Code.SERVICE_UNREACHABLE, numeric)
 
 
 def test_what_is_refused_at_the_owner(parties, tmp_path) -> None:

@@ -216,7 +216,9 @@ def test_what_does_not_fit_together(parties, send) -> None:
     drafted = DOMAIN.model_copy(update={"provenance": "read from data"}).to_dict()
     attempt(Code.DOMAIN_READ_FROM_DATA, Dealer("misfit", domain=drafted))
     numeric = DOMAIN.to_dict() | {"target": {"name": "ill", "bounds": [0, 1]}}
-    attempt(Code.BAD_TARGET, Dealer("misfit", domain=numeric))
+    attempt(Code.BAD_UPLOAD, Dealer("misfit", domain=numeric))
+    # Planes of classes under the name of numbers.
+    attempt(Code.BAD_UPLOAD, Dealer("misfit", domain=numeric, version=2))
     # Truncated, too long, changed on the way, the part of another server.
     attempt(Code.BAD_UPLOAD, misfit, payload=lambda data: data[:-1])
     attempt(Code.BAD_UPLOAD, misfit, payload=lambda data: data[:-8])

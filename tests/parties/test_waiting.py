@@ -9,7 +9,7 @@ import pytest
 from parties_calls import refuses
 
 from hedgerow.errors import Code
-from hedgerow.parties.query_log import Asked, Key
+from hedgerow.parties.query_index import Asked, Key
 from hedgerow.parties.waiting import Pending, RoomLimits, WaitingRoom
 from hedgerow.secure.replicated.outside import Dealt
 

@@ -13,6 +13,7 @@ from hedgerow.errors import Code, HedgerowError, PrivacyError
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import Leakage
 from hedgerow.protocols import run
 from hedgerow.protocols.answers import CLASS
 from hedgerow.protocols.run import _check_alike, ask, train
@@ -158,3 +159,9 @@ def _counted(model, of) -> int:
     with suppress(PrivacyError):
         return len(ask(model, of, TABLE.bins[:1])[0])
     return 0
+
+
+def test_a_run_is_shown_in_a_line() -> None:
+    shown = repr(run.Run("train", Leakage([]), Reading([0], {}), 1.25))
+    assert shown.startswith("<Run 'train' of 1.250 s: <Leakage: 0 names, ")
+    assert "<Reading of 1 party: 0 rounds" in shown

@@ -48,6 +48,16 @@ def test_there_and_back_differs_by_half_a_unit(low: float, width: float, place: 
     assert np.abs(units.values(counted, FINE) - y).max() <= room
 
 
+@pytest.mark.parametrize("bits", [4, 9, 19])
+def test_coarser_units_are_rounded_from_the_grid(bits: int) -> None:
+    table, units = numbers(n=7), Units(-1.0, 1.0, bits)
+    unit = 1.0 / units.most
+    # Bounds, whole units, halves (up), and a number that the grid takes up to a half.
+    y = np.array([-1, 1, 3 * unit, 0.5 * unit, -0.5 * unit, 1.5 * unit, (0.5 - 1e-9) * unit])
+    found = units.count(type(table)(table.domain, table.bins, y, table.present)).target
+    assert found.tolist() == [-units.most, units.most, 3, 1, 0, 2, 1]
+
+
 def test_classes_are_no_numbers() -> None:
     for refused in (
         lambda: units_for(classes().domain, 10),

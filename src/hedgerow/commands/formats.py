@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+NOT_ALL = 1
+"""Exit code where not all servers have done or told what was asked."""
+
 
 class Format(StrEnum):
     """How a verb prints its result."""

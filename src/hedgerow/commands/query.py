@@ -32,7 +32,7 @@ class AnswerFormat(StrEnum):
 
 def query(
     model: Annotated[str, typer.Argument(help="name of the model")],
-    rows: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file of rows to classify")],
+    rows: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file of rows to ask about")],
     folder: FolderArgument = HERE,
     *,
     proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
@@ -41,7 +41,7 @@ def query(
         AnswerFormat, typer.Option("--format", help="text for people, json and csv for programs")
     ] = AnswerFormat.text,
 ) -> None:
-    """Ask the three servers for the class of every row; none of them sees a row or an answer."""
+    """Ask the three servers for the class, or the value, of every row; none sees row or answer."""
     from hedgerow.errors import Code
     from hedgerow.parties.asking import Analyst
     from hedgerow.parties.config import PartyConfig
@@ -55,7 +55,7 @@ def query(
         known = analyst.find(model)
         asked = read_table(rows, domain=known.plan.domain)
         answers = analyst.ask(known, asked, proba=proba)
-    left = None if known.tree is not None else known.left - len(answers.index)
+    left = None if known.tree is not None else known.left - len(answers)
     _print(answers, model, left, format)
 
 
@@ -81,9 +81,10 @@ def _print(answers: Answers, model: str, left: int | None, format: AnswerFormat)
 
 def _records(answers: Answers) -> list[dict[str, Any]]:
     """Return one record for every row, in order."""
+    name = "class" if answers.values is None else "value"
     records = []
     for i, label in enumerate(answers.labels):
-        record: dict[str, Any] = {"row": i + 1, "class": label}
+        record: dict[str, Any] = {"row": i + 1, name: label}
         if answers.shares is not None:
             shares = answers.shares[i].tolist()
             record |= {f"p({c})": p for c, p in zip(answers.classes, shares, strict=True)}

@@ -17,6 +17,7 @@ def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     """Serve: take uploads and jobs, train with the other servers, and answer queries.
 
     Runs until it is told to stop (Ctrl-C, or SIGTERM); what is under way goes on at the next start.
+    SIGHUP reads policy.toml and the certificates again.
     """
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.daemon import LOG_FILE

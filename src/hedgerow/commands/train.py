@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hedgerow.commands.formats import FolderArgument, Format, FormatOption
+from hedgerow.commands.formats import NOT_ALL, FolderArgument, Format, FormatOption
 from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 HERE = Path()
 INTERRUPTED = 130
-NOT_ALL = 1
-"""Exit code where not all servers have done what was asked."""
 
 app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
 RunArgument = Annotated[str, typer.Argument(help="identifier, such as wards-0123456789ab")]
@@ -57,7 +54,7 @@ def train(
 
 @app.command("list")
 def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
-    """List the runs, with their state at each server."""
+    """List the runs, with their state at each server; ends with 1 if one does not answer."""
     client = _client(folder)
     told = client.list()
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
@@ -74,7 +71,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         ]
         down = [name for name, fields in told.items() if isinstance(fields, HedgerowError)]
         print(json.dumps({"ok": not down, "unreachable": down, "rows": rows}))
-        return
+        raise typer.Exit(NOT_ALL if refusals else 0)
     table = Table("run", "model", "since", *told)
     for run, known in runs.items():
         one = next(iter(known.values()))
@@ -82,6 +79,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         states = [_state(known.get(s), told[s]) for s in told]
         table.add_row(escape(run), escape(str(one["model"])), f"{since:%Y-%m-%d %H:%M}", *states)
     Console().print(table)
+    raise typer.Exit(NOT_ALL if refusals else 0)
 
 
 @app.command("show")
@@ -129,6 +127,9 @@ def _client(folder: Path) -> RunClient:
 
 def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Format) -> None:
     """Watch a run to its end; leaving does not end it."""
+    # Looking at runs and models needs no bars.
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 
 from hedgerow.commands.formats import FolderArgument, Format, FormatOption
 
@@ -97,6 +95,10 @@ def _print(receipt: Receipt, servers: list[str], format: Format) -> None:
 @contextmanager
 def _shown(quiet: bool) -> Iterator[Progress]:
     """Yield what shows a bar on standard error, or nothing at all."""
+    # All other verbs would wait for it, too.
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Bars(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
         task = bars.add_task("checking", total=None)

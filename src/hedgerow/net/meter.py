@@ -93,6 +93,11 @@ class Reading:
         """Seconds that each of `parties` waited."""
         return tuple(self.total(party).waiting for party in self.parties)
 
+    def __repr__(self) -> str:
+        parties = f"{len(self.parties)} {'party' if len(self.parties) == 1 else 'parties'}"
+        sent = f"{sum(self.payload) / 1e6:,.3f} MB of payload, {sum(self.wire) / 1e6:,.3f} MB sent"
+        return f"<Reading of {parties}: {self.rounds:,} rounds, {sent}>"
+
     def __sub__(self, earlier: Reading) -> Reading:
         """Return what happened after an earlier reading of the same meter."""
         rest = {

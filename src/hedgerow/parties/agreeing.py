@@ -11,14 +11,17 @@ from typing import Literal, NamedTuple
 from hedgerow.errors import Code
 from hedgerow.parties.library import Book
 from hedgerow.parties.names import is_name
-from hedgerow.parties.query_log import Key
+from hedgerow.parties.query_index import Key
 from hedgerow.parties.waiting import Pending
 
-WHATS = ("class", "distribution")
-DRAW_BYTES = PRINT_BYTES = TAG_BYTES = 16
+WHATS = ("class", "distribution", "score", "value")
+DRAW_BYTES = TAG_BYTES = 16
+PRINT_BYTES = 32
+"""Of a digest of a share: an analyst must not find two shares of one digest."""
+_VERSION = 2
 _HEAD = struct.Struct(">16sBBH63s16s")
 _KEY = struct.Struct(">H16s")
-_ROW = struct.Struct(">B16sI16s")
+_ROW = struct.Struct(">B16sI32s")
 ROW_BYTES = _ROW.size
 MISSING, HERE, HELD, ONLY_HELD, DONE = range(5)
 """How far a server has come: it has nothing, a query, a query and a draw, a draw, an answer."""
@@ -67,7 +70,7 @@ class Announcement:
     def pack(self, members: Sequence[str], room: int) -> bytes:
         """Write it into a fixed number of bytes."""
         what, name = WHATS.index(self.what), self.model.encode("ascii")
-        head = _HEAD.pack(self.draw, 1, what, len(self.keys), name, self.tag)
+        head = _HEAD.pack(self.draw, _VERSION, what, len(self.keys), name, self.tag)
         keys = [_KEY.pack(members.index(k.analyst), bytes.fromhex(k.id)) for k in self.keys]
         return (head + b"".join(keys)).ljust(announcement_bytes(room), b"\0")
 
@@ -79,7 +82,7 @@ class Announcement:
         if not count:
             return cls.nothing(draw)
         fits = _HEAD.size + count * _KEY.size <= len(data)
-        if version != 1 or what >= len(WHATS) or not is_name(model) or not fits:
+        if version != _VERSION or what >= len(WHATS) or not is_name(model) or not fits:
             raise Code.BAD_FRAME.error(found="an announcement that cannot be read")
         keys = []
         for k in range(count):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.parties.library import Book
-from hedgerow.parties.query_log import Key
+from hedgerow.parties.query_index import Key
 from hedgerow.parties.waiting import Pending
 from hedgerow.privacy import Leakage, Ledger, Opening
 from hedgerow.protocols import votes
-from hedgerow.protocols.answers import What, answer_openings, answered
-from hedgerow.protocols.kinds import stored_forest
 from hedgerow.protocols.model import SecretForest
 from hedgerow.protocols.queries import expand_queries, planes_shape
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -87,7 +85,7 @@ class Run:
         """Answer queries that were charged.
 
         1. Shared bits of all queries, side by side, become one-hot rows.
-        2. The trees are walked, in blocks of rows (`hedgerow.protocols.answers.answered`, or
+        2. The trees are walked, in blocks of rows (`hedgerow.protocols.kinds.Kind.answered`, or
            `hedgerow.protocols.votes.answered`).
         3. The rows of each query become halves, opened to its analyst and to nobody else.
 
@@ -103,7 +101,7 @@ class Run:
         openings = [self._opening(k, query, what) for k, query in enumerate(queries)]
         leakage = Leakage(openings, ledger=Charged(book.ledger, len(queries)))
         engine = self._engine = ReplicatedEngine(self._network, leakage, session=self._draw)
-        model = stored_forest(engine, plan, self._shares)
+        model = book.kind.model(engine, plan, self._shares)
         shared = self._joined(engine, queries)
         step = block_rows(model)
         parts = [self._answered(model, block, what) for block in _blocks(shared, step)]
@@ -123,11 +121,8 @@ class Run:
         self._engine.finish()
 
     def _opening(self, k: int, query: Pending, what: str) -> Opening:
-        plan, n = self._book.plan, query.asked.n
-        if self._book.votes:
-            (opening,) = votes.vote_openings(plan, n)
-        else:
-            (opening,) = answer_openings(plan, n, cast(What, what))
+        book = self._book
+        (opening,) = book.kind.answer_openings(book.plan, query.asked.n, what)
         audience = f"analyst {query.key.analyst}"
         return replace(opening, name=f"{opening.name} ({k})", audience=audience)
 
@@ -149,7 +144,7 @@ class Run:
         if book.votes:
             paid = votes.price_of(book.ledger, block.n)
             return votes.answered(model, book.plan, asked, book.ledger, paid)[0]
-        return answered(model, book.plan, asked, cast(What, what))[0]
+        return book.kind.answered(model, book.plan, asked, what)
 
 
 def block_rows(model: SecretForest) -> int:

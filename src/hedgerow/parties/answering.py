@@ -26,7 +26,7 @@ from hedgerow.parties.inquiry import LARGEST_PART, Inquiry, read_inquiry
 from hedgerow.parties.library import Library
 from hedgerow.parties.link import Incoming
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.query_log import Asked
+from hedgerow.parties.query_index import Asked
 from hedgerow.parties.requests import Fields, Payload
 from hedgerow.parties.waiting import Pending, RoomLimits, WaitingRoom, check_same
 
@@ -101,8 +101,9 @@ class Answering:
     def _query(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """Take this server's part of a query, and return its half of the answer when it is there.
 
-        Fields: ``model``, ``id`` (32 hexadecimal digits), ``n`` (rows), ``what`` ("class" or
-        "distribution"), ``again`` (whether it was asked before). Reply: ``state``, which is
+        Fields: ``model``, ``id`` (32 hexadecimal digits), ``n`` (rows), ``what`` ("class",
+        "distribution", "score" or "value", as the kind of the model has it), ``again`` (whether
+        it was asked before). Reply: ``state``, which is
         "waiting" or "answered"; with an answer ``dtype``, ``shape`` and ``draw``, and the half as
         payload, none from server 2.
         """

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.certificates import Identity
 from hedgerow.parties.client import Reply, call
 from hedgerow.parties.config import Member, PartyConfig
 from hedgerow.parties.inquiry import LARGEST_PART, MOST_ROWS, Inquiry, part_bytes, write_part
-from hedgerow.parties.known_models import Answers, KnownModel, by_itself, checked
+from hedgerow.parties.known_models import Answers, KnownModel, by_itself, read_answers
+from hedgerow.parties.lines import Lines
 from hedgerow.parties.requests import Fields, Payload
-from hedgerow.protocols.answers import distribution
-from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.kinds import Plan, kind_named
 from hedgerow.protocols.queries import query_planes
 from hedgerow.secure.replicated.outside import HALVES, deal, joined
 from hedgerow.secure.ring import Ring
@@ -71,6 +72,7 @@ class Analyst:
         self.config, self.timeout = config, timeout
         self._waits = waits or (lambda why: None)
         self._certificates = {s.name: config.certificate(s.name) for s in config.servers}
+        self._lines: dict[tuple[str, Identity], Lines] = {}
 
     def find(self, name: str) -> KnownModel:
         """Ask the servers about a model.
@@ -83,7 +85,7 @@ class Analyst:
         """
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
         while True:
-            found = self._all("models", {"model": name}, [None] * 3)
+            found = self._all("models", {"model": name}, [None] * 3, until=end)
             refused = [r for r in found.values() if isinstance(r, HedgerowError)]
             final = [error for error in refused if error.code not in _AGAIN]
             if not refused:
@@ -104,7 +106,7 @@ class Analyst:
         rows : table
             See `hedgerow.tables.encode`; the target is not needed.
         proba : bool
-            For class probabilities as well.
+            For class probabilities as well; H501 where the target is a number.
 
         Raises
         ------
@@ -116,7 +118,7 @@ class Analyst:
         encoded = encode(rows, known.plan.domain)
         if known.tree is not None:
             return by_itself(known, encoded, proba=proba)
-        n = encoded.n_slots
+        n, what = encoded.n_slots, kind_named(known.manifest.kind).asks(known.plan, proba)
         if n > known.left:
             raise Code.BUDGET_EXCEEDED.error(
                 expected=f"at most {known.left:,} more rows of {known.manifest.name}",
@@ -124,16 +126,11 @@ class Analyst:
                 fix="ask for fewer, or keep answers that were given",
             )
         step = rows_at_once(known.plan)
-        what = "distribution" if proba else "class"
         parts = [
             self._answer(known, encoded.rows(np.arange(at, min(at + step, n))), what)
             for at in range(0, n, step)
         ]
-        numbers = np.concatenate(parts)
-        if not proba:
-            return Answers(checked(numbers, known), known.classes)
-        shares = distribution(numbers)
-        return Answers(shares.argmax(axis=1), known.classes, shares)
+        return read_answers(known, np.concatenate(parts), what)
 
     def _answer(self, known: KnownModel, rows: Encoded, what: str) -> NDArray[np.int64]:
         """Ask about some rows in one request."""
@@ -141,7 +138,8 @@ class Analyst:
         inquiry = Inquiry(known.manifest.name, secrets.token_hex(16), n, what)
         parts = deal(pack(query_planes(plan.layout, rows)), xor=True)
         halves = self._halves(inquiry, [write_part(part) for part in parts])
-        shape = (n,) if what == "class" else (n, plan.n_classes)
+        (opening,) = kind_named(known.manifest.kind).answer_openings(plan, n, what)
+        shape = opening.resolve({}).shape
         first, second = (_half(halves[server], shape) for server in HALVES)
         if halves[0].fields.get("draw") != halves[1].fields.get("draw"):
             raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
@@ -173,7 +171,10 @@ class Analyst:
     def _all(
         self, verb: str, fields: Fields, payloads: list[Payload], *, until: float | None = None
     ) -> dict[int, Reply | HedgerowError]:
-        """Make a request to all servers at once; stop at the first refusal that is final."""
+        """Make a request to all servers at once; stop at the first refusal that is final.
+
+        With `until`, a server that is not there is asked again for a while.
+        """
         left = self.timeout if until is None else until - time.monotonic()
         seconds = max(1.0, min(left, POLL_SECONDS))
         replies: queue.SimpleQueue[tuple[int, Reply | HedgerowError]] = queue.SimpleQueue()
@@ -196,7 +197,8 @@ class Analyst:
                     break
                 if over.wait(pause):
                     break
-                asked, pause = {**fields, "again": True}, min(2 * pause, _LONGEST_PAUSE)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                asked = {**fields, "again": True} if "again" in fields else fields
             replies.put((number, reply))
 
         servers = self.config.servers
@@ -217,16 +219,22 @@ class Analyst:
     def _call(
         self, server: Member, verb: str, fields: Fields, payload: Payload, seconds: float
     ) -> Reply:
+        # A connection belongs to who has shown its certificate on it.
+        identity, certificate = self.config.identity, self._certificates[server.name]
+        key = server.name, identity
+        lines = self._lines.setdefault(key, Lines(identity, certificate))
         return call(
             (server.host, server.port),
-            self.config.identity,
-            self._certificates[server.name],
+            identity,
+            certificate,
             verb,
             fields,
             payload,
             name=server.name,
             timeout=seconds,
             connect_timeout=min(seconds, self.config.timeouts.connect),
+            # Queries may be made twice.
+            lines=lines,
         )
 
     def _late(self, inquiry: Inquiry, found: dict[int, Reply | HedgerowError]) -> HedgerowError:
@@ -252,7 +260,7 @@ def _answered(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:
     }
 
 
-def rows_at_once(plan: HiddenPlan) -> int:
+def rows_at_once(plan: Plan) -> int:
     """Return how many rows go into one request."""
     rows = MOST_ROWS
     while rows > 1 and part_bytes(plan.layout, rows, 1) > LARGEST_PART:

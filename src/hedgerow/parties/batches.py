@@ -43,7 +43,7 @@ from hedgerow.parties.agreeing import (
 from hedgerow.parties.answer_run import Run
 from hedgerow.parties.library import Book, Library
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.query_log import Key
+from hedgerow.parties.query_index import Key
 from hedgerow.parties.waiting import Pending, WaitingRoom
 from hedgerow.secure.replicated.core import SERVERS
 

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
+from hedgerow.net.certificates import Identity, fingerprint, readable
+from hedgerow.net.channel import MAX_KEY_BYTES
 from hedgerow.parties import requests
-from hedgerow.parties.link import TIME_ERRORS, Deadline, Link
+from hedgerow.parties.lines import Lines
+from hedgerow.parties.link import LONGEST_WAIT, TIME_ERRORS, Deadline, Link
 from hedgerow.parties.requests import Fields, Payload, ReplyHeader, Request
 
 # Payload may take this much longer than the timeout, so that no upload is too large for it.
@@ -49,6 +51,7 @@ def call(
     connect_timeout: float = 10.0,
     largest_reply: int = 1 << 26,
     request: str | None = None,
+    lines: Lines | None = None,
 ) -> Reply:
     """Make a request and wait for the reply.
 
@@ -79,6 +82,9 @@ def call(
         Bytes of payload that the reply may have.
     request : str, optional
         Identifier of 32 hexadecimal digits, never used before; drawn by default.
+    lines : Lines, optional
+        Connections to take one from and to leave it for the next request. For requests that may be
+        made twice: one whose old connection turns out to be closed is made again on a new one.
 
     Returns
     -------
@@ -87,16 +93,22 @@ def call(
     Raises
     ------
     HedgerowError
-        The other party's refusal, with `party` set to its name; or, raised here, H809, H855, H870
-        (certificates), H882 (unreachable: not carried out), H883 (connection lost or no answer:
-        perhaps carried out), H884 (a malformed reply).
+        The other party's refusal, with `party` set to its name; or, raised here, H875 (a payload
+        that no request can carry), H809, H855, H870 (certificates), H882 (unreachable: not carried
+        out), H883 (connection lost or no answer: perhaps carried out), H884 (a malformed reply).
     """
     name = name or f"{address[0]}:{address[1]}"
     body = requests.as_body(payload)
+    if not 0 <= body.length <= MAX_KEY_BYTES:
+        raise Code.PAYLOAD_TOO_LARGE.error(
+            expected=f"at most {MAX_KEY_BYTES} bytes to {name}", found=f"{body.length} bytes"
+        )
     header = Request(verb, fields or {}, body.length, request or secrets.token_hex(16), 0.0)
     header.pack()
-    talk = _Talk(address, identity, certificate, name, connect_timeout, largest_reply)
     deadline = Deadline(timeout + body.length / MIN_BYTES_PER_SECOND)
+    context = (lines or Lines(identity, certificate)).context()
+    print_ = fingerprint(certificate)
+    talk = _Talk(address, print_, context, lines, name, connect_timeout, largest_reply)
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -115,31 +127,45 @@ class _Talk:
     def __init__(
         self,
         address: tuple[str, int],
-        identity: Identity,
-        certificate: str,
+        print_: bytes,
+        context: ssl.SSLContext,
+        lines: Lines | None,
         name: str,
         connect_timeout: float,
         largest_reply: int,
     ) -> None:
         self.address, self.name, self.largest = address, name, largest_reply
         self.connect_timeout = connect_timeout
-        self.print = fingerprint(certificate)
-        self.context = tls_context(identity, [certificate], server=False)
+        self.print, self.context, self.lines = print_, context, lines
         self.sent = False
 
     def once(self, request: Request, body: requests.Body, deadline: Deadline) -> Reply:
-        """Connect, ask and read the reply."""
-        link = self._connect(deadline)
+        """Ask on a connection that was kept, or else on a new one, and read the reply."""
+        kept = None if self.lines is None else self.lines.take()
+        if kept is not None:
+            try:
+                return self._ask(kept, request, body, deadline)
+            except HedgerowError as error:
+                ended = error.code is Code.REQUEST_CUT_OFF and error.party is None
+                again = not self.sent or isinstance(body.pieces, list | tuple)
+                if not ended or not again or deadline.left() <= 0:
+                    raise
+                self.sent = False
+        return self._ask(self._connect(deadline), request, body, deadline)
+
+    def _ask(self, link: Link, request: Request, body: requests.Body, deadline: Deadline) -> Reply:
+        """Make the request on a connection, which is kept if all went well and closed if not."""
+        clean = True
         try:
             stamped = Request(request.verb, request.fields, body.length, request.id, time.time())
             try:
                 link.send(stamped.pack(), deadline)
                 reply = self._header(link, deadline)
                 if reply.go:
-                    self.sent = True
+                    self.sent, clean = True, False
                     # A reply may be there although sending has failed.
                     with contextlib.suppress(ConnectionError, ssl.SSLError):
-                        link.send_body(body, deadline, heed=True)
+                        clean = link.send_body(body, deadline, heed=True) == body.length
                     reply = self._header(link, deadline)
                 if reply.error is not None:
                     raise reply.error
@@ -154,12 +180,17 @@ class _Talk:
                 if isinstance(error, HedgerowError):
                     raise
                 self._lost(error)
-            return Reply(reply.fields, bytes(data))
-        finally:
+        except BaseException:
             link.close()
+            raise
+        if self.lines is not None and clean:
+            self.lines.leave(link)
+        else:
+            link.close()
+        return Reply(reply.fields, bytes(data))
 
     def _connect(self, deadline: Deadline) -> Link:
-        seconds = min(self.connect_timeout, max(deadline.left(), 0.001))
+        seconds = min(self.connect_timeout, max(deadline.left(), 0.001), LONGEST_WAIT)
         within = Deadline(seconds)
         try:
             raw = socket.create_connection(self.address, timeout=seconds)

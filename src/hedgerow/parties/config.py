@@ -19,9 +19,9 @@ from pydantic import Field, PrivateAttr, Strict, field_validator, model_validato
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import meeting
 from hedgerow.net.certificates import Identity
+from hedgerow.numbered import Numbered
 from hedgerow.parties.folders import StateFolder, check_private, read_small
 from hedgerow.parties.names import Name, check_name
-from hedgerow.tables.numbered import Numbered
 
 Role = Literal["server", "owner", "analyst"]
 Plane = Literal["run", "query"]

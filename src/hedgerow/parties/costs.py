@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from itertools import product
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Ledger, NoisyMax, Release, TwoSidedGeometric
+from hedgerow.parties.job_plans import AnyPlan
+from hedgerow.privacy import ROOT, Ledger, NoisyMax, Release, Scope, TwoSidedGeometric
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols import hidden_boosting, hidden_regression
+from hedgerow.protocols.boosting_plan import BoostingPlan
 from hedgerow.protocols.choices import level_charge
 from hedgerow.protocols.leaves import LEAF_COUNTS, LEAF_LABELS, leaf_charge
 from hedgerow.protocols.open_id3 import AUDIENCE, charge_exact
 from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.regression_plan import RegressionPlan
 from hedgerow.protocols.sampling import sampled_release
 from hedgerow.protocols.training import charge_what_is_exact, scope_of
 from hedgerow.protocols.votes import reserve_answers
@@ -19,15 +25,16 @@ from hedgerow.secure.noisy_releases import Charge
 from hedgerow.secure.paper_noise import EXPONENTIAL, LAPLACE
 
 
-def costs_of(kind: str, plan: HiddenPlan) -> dict[str, Guarantee]:
+def costs_of(kind: str, plan: AnyPlan) -> dict[str, Guarantee]:
     """Return what every audience of a training learns; infinite where nothing is promised.
 
     Where the plan grants a delta, the tightest figure at it counts if it is the smaller one.
 
     Parameters
     ----------
-    kind : {"trees", "open"}
-    plan : HiddenPlan
+    kind : {"trees", "open", "regression", "boosting"}
+    plan : HiddenPlan, RegressionPlan or BoostingPlan
+        Of that kind.
 
     Returns
     -------
@@ -50,34 +57,66 @@ def guarantees(ledger: Ledger) -> dict[str, Guarantee]:
     return found
 
 
-def dry_ledger(kind: str, plan: HiddenPlan) -> Ledger:
+def dry_ledger(kind: str, plan: AnyPlan) -> Ledger:
     """Return the ledger of a training that has not happened: the same releases, in order.
 
     Parameters
     ----------
-    kind : {"trees", "open"}
-    plan : HiddenPlan
+    kind : {"trees", "open", "regression", "boosting"}
+    plan : HiddenPlan, RegressionPlan or BoostingPlan
+        Of that kind.
 
     Raises
     ------
-    PrivacyError
-        H202 for a finite epsilon and a domain that was read from data.
+    HedgerowError
+        H202 for a finite epsilon and a domain that was read from data, H501 for a plan of another
+        kind.
     """
     ledger = Ledger(domain=plan.domain)
-    if kind == "open":
-        charge_exact(plan, ledger)
-        _charge_tree(plan, ledger, AUDIENCE)
-    elif kind == "trees":
-        charge_what_is_exact(plan, ledger)
-        if plan.noise == "votes":
-            reserve_answers(plan, ledger)
-        elif plan.sampling == "poisson":
-            ledger.charge(sampled_release(plan))
-        else:
-            _charge_tree(plan, ledger, "analyst")
-    else:
-        raise Code.BAD_PARAMETER.error(expected="kind 'trees' or 'open'", found=repr(kind))
+    match kind, plan:
+        case "open", HiddenPlan():
+            charge_exact(plan, ledger)
+            _charge_tree(plan, ledger, AUDIENCE)
+        case "trees", HiddenPlan():
+            charge_what_is_exact(plan, ledger)
+            if plan.noise == "votes":
+                reserve_answers(plan, ledger)
+            elif plan.sampling == "poisson":
+                ledger.charge(sampled_release(plan))
+            else:
+                _charge_tree(plan, ledger, "analyst")
+        case "regression", RegressionPlan():
+            hidden_regression.charge_plan(plan, ledger)
+            _charge_numbers(plan, ledger, [[ROOT]])
+        case "boosting", BoostingPlan():
+            hidden_boosting.charge_plan(plan, ledger)
+            rounds = [hidden_boosting.round_scope(turn) for turn in range(plan.n_rounds)]
+            trees = range(plan.n_scores)
+            scopes = [[hidden_boosting.tree_scope(turn, k) for k in trees] for turn in rounds]
+            _charge_numbers(plan, ledger, scopes)
+        case _:
+            raise Code.BAD_PARAMETER.error(
+                expected="a kind of job, and a plan of that kind",
+                found=f"kind {kind!r} and {type(plan).__name__}",
+            )
     return ledger
+
+
+def _charge_numbers(
+    plan: RegressionPlan | BoostingPlan, ledger: Ledger, rounds: list[list[Scope]]
+) -> None:
+    """Charge, round by round, noisy splits of all trees level by level, then their leaves."""
+    if plan.noise == "none":
+        return
+    candidates = len(plan.layout.candidates)
+    split = plan.split_mechanism if plan.is_noisy_in_splits else None
+    for trees in rounds:
+        if split is not None:
+            for level, where in product(range(plan.depth), trees):
+                _charge(level_charge(ledger, where, "analyst", level), split, candidates)
+        for where in trees:
+            for mechanism, charge in plan.noisy_quotient(ledger, where).charges():
+                _charge(charge, mechanism, 1)
 
 
 def _charge_tree(plan: HiddenPlan, ledger: Ledger, audience: str) -> None:
@@ -112,7 +151,7 @@ def _charge(charge: Charge, mechanism: NoisyMax | TwoSidedGeometric, m: int) -> 
         Release(
             mechanism=mechanism.name,
             epsilon=mechanism.epsilon,
-            delta=precision(mechanism, m).delta,
+            delta=_delta(mechanism, m),
             sensitivity=mechanism.sensitivity,
             scope=charge.scope,
             audience=charge.audience,
@@ -120,6 +159,12 @@ def _charge(charge: Charge, mechanism: NoisyMax | TwoSidedGeometric, m: int) -> 
             variables=m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1),
         )
     )
+
+
+@lru_cache(maxsize=1024)
+def _delta(mechanism: NoisyMax | TwoSidedGeometric, m: int) -> float:
+    """Return what finite precision costs; a booster has the same few mechanisms in all rounds."""
+    return precision(mechanism, m).delta
 
 
 def _charge_paper(

@@ -10,8 +10,8 @@ import contextlib
 import fcntl
 import logging
 import os
+import queue
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from logging.handlers import WatchedFileHandler
@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from hedgerow import __version__
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.answering import Answering
 from hedgerow.parties.catalogue import Catalogue
 from hedgerow.parties.config import PartyConfig
@@ -116,6 +116,36 @@ class Daemon:
         os.close(self._lock)
         _log("stopped", finished=finished)
 
+    def reload(self) -> bool:
+        """Read policy and certificates again; what cannot be used leaves all as it was.
+
+        A session with the other servers that is under way goes on with the certificates that it
+        began with. The list of members and the addresses are not read again, because the servers
+        agree on them when they meet.
+
+        Returns
+        -------
+        bool
+            Whether the files were taken; if not, the log has the number of the error.
+        """
+        config = self.config
+        try:
+            policy = Policy.load(config.folder)
+            restart = PartyConfig.load(config.folder) != config
+            check_keys(config)
+            for server in config.servers:
+                Certificate.of(config, server.name)
+            callers = known_callers(config)
+            self.service.recognise(config.identity, callers)
+        except HedgerowError as error:
+            fields = {"outcome": error.code.number, "found": error.found, "fix": error.fix}
+            _logger.error("reload", extra={"event": {"what": "not reloaded", **fields}})
+            return False
+        self.policy.become(policy)
+        found = {"found": "party.toml has changed, which counts after a restart"}
+        _log("reloaded", members=len(callers), **(found if restart else {}))
+        return True
+
     def __enter__(self) -> Self:
         return self.start()
 
@@ -142,6 +172,8 @@ def serve(
 ) -> None:
     """Be a server until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
 
+    SIGHUP reads policy and certificates again, see `Daemon.reload`.
+
     Parameters
     ----------
     config : PartyConfig
@@ -152,19 +184,21 @@ def serve(
     ready : callable, optional
         Called when requests are taken.
     """
-    ended = threading.Event()
+    # A handler may interrupt anything, so it does nothing but this, which it may.
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
-    def end(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        ended.set()
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        signals.put(number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, note)
     with logging_to(config):
         daemon = Daemon(config, policy).start()
         if ready is not None:
             ready()
-        ended.wait()
+        while signals.get() == signal.SIGHUP:
+            daemon.reload()
         daemon.stop(patience)
 
 

@@ -2,7 +2,8 @@
 
 Callers that have not shown a certificate yet have places of their own, so strangers cannot keep
 members out: when those are all taken, the caller that has been there longest goes. Members have a
-bounded number of places each.
+bounded number of places each, while a request of theirs is answered; between two requests a
+connection rests, and the one that has rested longest ends when there are too many.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Gate:
         self._shaking: dict[Link, float] = {}
         self._waiting: set[Link] = set()
         self._working: set[Link] = set()
+        # In the order in which they began to rest.
+        self._resting: dict[Link, None] = {}
         self._counts: Counter[str] = Counter()
         self._stopping = False
 
@@ -88,6 +91,22 @@ class Gate:
                 self._working.discard(link)
                 self._changed.notify_all()
 
+    @contextmanager
+    def rest(self, link: Link) -> Iterator[bool]:
+        """Keep a connection on which nothing is asked just now; False if it had better end."""
+        with self._changed:
+            may_rest = not self._stopping
+            while may_rest and len(self._resting) >= self.members:
+                oldest = next(iter(self._resting))
+                oldest.cut()
+                del self._resting[oldest]
+            self._resting |= {link: None} if may_rest else {}
+        try:
+            yield may_rest
+        finally:
+            with self._changed:
+                self._resting.pop(link, None)
+
     def begin(self, link: Link) -> None:
         """Count a request as taken: from here on it is finished, even when the service stops."""
         with self._changed:
@@ -100,6 +119,8 @@ class Gate:
         now = time.monotonic()
         with self._changed:
             self._stopping = True
+            for link in self._resting:
+                link.cut()
             # Who has not said yet what it wants gets a moment to be told, no more.
             self._until(lambda: not self._shaking and not self._waiting, now + min(1.0, patience))
             for link in [*self._shaking, *self._waiting]:

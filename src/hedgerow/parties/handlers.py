@@ -76,6 +76,10 @@ class Limits:
         Seconds by which the clock of a caller may differ.
     remembered : int
         Identifiers of requests of one member that are remembered.
+    idle : float
+        Seconds for which a connection is kept for another request of its caller.
+    requests : int
+        Requests on one connection.
     """
 
     members: int = 128
@@ -87,3 +91,5 @@ class Limits:
     rate: float = 1 << 16
     skew: float = 300.0
     remembered: int = 100_000
+    idle: float = 10.0
+    requests: int = 1000

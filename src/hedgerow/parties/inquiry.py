@@ -14,7 +14,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.agreeing import PRINT_BYTES, WHATS
 from hedgerow.parties.link import Incoming
 from hedgerow.parties.names import check_name
-from hedgerow.parties.query_log import Asked, Key
+from hedgerow.parties.query_index import Asked, Key
 from hedgerow.parties.requests import Fields
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.queries import planes_shape

@@ -1,4 +1,4 @@
-"""`PlanOptions`: the table ``[plan]`` of a job."""
+"""The table ``[plan]`` of a job: what may stand in it depends on the kind of the job."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
+from hedgerow.numbered import Numbered
+from hedgerow.protocols.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
 from hedgerow.protocols.plan import (
     Grower,
     HiddenPlan,
@@ -16,13 +18,19 @@ from hedgerow.protocols.plan import (
     Sampling,
     plan_hidden,
 )
-from hedgerow.tables import Domain
-from hedgerow.tables.numbered import Numbered
+from hedgerow.protocols.regression_plan import (
+    SUM_SHARE,
+    RegressionNoise,
+    RegressionPlan,
+    plan_regression,
+)
+from hedgerow.tables import Domain, Target
 from hedgerow.trees.budget import SPLIT_SHARE
 from hedgerow.trees.candidates import Branching
 
 MAX_SLOTS = 1 << 40
 MAX_TREES = 10_000
+MAX_ROUNDS = 1_000
 
 Positive = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -30,8 +38,31 @@ Count = Annotated[int, Strict(), Field(ge=0, le=MAX_SLOTS)]
 AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MAX_SLOTS)]
 
 
-class PlanOptions(Numbered):
-    """The table ``[plan]`` of a job; see `hedgerow.protocols.plan.plan_hidden`.
+AnyPlan = HiddenPlan | RegressionPlan | BoostingPlan
+
+
+class Options(Numbered):
+    """What all tables ``[plan]`` can do; `OPTIONS` has those of the kinds."""
+
+    code: ClassVar[Code] = Code.BAD_JOB
+
+    def check(self, kind: str, target: Target | None) -> None:
+        """Refuse, with a ValueError, what this kind of job or its target does not go with."""
+        if target is None or target.classes is None:
+            raise ValueError(
+                f"a domain whose target has no classes: kind {kind!r} needs them, "
+                "'regression' and 'boosting' take bounds"
+            )
+
+    def plan(self, domain: Domain) -> AnyPlan:
+        """Plan the model, from public numbers alone; H885 for a table of no kind."""
+        raise Code.BAD_JOB.error(
+            found=f"a table [plan] of no kind, for {len(domain.names)} columns"
+        )
+
+
+class PlanOptions(Options):
+    """The table ``[plan]`` of a job of trees; see `hedgerow.protocols.plan.plan_hidden`.
 
     Parameters
     ----------
@@ -46,8 +77,6 @@ class PlanOptions(Numbered):
     random_splits, public_seed, max_features, queries, delta
         As there.
     """
-
-    code: ClassVar[Code] = Code.BAD_JOB
 
     noise: Noise = "splits+leaves"
     epsilon: Positive | None = None
@@ -70,13 +99,21 @@ class PlanOptions(Numbered):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.noise == "none" and self.epsilon is not None:
-            raise ValueError("epsilon, and noise = 'none', which has no finite epsilon")
-        if self.noise != "none" and self.epsilon is None:
-            raise ValueError(f"no epsilon for noise = {self.noise!r}")
+        _check_epsilon(self.noise, self.epsilon)
         if self.noise != "votes" and (self.queries or self.delta):
             raise ValueError("queries or delta, which noise = 'votes' alone has")
         return self
+
+    def check(self, kind: str, target: Target | None) -> None:
+        """Refuse what an opened tree does not have. See `Options.check`."""
+        super().check(kind, target)
+        if kind != "open":
+            return
+        several = self.n_trees > 1 or self.sampling != "disjoint"
+        if several or self.noise == "votes" or self.random_splits:
+            raise ValueError("kind 'open' with more than one tree, votes, or random_splits")
+        if self.max_features:
+            raise ValueError("kind 'open' with max_features: a single tree looks at all attributes")
 
     def plan(self, domain: Domain) -> HiddenPlan:
         """Plan the model; errors are those of `plan_hidden`."""
@@ -90,3 +127,132 @@ class PlanOptions(Numbered):
             criterion=None if criterion == "auto" else criterion,
             **options,
         )
+
+
+class RegressionOptions(Options):
+    """The table ``[plan]`` of a regression job.
+
+    See `hedgerow.protocols.regression_plan.plan_regression`.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Needed, and allowed, where there is noise.
+    max_depth : int or "auto"
+        Levels of splits, or as many as a public rule finds good.
+    capacity : int, optional
+        Slots of all uploads together; the domain's by default.
+    noise, split_share, sum_share, grower
+        As there.
+    """
+
+    noise: RegressionNoise = "splits+leaves"
+    epsilon: Positive | None = None
+    max_depth: AtLeastOne | Literal["auto"] = "auto"
+    split_share: Share = SPLIT_SHARE
+    sum_share: Share = SUM_SHARE
+    capacity: AtLeastOne | None = None
+    grower: Grower = "auto"
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_epsilon(self.noise, self.epsilon)
+        return self
+
+    def check(self, kind: str, target: Target | None) -> None:
+        """Refuse a target that is no number. See `Options.check`."""
+        if target is None or target.bounds is None:
+            raise ValueError(
+                f"a domain whose target has no bounds: kind {kind!r} needs them, "
+                "'trees', 'open' and 'boosting' take classes"
+            )
+
+    def plan(self, domain: Domain) -> RegressionPlan:
+        """Plan the tree; errors are those of `plan_regression`."""
+        return plan_regression(
+            domain,
+            epsilon=1.0 if self.epsilon is None else self.epsilon,
+            noise=self.noise,
+            depth=None if self.max_depth == "auto" else self.max_depth,
+            split_share=self.split_share,
+            sum_share=self.sum_share,
+            capacity=self.capacity,
+            grower=self.grower,
+        )
+
+
+class BoostingOptions(Options):
+    """The table ``[plan]`` of a boosting job; see `hedgerow.protocols.boosting_plan.plan_boosting`.
+
+    Parameters
+    ----------
+    epsilon : float, optional
+        Of all trees together; needed, and allowed, where there is noise.
+    n_rounds : int
+        At most `MAX_ROUNDS`, and `MAX_TREES` trees in all.
+    max_depth : int
+        Levels of splits of every tree.
+    capacity : int, optional
+        Slots of all uploads together; the domain's by default.
+    noise, learning_rate, split_share, sum_share, random_splits, public_seed
+        As there.
+    """
+
+    noise: BoostingNoise = "splits+leaves"
+    epsilon: Positive | None = None
+    n_rounds: Annotated[int, Strict(), Field(ge=1, le=MAX_ROUNDS)] = 20
+    max_depth: AtLeastOne = 3
+    learning_rate: Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False)] = 0.1
+    split_share: Share = SPLIT_SHARE
+    sum_share: Share = SUM_SHARE
+    capacity: AtLeastOne | None = None
+    random_splits: Annotated[bool, Strict()] = False
+    public_seed: Count = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _check_epsilon(self.noise, self.epsilon)
+        return self
+
+    def check(self, kind: str, target: Target | None) -> None:
+        """Refuse too many trees; any target will do. See `Options.check`."""
+        if target is None:
+            raise ValueError(f"a domain without a target: kind {kind!r} needs classes or bounds")
+        classes = target.n_classes or 0
+        if classes == 1:
+            raise ValueError("a target of one class: there is nothing to learn")
+        trees = self.n_rounds * (classes if classes > 2 else 1)
+        if trees > MAX_TREES:
+            raise ValueError(f"{trees:,} trees, one a round for every class: more than {MAX_TREES}")
+
+    def plan(self, domain: Domain) -> BoostingPlan:
+        """Plan the trees; errors are those of `plan_boosting`."""
+        return plan_boosting(
+            domain,
+            epsilon=1.0 if self.epsilon is None else self.epsilon,
+            noise=self.noise,
+            n_rounds=self.n_rounds,
+            depth=self.max_depth,
+            learning_rate=self.learning_rate,
+            split_share=self.split_share,
+            sum_share=self.sum_share,
+            capacity=self.capacity,
+            random_splits=self.random_splits,
+            public_seed=self.public_seed,
+        )
+
+
+OPTIONS: dict[str, type[Options]] = {
+    "trees": PlanOptions,
+    "open": PlanOptions,
+    "regression": RegressionOptions,
+    "boosting": BoostingOptions,
+}
+"""By kind of job."""
+
+
+def _check_epsilon(noise: str, epsilon: float | None) -> None:
+    if noise == "none" and epsilon is not None:
+        raise ValueError("epsilon, and noise = 'none', which has no finite epsilon")
+    if noise != "none" and epsilon is None:
+        raise ValueError(f"no epsilon for noise = {noise!r}")

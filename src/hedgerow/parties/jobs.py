@@ -3,7 +3,7 @@
 ::
 
     name = "readmission"
-    kind = "trees"                 # hidden on the servers; "open" publishes the tree
+    kind = "trees"                 # or "regression", "boosting"; "open" publishes the tree
     model = "readmission-1"
     population = "patients"
     uploads = ["north-1", "south-1"]
@@ -32,25 +32,24 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import tomli_w
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
 from hedgerow.parties.costs import costs_of
-from hedgerow.parties.job_plans import MAX_SLOTS, PlanOptions
+from hedgerow.parties.job_plans import MAX_SLOTS, OPTIONS, AnyPlan, Options
 from hedgerow.parties.job_tables import placed_uploads
 from hedgerow.parties.manifests import Manifest
 from hedgerow.parties.names import Name
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.integrate import Partition
-from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.table import Upload
 from hedgerow.tables import Domain
-from hedgerow.tables.numbered import Numbered
 
 MAX_JOB_BYTES = 1 << 20
 RUN_DIGITS = 12
 _LONGEST = 63 - 1 - RUN_DIGITS
-_LATER = ("regression", "boosting")
 
 
 class Job(Numbered):
@@ -60,7 +59,7 @@ class Job(Numbered):
     ----------
     name : str
         At most 50 characters.
-    kind : {"trees", "open"}
+    kind : {"trees", "open", "regression", "boosting"}
         See `hedgerow.protocols.kinds`.
     model : str
         Under which the servers keep it.
@@ -71,9 +70,10 @@ class Job(Numbered):
     partition : {"horizontal", "vertical"}
     analysts : tuple of str
         Who may ask the model; for "open" nobody needs to.
-    plan : PlanOptions
+    plan : Options
+        Those of its kind.
     domain : Domain
-        All columns and the target, with its classes.
+        All columns and the target, with its classes or, for numbers, its bounds.
 
     Raises
     ------
@@ -84,21 +84,27 @@ class Job(Numbered):
     code: ClassVar[Code] = Code.BAD_JOB
 
     name: Name
-    kind: Literal["trees", "open"]
+    kind: Literal["trees", "open", "regression", "boosting"]
     model: Name
     population: Name
     uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
     partition: Partition = "horizontal"
     analysts: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
-    plan: PlanOptions
+    plan: SerializeAsAny[Options]
     domain: Domain
 
-    @field_validator("kind", mode="before")
+    @field_validator("plan", mode="before")
     @classmethod
-    def _known(cls, kind: object) -> object:
-        if kind in _LATER:
-            raise ValueError(f"{kind!r} jobs are not run yet: choose 'trees' or 'open'")
-        return kind
+    def _of_its_kind(cls, plan: object, info: ValidationInfo) -> Options:
+        """Read the table by the kind of the job, which stands before it."""
+        kind = info.data.get("kind")
+        if kind is None:
+            # Of a kind that is refused nobody can tell what belongs into the table.
+            return Options()
+        try:
+            return OPTIONS[kind].model_validate(plan)
+        except HedgerowError as error:
+            raise ValueError(error.found) from None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -108,17 +114,11 @@ class Job(Numbered):
             names = getattr(self, key)
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
-        if self.domain.target is None or self.domain.target.classes is None:
-            raise ValueError("a domain whose target has no classes: regression jobs are not run")
+        self.plan.check(self.kind, self.domain.target)
         if (self.domain.capacity or 0) > MAX_SLOTS:
             raise ValueError(f"a domain with room for more than {MAX_SLOTS} records")
-        if self.kind == "trees" and not self.analysts:
+        if self.kind != "open" and not self.analysts:
             raise ValueError("no analysts: nobody could ask the model")
-        several = self.plan.n_trees > 1 or self.plan.sampling != "disjoint"
-        if self.kind == "open" and (
-            several or self.plan.noise == "votes" or self.plan.random_splits
-        ):
-            raise ValueError("kind 'open' with more than one tree, votes, or random_splits")
         return self
 
     @classmethod
@@ -192,19 +192,25 @@ class Job(Numbered):
         """Name of its run: its own name and the beginning of its hash."""
         return f"{self.name}-{self.hash[:RUN_DIGITS]}"
 
-    def make_plan(self) -> HiddenPlan:
+    def make_plan(self) -> AnyPlan:
         """Return the plan, from public numbers alone.
 
         Raises
         ------
         HedgerowError
-            As `plan_hidden`: H201, H208 (no capacity), H501 and others.
+            As `plan_hidden` and those of the other kinds: H201, H208 (no capacity), H501 and
+            others.
         """
         return self._plan
 
     @cached_property
-    def _plan(self) -> HiddenPlan:
+    def _plan(self) -> AnyPlan:
         return self.plan.plan(self.domain)
+
+    @property
+    def levels(self) -> int:
+        """Levels of all trees that grow one after the other: what progress is counted in."""
+        return kind_named(self.kind).levels(self.make_plan())
 
     def uploads_for(self, manifests: Iterable[Manifest]) -> list[Upload]:
         """Place the uploads in the slots of the plan.
@@ -231,13 +237,18 @@ class Job(Numbered):
     def costs(self) -> dict[str, Guarantee]:
         """Return what training will cost each audience, from public numbers alone.
 
-        It is what the ledger of the training will say. Later answers cost nothing more.
+        It is what the ledger of the training will say. Later answers cost nothing more. It is
+        computed once.
 
         Raises
         ------
         HedgerowError
             H202 for a finite epsilon and a domain that was read from data.
         """
+        return dict(self._costs)
+
+    @cached_property
+    def _costs(self) -> dict[str, Guarantee]:
         return costs_of(self.kind, self.make_plan())
 
 

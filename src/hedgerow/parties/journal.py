@@ -143,6 +143,18 @@ class Journal:
             found = [entry for _, entry, _ in self._verified(end)]
         return found[1:]
 
+    def each(self) -> Iterator[Entry]:
+        """Yield all entries, checked again, in order; only one at a time is in memory.
+
+        For the time after opening: nobody else may read meanwhile.
+        """
+        with self._lock:
+            self._check_open()
+            end = os.fstat(self._fd).st_size
+        for number, entry, _ in self._verified(end):
+            if number:
+                yield entry
+
     def __len__(self) -> int:
         """Return the number of entries."""
         return self._number

@@ -13,7 +13,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.client import Reply
 from hedgerow.parties.models import Manifest
-from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.kinds import KINDS, kind_named
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
 
@@ -26,7 +26,8 @@ class KnownModel:
     ----------
     manifest : Manifest
         The same at all servers, but for whose shares it is about.
-    plan : HiddenPlan
+    plan : HiddenPlan, RegressionPlan or BoostingPlan
+        Of its kind.
     left : int
         Rows that this analyst may still ask, when the servers were asked.
     tree : Tree or None
@@ -34,7 +35,7 @@ class KnownModel:
     """
 
     manifest: Manifest
-    plan: HiddenPlan = field(repr=False)
+    plan: Any = field(repr=False)
     left: int
     tree: Tree | None = field(default=None, repr=False)
 
@@ -54,9 +55,11 @@ class KnownModel:
                 expected=f"one model {name} at all servers", found="models that differ"
             )
         manifest, _, tree = found[0]
-        if manifest.kind not in ("trees", "open"):
+        if manifest.kind not in KINDS:
             raise Code.BAD_PARAMETER.error(
-                expected="a model of trees that classify", found=f"kind {manifest.kind!r}"
+                expected=f"a kind of model among {', '.join(KINDS)}",
+                found=f"kind {jsonfile.shown(manifest.kind)}",
+                fix="use one version of Hedgerow here and at the servers",
             )
         opened = jsonfile.loads(_text(tree), Code.BAD_MODEL_FILE) if tree else None
         return cls(
@@ -68,7 +71,7 @@ class KnownModel:
 
     @property
     def classes(self) -> tuple[Any, ...]:
-        """Labels, in the order of the answers' numbers."""
+        """Labels, in the order of the answers' numbers; none where the target is a number."""
         assert self.plan.domain.target is not None
         return tuple(self.plan.domain.target.classes or ())
 
@@ -80,20 +83,38 @@ class Answers:
     Attributes
     ----------
     index : int64 (n,)
-        Class of every row, as its place among `classes`.
+        Class of every row, as its place among `classes`; none where the target is a number.
     classes : tuple
     shares : float64 (n, k) or None
         Class probabilities, where they were asked for.
+    values : float64 (n,) or None
+        Of a target that is a number.
     """
 
     index: NDArray[np.int64]
     classes: tuple[Any, ...]
     shares: NDArray[np.float64] | None = None
+    values: NDArray[np.float64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.index) if self.values is None else len(self.values)
 
     @property
     def labels(self) -> list[Any]:
-        """Class label of every row."""
+        """Class label of every row, or its value."""
+        if self.values is not None:
+            return list(self.values.tolist())
         return [self.classes[i] for i in self.index]
+
+
+def read_answers(known: KnownModel, opened: NDArray[np.int64], what: str) -> Answers:
+    """Return opened numbers as answers; H884 for numbers that no server of good will gives."""
+    kind = kind_named(known.manifest.kind)
+    found = kind.read(known.plan, checked(opened, known) if what == "class" else opened, what)
+    if what == "value":
+        return Answers(np.empty(0, dtype=np.int64), (), values=found)
+    index, shares = kind.classified(known.plan, found, what)
+    return Answers(index, known.classes, shares)
 
 
 def checked(index: NDArray[np.int64], known: KnownModel) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -14,39 +14,53 @@ from hedgerow.errors import Code
 from hedgerow.parties.folders import StateFolder
 from hedgerow.parties.models import Manifest, open_model, read_manifest
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.query_log import Asked, QueryLog
+from hedgerow.parties.query_index import Asked
+from hedgerow.parties.query_log import QueryLog
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.release import Audience
 from hedgerow.protocols import votes
-from hedgerow.protocols.answers import What, answer_openings
-from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.kinds import KINDS, Kind, kind_named
 
-ANSWERED = "trees"
-"""The kind of models that are asked through the servers; an opened tree answers by itself."""
+ANSWERED = frozenset(KINDS) - {"open"}
+"""Kinds of models that are asked through the servers; an opened tree answers by itself."""
+MOST_ENTRIES = 64
+"""Charges of answers to a model in its ledger in memory, before they are written as one."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Book:
     """A model that can be asked.
 
     Attributes
     ----------
     manifest : Manifest
-    plan : HiddenPlan
+    plan : HiddenPlan, RegressionPlan or BoostingPlan
+        Of its kind.
     ledger : Ledger
         As training left it, with all answers that were charged since.
     log : QueryLog
+    trained : str
+        The ledger as training left it, as JSON.
+    charges : int
+        How often queries were charged since the start.
     """
 
     manifest: Manifest
-    plan: HiddenPlan = field(repr=False)
+    plan: Any = field(repr=False)
     ledger: Ledger = field(repr=False)
     log: QueryLog = field(repr=False)
+    trained: str = field(default="", repr=False)
+    charges: int = field(default=0, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """What kind of model it is."""
+        return kind_named(self.manifest.kind)
 
     @property
     def votes(self) -> bool:
         """Whether every answer is a release of its own."""
-        return self.plan.noise == "votes"
+        return bool(self.plan.noise == "votes")
 
     def left(self, policy: Policy, analyst: str) -> int:
         """Return how many rows an analyst may still ask."""
@@ -68,8 +82,7 @@ class Book:
             )
         # The ledger knows analysts by name; one that it cannot write is not answered.
         Audience.parse(f"analyst {analyst}")
-        if not self.votes or what != "class":
-            answer_openings(self.plan, 1, cast(What, what))
+        self.kind.answer_openings(self.plan, 1, what)
 
     def admit(self, policy: Policy, asked: Asked, *, before: Mapping[str, int]) -> None:
         """Refuse a query that was not charged before and goes beyond a budget.
@@ -106,6 +119,9 @@ class Book:
             # Checked here once more; the journal is what counts after a restart.
             votes.spend_answers(self.ledger, rows)
         self.log.charge(asked)
+        self.charges += 1
+        if self.votes and self.trained and self.charges % MOST_ENTRIES == 0:
+            self.ledger = _with_answers(Ledger.from_json(self.trained), self.log.rows)
 
 
 class Library:
@@ -171,17 +187,24 @@ class Library:
 
     def _open(self, name: str) -> Book:
         manifest = read_manifest(self._state, name)
-        if manifest.kind != ANSWERED:
+        if manifest.kind not in ANSWERED:
             raise Code.BAD_PARAMETER.error(
-                expected="a model of hidden trees",
+                expected="a model that is hidden",
                 found=f"{name}, of kind {manifest.kind!r}",
-                fix="an opened tree answers by itself; others cannot be asked by request yet",
+                fix="take the opened tree, which answers by itself",
             )
         stored = open_model(self._state, self._key, name)
         plan, ledger = stored.manifest.read_plan(), stored.read_ledger()
         tag = stored.manifest.tag
         log = QueryLog(self._state, self._key, name, tag, self._server)
-        if plan.noise == "votes" and log.rows:
-            votes.spend_answers(ledger, log.rows)
+        if plan.noise == "votes":
+            ledger = _with_answers(ledger, log.rows)
         self._shares[name] = stored.shares
-        return Book(stored.manifest, plan, ledger, log)
+        return Book(stored.manifest, plan, ledger, log, stored.ledger)
+
+
+def _with_answers(ledger: Ledger, rows: int) -> Ledger:
+    """Write all answers that were charged as one entry: the sum counts, not how it came about."""
+    if rows:
+        votes.spend_answers(ledger, rows)
+    return ledger

@@ -14,8 +14,12 @@ from hedgerow.parties.requests import BLOCK_BYTES, PREFIX, Body, header_length
 
 # X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL.
 TIME_ERRORS = {9, 10}
+LONGEST_WAIT = 1e6
+"""Seconds in one wait; sockets take no number of seconds that is much larger."""
 _DRAIN_SECONDS = 2.0
 _DRAIN_BYTES = 1 << 26
+# Where a system does not tell, the end shows when it is read.
+_LEFT = getattr(select, "POLLRDHUP", 0)
 
 
 class Patience(Protocol):
@@ -116,7 +120,7 @@ class Link:
         for piece in body.pieces:
             view = memoryview(piece).cast("B")
             for at in range(0, view.nbytes, BLOCK_BYTES):
-                if heed and self._speaks():
+                if heed and self.speaks():
                     return sent
                 part = view[at : at + BLOCK_BYTES]
                 sent += part.nbytes
@@ -168,6 +172,21 @@ class Link:
                     return
                 count += got
 
+    def speaks(self, seconds: float = 0.0) -> bool:
+        """Whether something is there to be read, or the end, within so many seconds."""
+        waiting = select.poll()
+        waiting.register(self._tls.fileno(), select.POLLIN)
+        return self._tls.pending() > 0 or bool(waiting.poll(1000 * seconds))
+
+    def goes_on(self, seconds: float) -> bool:
+        """Whether the other side sends something within so many seconds, and has not left."""
+        if self._tls.pending():
+            return True
+        waiting = select.poll()
+        waiting.register(self._tls.fileno(), select.POLLIN | _LEFT)
+        events = [event for _, event in waiting.poll(1000 * seconds)]
+        return bool(events) and not events[0] & (_LEFT | select.POLLHUP | select.POLLERR)
+
     def cut(self) -> None:
         """End the connection from another thread: whoever waits on it fails at once."""
         with contextlib.suppress(OSError):
@@ -180,16 +199,11 @@ class Link:
     def _detached(self) -> socket.socket:
         return socket.socket(fileno=self._tls.detach())
 
-    def _speaks(self) -> bool:
-        waiting = select.poll()
-        waiting.register(self._tls.fileno(), select.POLLIN)
-        return self._tls.pending() > 0 or bool(waiting.poll(0))
-
     def _wait(self, patience: Patience) -> float:
         left = patience.left()
         if left <= 0:
             raise TimeoutError(f"{self.peer} took too long")
-        return left
+        return min(left, LONGEST_WAIT)
 
 
 class Incoming:

@@ -6,6 +6,9 @@ the three, so that every server can check its parts, and equal manifests mean pa
 
 Server 0 holds both seeds: with a plain hash of the correction it could try out tables. So the
 correction is hashed behind a salt of 32 random bytes which servers 1 and 2 alone are sent.
+
+Version 2 is an upload with a numeric target, of which version 1 knows nothing; all others are
+version 1.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from pydantic import Field, StringConstraints, model_validator
 from hedgerow import jsonfile
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
+from hedgerow.numbered import Numbered
 from hedgerow.parties.names import Name
 from hedgerow.protocols.uploaded import n_planes
 from hedgerow.secure.secret import words
 from hedgerow.tables import Domain
-from hedgerow.tables.numbered import Numbered
 
 SALT_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 20
@@ -52,6 +55,8 @@ class Manifest(Numbered):
         Slots, which are as many as the owner says; how many of them hold records is secret.
     domain : Domain
         Of its columns alone, with the target if it has one.
+    version : {1, 2}
+        See `format_version`.
     seeds : tuple of str
         Digests of the seeds 0 and 1.
     correction : str
@@ -68,7 +73,7 @@ class Manifest(Numbered):
 
     code: ClassVar[Code] = Code.BAD_UPLOAD
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     id: Name
     population: Name
     owner: Name
@@ -84,8 +89,8 @@ class Manifest(Numbered):
             raise Code.DOMAIN_READ_FROM_DATA.error(
                 found="an upload under a domain that was read from data"
             )
-        # Raises for a numeric target.
-        n_planes(self.domain, target=self.has_target)
+        if self.version != (wanted := format_version(self.domain)):
+            raise ValueError(f"version {self.version} of an upload that is one of version {wanted}")
         return self
 
     @property
@@ -146,6 +151,11 @@ class Manifest(Numbered):
         if len(text) > MAX_MANIFEST_BYTES:
             raise Code.BAD_UPLOAD.error(found=f"a manifest of {len(text)} bytes")
         return cls.model_validate(jsonfile.loads(text, Code.BAD_UPLOAD))
+
+
+def format_version(domain: Domain) -> Literal[1, 2]:
+    """Return the version of an upload: 2 where its target is a number, else 1."""
+    return 2 if domain.target is not None and domain.target.bounds is not None else 1
 
 
 def seeds_held(server: int) -> tuple[int, ...]:

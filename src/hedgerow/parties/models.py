@@ -72,8 +72,9 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict, repr=False)
 
     def read_plan(self) -> Any:
-        """Return the plan."""
-        return kind_named(self.kind).read_plan(dict(self.plan))
+        """Return the plan; H401 for numbers that are no plan of this kind."""
+        with jsonfile.refusing(Code.BAD_MODEL_FILE):
+            return kind_named(self.kind).read_plan(dict(self.plan))
 
     def to_json(self) -> str:
         """Write it; the same manifest is the same text."""

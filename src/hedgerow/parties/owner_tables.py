@@ -35,7 +35,7 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
             found=f"ids={ids!r}, align_key={align_key}",
         )
     if domain.target is not None or ids is None:
-        # Refuses a target without classes, or none where an owner holds whole records.
+        # Refuses a domain without a target where an owner holds whole records.
         n_planes(domain, target=True)
     n_slots = domain.capacity if slots is None else slots
     if n_slots is None:

@@ -5,6 +5,8 @@ computed; ``held``, when this server's half of the answer is on its disk; ``done
 servers have said that they hold theirs. A half leaves after that and not before, so an answer that
 anybody may have seen is never drawn a second time. What is held and not done has not left: it may
 be drawn again, at no charge.
+
+Memory does not grow with the queries: what is known of each of them is looked up on the disk.
 """
 
 from __future__ import annotations
@@ -13,8 +15,7 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
@@ -23,46 +24,12 @@ from hedgerow.errors import Code
 from hedgerow.parties.durable import remove_leftovers
 from hedgerow.parties.folders import StateFolder
 from hedgerow.parties.journal import Journal
+from hedgerow.parties.query_index import Asked, Key, QueryIndex
 from hedgerow.parties.vault import About, read_arrays, write_arrays
 
 Array = NDArray[Any]
 State = Literal["asked", "held", "done"]
 _ROOM = "queries"
-
-
-class Key(NamedTuple):
-    """Who asks, and the identifier that the analyst has drawn for its request."""
-
-    analyst: str
-    id: str
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One request to a model, as far as it may be written down.
-
-    Attributes
-    ----------
-    key : Key
-    what : str
-        Is asked for.
-    n : int
-        Rows.
-    digest : str
-        Of the part of the query that this server has got.
-    """
-
-    key: Key
-    what: str
-    n: int
-    digest: str
-
-
-@dataclass
-class _Life:
-    asked: Asked
-    draw: str | None = None
-    done: bool = False
 
 
 class QueryLog:
@@ -88,15 +55,14 @@ class QueryLog:
         self._state, self._key, self.model, self._server = state, key, model, server
         self._tag = tag
         self._lock = threading.Lock()
-        self._lives: dict[Key, _Life] = {}
-        self._drawn: Counter[str] = Counter()
         self._rows: Counter[str] = Counter()
         remove_leftovers(state.folder(_ROOM, model))
         about: About = {"kind": "queries", "model": model, "tag": tag, "server": server}
         self._journal = Journal(state.path(_ROOM, model, "journal.jsonl"), about=about)
         try:
+            self._index = QueryIndex(state.path(_ROOM, model, "index.db"))
             with jsonfile.refusing(Code.JOURNAL_DAMAGED):
-                for line in self._journal.entries():
+                for line in self._journal.each():
                     self._take(line)
         except BaseException:
             self._journal.close()
@@ -111,14 +77,18 @@ class QueryLog:
         """Rows that an analyst has asked."""
         return self._rows[analyst]
 
+    def __len__(self) -> int:
+        """Return the number of requests that were charged."""
+        return len(self._index)
+
     def find(self, key: Key) -> Asked | None:
         """Return a request that was charged."""
-        life = self._lives.get(key)
+        life = self._index.find(key)
         return None if life is None else life.asked
 
     def state(self, key: Key) -> tuple[State | None, str]:
         """Return how far a request has come, and the draw that is held; None and "" if unknown."""
-        life = self._lives.get(key)
+        life = self._index.find(key)
         if life is None:
             return None, ""
         if life.draw is None:
@@ -127,7 +97,7 @@ class QueryLog:
 
     def charge(self, asked: Sequence[Asked]) -> None:
         """Record requests that were not charged before; durable when it returns."""
-        fresh = [one for one in asked if one.key not in self._lives]
+        fresh = [one for one in asked if self._index.find(one.key) is None]
         if fresh:
             lines = [[*one.key, one.what, one.n, one.digest] for one in fresh]
             self._add({"asked": lines})
@@ -145,19 +115,19 @@ class QueryLog:
             Of this server; empty at the one that gives none.
         """
         keys = list(keys)
-        before = {self._lives[key].draw for key in keys} - {None}
+        before = {self.state(key)[1] for key in keys} - {""}
         if halves:
             arrays = {" ".join(key): half for key, half in halves.items()}
             write_arrays(self._path(draw), arrays, self._key, about=self._about(draw))
         self._add({"held": draw, "keys": [list(key) for key in keys]})
         for old in before:
-            if old is not None and not self._drawn[old]:
+            if not self._index.drawn(old):
                 with contextlib.suppress(OSError):
                     self._path(old).unlink()
 
     def finish(self, keys: Iterable[Key]) -> None:
         """Record that all servers hold the draw: from here on it is the answer; durable."""
-        waiting = [list(key) for key in keys if not self._lives[key].done]
+        waiting = [list(key) for key in keys if self.state(key)[0] != "done"]
         if waiting:
             self._add({"done": waiting})
 
@@ -174,6 +144,7 @@ class QueryLog:
     def close(self) -> None:
         """Let others open it."""
         self._journal.close()
+        self._index.close()
 
     def _add(self, line: dict[str, Any]) -> None:
         self._journal.append(line)
@@ -181,19 +152,18 @@ class QueryLog:
 
     def _take(self, line: dict[str, Any]) -> None:
         with self._lock:
-            for analyst, id_, what, n, digest in line.get("asked", ()):
-                key = Key(analyst, id_)
-                self._lives[key] = _Life(Asked(key, what, n, digest))
-                self._rows[analyst] += n
+            if "asked" in line:
+                fresh = [
+                    Asked(Key(analyst, id_), what, n, digest)
+                    for analyst, id_, what, n, digest in line["asked"]
+                ]
+                self._index.add(fresh)
+                for one in fresh:
+                    self._rows[one.key.analyst] += one.n
             if "held" in line:
-                for analyst, id_ in line["keys"]:
-                    life = self._lives[Key(analyst, id_)]
-                    if life.draw is not None:
-                        self._drawn[life.draw] -= 1
-                    life.draw = line["held"]
-                    self._drawn[life.draw] += 1
-            for analyst, id_ in line.get("done", ()):
-                self._lives[Key(analyst, id_)].done = True
+                self._index.hold(line["held"], [Key(*key) for key in line["keys"]])
+            if "done" in line:
+                self._index.finish([Key(*key) for key in line["done"]])
 
     def _path(self, draw: str) -> Any:
         return self._state.path(_ROOM, self.model, f"halves-{draw}.bin")

@@ -1,6 +1,7 @@
 """Requests between parties: one header each way, each with a payload behind it.
 
-A caller opens a TLS connection, sends one request and reads one reply. A header is JSON behind a
+A caller opens a TLS connection, sends a request and reads the reply; after one that is no error it
+may send another request on the connection, which is kept for a while. A header is JSON behind a
 prefix of 9 bytes (big-endian): magic ``HDGQ``, version, length. At most 64 KiB.
 
 1. Request: ``verb``, ``fields``, ``payload`` (its length), ``id`` (32 hexadecimal digits, never
@@ -157,6 +158,11 @@ def error_fields(error: HedgerowError) -> Fields:
     texts = (error.code.name, error.expected, error.found, error.fix)
     names = ("code", "expected", "found", "fix")
     return {"error": {name: text[:_MAX_TEXT] for name, text in zip(names, texts, strict=True)}}
+
+
+def told_error(fields: Any, party: str) -> HedgerowError | None:
+    """Make an error of what another party says about it; None if it says nothing."""
+    return None if fields is None else _error(fields, party)
 
 
 def pack(fields: Mapping[str, Any]) -> bytes:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.client import Reply, call
-from hedgerow.parties.config import Member, PartyConfig
-from hedgerow.parties.jobs import Job
+from hedgerow.parties.client import Reply
 from hedgerow.parties.names import check_name
-from hedgerow.parties.requests import Fields
-from hedgerow.parties.run_peers import told_error
+from hedgerow.parties.requests import Fields, told_error
+from hedgerow.parties.server_client import ServerClient
+
+if TYPE_CHECKING:
+    # A job brings all protocols with it, and who looks at runs needs none.
+    from hedgerow.parties.jobs import Job
 
 _LEVEL_COST = 8
 """Of a level besides its nodes, in nodes: for the expected time alone."""
@@ -72,18 +73,8 @@ class Status:
         return plain | {"bytes": self.octets, "error": error}
 
 
-class RunClient:
-    """The three servers, to be asked about runs.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Of any member; a server asks the other two.
-    """
-
-    def __init__(self, config: PartyConfig) -> None:
-        self._config = config
-        self.servers = [server for server in config.servers if server != config.me]
+class RunClient(ServerClient):
+    """The three servers, to be asked about runs; see `ServerClient`."""
 
     def post(self, job: Job) -> str:
         """Post a job to all servers, or to none if one of them refuses it; return its run."""
@@ -152,31 +143,8 @@ class RunClient:
             )
 
     def _all(self, verb: str, fields: Fields) -> dict[str, Fields | HedgerowError]:
-        def one(server: Member) -> Fields | HedgerowError:
-            try:
-                return self._call(server, verb, fields).fields
-            except HedgerowError as error:
-                return error
-
-        with ThreadPoolExecutor(max_workers=len(self.servers)) as pool:
-            replies = pool.map(one, self.servers)
-            return {s.name: reply for s, reply in zip(self.servers, replies, strict=True)}
-
-    def _call(
-        self, server: Member, verb: str, fields: Fields, payload: bytes | None = None
-    ) -> Reply:
-        timeouts = self._config.timeouts
-        return call(
-            (server.host, server.port),
-            self._config.identity,
-            self._config.certificate(server.name),
-            verb,
-            fields,
-            payload,
-            name=server.name,
-            timeout=timeouts.request,
-            connect_timeout=timeouts.connect,
-        )
+        replies = self._ask_all(verb, fields)
+        return {name: r.fields if isinstance(r, Reply) else r for name, r in replies.items()}
 
 
 def merged(run: str, told: dict[str, Fields | HedgerowError]) -> Status:

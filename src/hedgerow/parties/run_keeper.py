@@ -96,10 +96,11 @@ class RunKeeper:
         """Say how far this server is with a run, to another server that asks."""
         run = self._known(run_id, hash_)
         with self._lock:
-            busy = None if self._child is None else self._child.run
+            child = self._child
             return {
                 **self.show(run.id),
-                "busy": busy,
+                "busy": None if child is None else child.run,
+                "met": child is not None and child.run == run.id and child.met,
                 "waiting_for": list(self._watch(run).waiting_for),
             }
 
@@ -127,7 +128,7 @@ class RunKeeper:
             reason = None if watch.reason is None else str(watch.reason)
             return {
                 **run.to_fields(),
-                "depth": run.job.make_plan().depth,
+                "depth": run.job.levels,
                 "server": self.config.name,
                 "waiting_for": list(watch.waiting_for),
                 "reason": reason,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.client import Reply, call
 from hedgerow.parties.config import Member, PartyConfig
-from hedgerow.parties.requests import Fields, ReplyHeader
+from hedgerow.parties.requests import Fields, told_error
 from hedgerow.parties.run_store import ENDED, OPEN, Run
 
 _LONGEST_ASK = 15.0
@@ -26,8 +25,9 @@ class Told:
     ----------
     state, attempt, generation, closed, error
         As in `Run`.
-    busy, works : bool
-        Whether it has a worker for another run, or for this one.
+    busy, works, met : bool
+        Whether it has a worker for another run, or for this one, and whether that one has met the
+        workers of the other servers.
     waiting_for : tuple of str
     """
 
@@ -38,6 +38,7 @@ class Told:
     error: HedgerowError | None
     busy: bool
     works: bool
+    met: bool
     waiting_for: tuple[str, ...]
 
     @property
@@ -61,14 +62,8 @@ class Told:
         attempt, generation = (int(n) for n in numbers if n is not None)
         closed, other = fields.get("closed") is True, busy not in (None, run)
         works = busy == run
-        return cls(state, attempt, generation, closed, error, other, works, tuple(names))
-
-
-def told_error(fields: Any, party: str) -> HedgerowError | None:
-    """Make an error of what another party says about it; None if it says nothing."""
-    if fields is None:
-        return None
-    return ReplyHeader.parse(json.dumps({"error": fields}).encode(), party).error
+        met = works and fields.get("met") is True
+        return cls(state, attempt, generation, closed, error, other, works, met, tuple(names))
 
 
 class Peers:

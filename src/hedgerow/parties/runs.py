@@ -101,6 +101,7 @@ class RunManager(RunKeeper):
 
     def _coordinate(self, runs: list[Run]) -> None:
         """Find the run whose turn it is and begin an attempt if all servers are ready."""
+        self._leave_meeting(runs)
         turn = self._child is None
         # What has begun comes first.
         for run in sorted(runs, key=lambda run: run.attempt == 0):
@@ -147,9 +148,39 @@ class RunManager(RunKeeper):
                 self.store.change(run, "waiting", error=next(iter(refusals.values())))
         return True
 
+    def _leave_meeting(self, runs: list[Run]) -> None:
+        """End the worker here if it waits for one that does not come to this attempt any more.
+
+        An attempt begins with a worker at every server, and none gets a second one: a server that
+        knows of the attempt and has no worker for it fell over before the three have met. Those who
+        wait for it would wait for a whole step.
+        """
+        child = self._child
+        run = next((run for run in runs if child is not None and run.id == child.run), None)
+        if child is None or run is None or child.met:
+            return
+        told = self._peers.ready(run)
+        with self._lock:
+            if child is not self._child or child.met or self._stopping.is_set():
+                return
+            if self._ended_elsewhere(run, told):
+                return
+            gone = {
+                name: found
+                for name, found in told.items()
+                if isinstance(found, Told) and found.attempt >= child.attempt and not found.works
+            }
+            if gone:
+                self._end_child()
+                if run.state == "running":
+                    self.store.change(run, "waiting", error=_absent(child.attempt, gone))
+
     def _under_way(self, run: Run, told: dict[str, Told]) -> bool:
-        """Whether workers elsewhere go on with the last attempt: they may end well, or say why."""
-        workers = tuple(name for name, found in told.items() if found.works)
+        """Whether workers elsewhere go on with the last attempt: they may end well, or say why.
+
+        One that has not met the others is not waited for: the worker that was here is gone.
+        """
+        workers = tuple(name for name, found in told.items() if found.met)
         watch = self._watch(run)
         watch.waiting_for = workers
         # A worker finds out within the time of a step that its peers are gone.
@@ -213,6 +244,16 @@ class RunManager(RunKeeper):
             self._fail(run, run.error)
             return True
         return bool(missing)
+
+
+def _absent(attempt: int, gone: dict[str, Told]) -> HedgerowError:
+    why = "; ".join(
+        f"{name}: no worker" + ("" if found.error is None else f", {found.error.found}")
+        for name, found in gone.items()
+    )
+    return Code.PEER_GONE.error(
+        expected=f"{', '.join(gone)} in attempt {attempt}, in step 'meeting'", found=why
+    )
 
 
 def _missing(run: Run, missing: dict[str, HedgerowError | None], waited: float) -> HedgerowError:

@@ -33,6 +33,8 @@ class _Exchange:
     """One connection as the log will tell it."""
 
     link: Link
+    print: bytes = b""
+    again: bool = False
     begun: float = field(default_factory=time.monotonic)
     event: Event = field(default_factory=dict)
 
@@ -69,9 +71,8 @@ class Service:
         limits: Limits | None = None,
     ) -> None:
         self.limits = limits = limits or Limits()
-        self._members = {fingerprint(pem): caller for pem, caller in members.items()}
         self._handlers = dict(handlers)
-        self._context = tls_context(identity, members, server=True)
+        self.recognise(identity, members)
         self._gate = Gate(limits.strangers, limits.members, limits.per_member)
         self._replays = Replays(limits.skew, limits.remembered)
         self._throttle = Throttle(_STRANGERS_PER_MINUTE)
@@ -80,6 +81,24 @@ class Service:
         self._listener.settimeout(_POLL_SECONDS)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
         self._accepting = threading.Thread(target=self._accept, name="requests", daemon=True)
+
+    def recognise(self, identity: Identity, members: Mapping[str, Caller]) -> None:
+        """Answer these members from now on, with this key; requests under way are finished.
+
+        Parameters
+        ----------
+        identity, members
+            As for the service.
+
+        Raises
+        ------
+        FormatError
+            H810 for a key that cannot be used; all stays as it was then.
+        """
+        context = tls_context(identity, members, server=True)
+        # In this order nobody is trusted by one of them and not by the other.
+        self._members = {fingerprint(pem): caller for pem, caller in members.items()}
+        self._context = context
 
     def start(self) -> Self:
         """Begin to answer."""
@@ -142,9 +161,15 @@ class Service:
         exchange = _Exchange(link)
         try:
             caller = self._recognise(exchange)
-            if caller is not None:
+            for _ in range(self.limits.requests):
+                if caller is None:
+                    break
                 exchange.event = {"caller": caller.name, "role": caller.role}
-                self._attend(exchange, caller)
+                if not self._attend(exchange, caller) or not self._another(link):
+                    break
+                exchange = _Exchange(link, exchange.print, again=True)
+                # Who is a member no more is not answered on an old connection either.
+                caller = self._members.get(exchange.print)
         finally:
             self._gate.forget(link)
             link.close()
@@ -155,6 +180,7 @@ class Service:
         try:
             found = fingerprint(link.handshake(Deadline(self.limits.handshake)))
             if found in self._members:
+                exchange.print = found
                 return self._members[found]
             why = f"certificate {readable(found)}"
             self._refuse(exchange, Code.CALLER_UNKNOWN.error(found=why))
@@ -174,27 +200,46 @@ class Service:
         link.drain()
         return None
 
-    def _attend(self, exchange: _Exchange, caller: Caller) -> None:
-        """Answer one member, whatever happens, and write it into the log."""
-        link, event = exchange.link, exchange.event
+    def _another(self, link: Link) -> bool:
+        """Wait for another request on a connection; return whether there is something to read."""
+        with self._gate.rest(link) as may_rest:
+            try:
+                return may_rest and link.goes_on(self.limits.idle)
+            except (OSError, ValueError):
+                return False
+
+    def _attend(self, exchange: _Exchange, caller: Caller) -> bool:
+        """Answer one member, whatever happens, and write it into the log.
+
+        Returns
+        -------
+        bool
+            Whether another request may follow on the connection.
+        """
+        link, event, goes_on = exchange.link, exchange.event, False
         event |= {"verb": None, "outcome": "ok", "bytes_in": 0, "bytes_out": 0}
         try:
             with self._gate.place(link, caller.name):
                 try:
-                    self._answer(exchange, caller)
+                    goes_on = self._answer(exchange, caller)
                 except HedgerowError as error:
                     # While it still has its place, which bounds what a member can hold.
                     self._refuse(exchange, error)
         except HedgerowError as error:
             self._refuse(exchange, error)
         except OSError as error:
+            if exchange.again and event["verb"] is None:
+                # It has ended between two requests, as it may.
+                return False
             event |= {"outcome": Code.REQUEST_CUT_OFF.number, "found": type(error).__name__}
         except Exception:
             self._refuse(exchange, self._failure(event))
         event["seconds"] = round(time.monotonic() - exchange.begun, 6)
         _logger.info("request", extra={"event": event})
+        return goes_on
 
-    def _answer(self, exchange: _Exchange, caller: Caller) -> None:
+    def _answer(self, exchange: _Exchange, caller: Caller) -> bool:
+        """Answer a request; return whether all of it was read."""
         link, event, limits = exchange.link, exchange.event, self.limits
         request = self._read_header(link)
         event |= {"verb": request.verb, "id": request.id}
@@ -224,6 +269,7 @@ class Service:
             raise ConnectionError("a reply that was not completed") from error
         if payload.left:
             link.drain()
+        return not payload.left
 
     def _handle(
         self, verb: Verb, caller: Caller, request: Request, payload: Incoming

@@ -28,6 +28,7 @@ from hedgerow.parties.manifests import (
     SALT_BYTES,
     Manifest,
     correction_digest,
+    format_version,
     seed_digest,
     seeds_held,
 )
@@ -193,6 +194,7 @@ def _manifest(
     correction = parts[1].correction
     assert correction is not None
     return Manifest(
+        version=format_version(domain),
         id=id,
         population=population,
         owner=owner,

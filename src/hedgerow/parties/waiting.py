@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.query_log import Asked, Key
+from hedgerow.parties.query_index import Asked, Key
 from hedgerow.secure.replicated.outside import Dealt
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0

@@ -23,7 +23,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +37,22 @@ from hedgerow.parties import models
 from hedgerow.parties import run_agreement as agreeing
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.costs import guarantees
-from hedgerow.parties.durable import remove_leftovers, replacing
+from hedgerow.parties.durable import remove_leftovers
 from hedgerow.parties.ledgers import DurableLedger
 from hedgerow.parties.logs import JsonLines
 from hedgerow.parties.requests import error_fields
 from hedgerow.parties.run_child import DONE
+from hedgerow.parties.run_meter import RunMeter
 from hedgerow.parties.run_store import read_job
 from hedgerow.parties.stages import Arrays, Kept, Stages
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.uploads import open_upload, shared_planes
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.kinds import kind_named
-from hedgerow.protocols.open_id3 import train_open
 from hedgerow.protocols.programs import COLLUSION
-from hedgerow.protocols.training import train_hidden
 from hedgerow.protocols.uploaded import expand_table
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.trees.tree import Tree
 
 REFUSED, DEFECT, TRY_AGAIN = 1, 70, 75
 """Exit codes: the run cannot be done; a defect; another attempt may help."""
@@ -92,6 +93,7 @@ class Worker:
         self.plan = self.job.make_plan()
         self.begun = time.monotonic()
         self.network: TLSNetwork | None = None
+        self.meter = RunMeter(self.state.path("runs", run, "meter.json"), attempt)
         remove_leftovers(self.state.folder("runs", run, "stages"))
         self.stages = Stages(self.state, run, self.job.hash, self.server, self.key)
         about: dict[str, str | int] = {"run": run, "job": self.job.hash, "server": self.server}
@@ -103,7 +105,7 @@ class Worker:
 
     def work(self) -> None:
         """Do all of it; numbered errors where it cannot be done."""
-        with self._meet() as self.network:
+        with self._meet() as self.network, self._metered():
             common = agreeing.agree_on_stages(self.network, [k.tag for k in self.stages.kept])
             self.stages.begin(self.session, common, lambda: len(self.ledger.entries))
             self.stages.confirm_with(lambda tag: agreeing.confirm(self._network, tag))
@@ -115,7 +117,6 @@ class Worker:
                 made = self._train()
                 self.stages.save(MODEL, made)
             self.network.farewell(range(agreeing.SERVERS))
-            self._write_meter()
         self._write_model(made)
         self.say("done", model=self.job.model)
 
@@ -162,16 +163,15 @@ class Worker:
         self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
         planes = shared_planes(engine, job, {self.server: held})
         uploads = job.uploads_for(manifests)
-        table = expand_table(engine, plan.layout, plan.ring, uploads, planes, kind.n_columns(plan))
+        columns, units = kind.n_columns(plan), kind.units(plan)
+        table = expand_table(engine, plan.layout, plan.ring, uploads, planes, columns, units)
         self._level(0)
-        arrays: Arrays = {}
-        if job.kind == "open":
-            tree = train_open(table, plan, self.ledger, self._level, self.stages)
-            document = tree.to_json(privacy=json.loads(self.ledger.to_json()))
+        made = kind.train(table, plan, self.ledger, self._level, self.stages)
+        arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}
+        if made.public is not None:
+            privacy = json.loads(self.ledger.to_json())
+            document = Tree.from_dict(made.public).to_json(privacy=privacy)
             arrays["public"] = models.as_array(document)
-        else:
-            forest = train_hidden(table, plan, self.ledger, self._level, self.stages)
-            arrays |= {f"share {name}": data for name, data in forest.shares().items()}
         self._check_ledger()
         arrays["ledger"] = models.as_array(self.ledger.to_json())
         arrays["leakage"] = models.as_array(leakage.to_json())
@@ -188,16 +188,24 @@ class Worker:
 
     def _level(self, done: int) -> None:
         """Say that levels are done; the next one is under way."""
-        depth, trees = self.plan.depth, self.plan.n_trees
-        nodes = trees * self.plan.layout.n_nodes(min(done, depth))
-        self.say("level", level=done, depth=depth, nodes=nodes)
+        nodes = kind_named(self.job.kind).nodes(self.plan, done)
+        self.say("level", level=done, depth=self.job.levels, nodes=nodes)
 
     def _kept(self, kept: Kept) -> None:
         self.say("stage", stage=kept.stage, number=kept.number)
+        self.meter.write(self._network.meter.snapshot())
 
-    def _write_meter(self) -> None:
-        with replacing(self.state.path("runs", self.run, "meter.json")) as file:
-            file.write(self._network.meter.snapshot().to_json().encode())
+    @contextmanager
+    def _metered(self) -> Iterator[None]:
+        """Write down what was sent, however the attempt ends."""
+        try:
+            yield
+        except BaseException:
+            # What has ended it says more than a full disk.
+            with suppress(HedgerowError):
+                self.meter.write(self._network.meter.snapshot())
+            raise
+        self.meter.write(self._network.meter.snapshot())
 
     def _write_model(self, made: Arrays) -> None:
         job, last = self.job, self.stages.last()

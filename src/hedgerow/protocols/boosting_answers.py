@@ -8,12 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Opening
+from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.boosting_plan import BoostingPlan
+from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.hidden_boosting import answers_rest_on, train_boosting
-from hedgerow.protocols.kinds import Kind, Made, stored_forest
+from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Progress, no_progress
+from hedgerow.protocols.kinds import Classified, Kind, Made, asks_value, stored_forest
 from hedgerow.protocols.model import SecretForest
 from hedgerow.protocols.predict import predict
+from hedgerow.protocols.table import SecretTable
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.secret import Secret
@@ -61,23 +64,61 @@ def answer_boosting(
         Class indices, int64 (n,); log-odds of each score, float64 (n, scores); or values within
         the bounds of the target, float64 (n,).
     """
+    found = answered(model, plan, queries, what)
+    opened = model.engine.open(found, _NAMES[what], "analyst")
+    return None if opened is None else read(plan, model.ring.signed(opened).astype(np.int64), what)
+
+
+def answered(model: SecretForest, plan: BoostingPlan, queries: Secret, what: What) -> Secret:
+    """Answer secret queries without opening the answers: steps 1 and 2 of `answer_boosting`.
+
+    Reveals: nothing.
+
+    Returns
+    -------
+    Secret, shape (n,), or (n, scores) for scores
+    """
     _check(plan, what)
     steps = predict(model, queries)
     found = steps.reshape(steps.shape[0], plan.n_rounds, plan.n_scores).sum(axis=1)
     if what == "class":
-        found = _classes(found, plan)
-    elif what == "value":
-        found = found[:, 0]
-    opened = model.engine.open(found, _NAMES[what], "analyst")
-    if opened is None:
-        return None
-    numbers = model.ring.signed(opened).astype(np.int64)
+        return _classes(found, plan)
+    return found[:, 0] if what == "value" else found
+
+
+def read(plan: BoostingPlan, opened: NDArray[np.int64], what: What) -> NDArray[Any]:
+    """Return opened answers as classes, scores or values; see `answer_boosting`."""
     if what == "class":
-        return numbers
+        return opened
     if what == "score":
-        return numbers / 2.0**plan.fraction
+        return opened / 2.0**plan.fraction
     units = plan.units
-    return np.clip(units.values(numbers, plan.fraction), units.low, units.high)
+    return np.clip(units.values(opened, plan.fraction), units.low, units.high)
+
+
+def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return class probabilities (n, k) of scores (n, 1), of the second class, or (n, k)."""
+    odds = 1.0 / (1.0 + np.exp(-scores))
+    if scores.shape[1] == 1:
+        return np.concatenate([1.0 - odds, odds], axis=1)
+    shares: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
+    return shares
+
+
+def _classified(plan: BoostingPlan, answers: NDArray[Any], what: What) -> Classified:
+    """Return the classes that would have been answered, also where scores were."""
+    if what == "class":
+        return answers, None
+    # Of the scores: probabilities near 1 are equal where scores are not.
+    alone = answers.shape[1] == 1
+    index = (answers[:, 0] >= 0).astype(np.int64) if alone else answers.argmax(axis=1)
+    return index, probabilities(answers)
+
+
+def _asks(plan: BoostingPlan, proba: bool) -> str:
+    if plan.loss == "squared":
+        return asks_value(plan, proba)
+    return "score" if proba else "class"
 
 
 def _classes(scores: Secret, plan: BoostingPlan) -> Secret:
@@ -97,13 +138,30 @@ def _check(plan: BoostingPlan, what: What) -> None:
         )
 
 
+def _train(
+    table: SecretTable,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Made:
+    return Made(train_boosting(table, plan, ledger, progress, keep).shares())
+
+
 BOOSTING = Kind(
     read_plan=BoostingPlan.from_dict,
     n_columns=lambda plan: plan.n_columns,
-    train=lambda table, plan, ledger: Made(train_boosting(table, plan, ledger).shares()),
+    train=_train,
     training_openings=lambda plan: [],
     model=stored_forest,
     answer=lambda model, plan, queries, what, ledger: answer_boosting(model, plan, queries, what),
     answer_openings=answer_openings,
-    prepared=lambda plan, table: plan.units.count(table) if plan.loss == "squared" else table,
+    asks=_asks,
+    answered=answered,
+    read=read,
+    classified=_classified,
+    units=lambda plan: plan.units if plan.loss == "squared" else None,
+    levels=lambda plan: plan.n_rounds * plan.depth,
+    # The same at all levels: rounds take as long as each other.
+    nodes=lambda plan, done: plan.n_scores * plan.layout.n_nodes(plan.depth),
 )

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from hedgerow.errors import Code
 from hedgerow.options import check_option
-from hedgerow.privacy import NoisyMax
+from hedgerow.privacy import Ledger, NoisyMax, Scope
 from hedgerow.protocols.layout import Layout
-from hedgerow.protocols.means import Quotient
+from hedgerow.protocols.means import NoisyQuotient, Quotient
 from hedgerow.protocols.regression_plan import SUM_SHARE
 from hedgerow.protocols.units import COARSE, Units, bits_for, cut, rounded_down, units_for
 from hedgerow.secure.ring import Z32, Ring
@@ -186,6 +186,17 @@ class BoostingPlan:
         """Noisy max over the candidates."""
         sensitivity = self.score.integer_sensitivity(self.public, 0)
         return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
+
+    def noisy_quotient(self, ledger: Ledger, scope: Scope) -> NoisyQuotient:
+        """Return the noisy values of one tree's leaves, charged to a ledger."""
+        return NoisyQuotient(
+            self.quotient,
+            self.sum_epsilon,
+            self.weight_epsilon,
+            ledger,
+            scope=scope,
+            least=self.least_weight,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""

@@ -10,21 +10,21 @@ tree are releases of their own, and all trees add up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from hedgerow.privacy import ROOT, Ledger, Scope, step
 from hedgerow.protocols.boosting_plan import RATE_BITS, VALUE_BITS, BoostingPlan
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
 from hedgerow.protocols.choices import Best, Drawn, Noisy, Splits, Valid, split_reason
-from hedgerow.protocols.gradients import gradients, labels_of, prior
-from hedgerow.protocols.hidden_id3 import Grown, grow
+from hedgerow.protocols.gradients import Labels, gradients, labels_of, prior
+from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Grown, Progress, grow, no_progress
 from hedgerow.protocols.hidden_regression import MEMBER, charge_exact
 from hedgerow.protocols.masks import Masks
 from hedgerow.protocols.means import (
     LEAF_SUMS,
     LEAF_WEIGHTS,
-    NoisyQuotient,
     exact_values,
     lifted,
 )
@@ -32,11 +32,18 @@ from hedgerow.protocols.model import SecretForest, forest
 from hedgerow.protocols.scores import Scores
 from hedgerow.protocols.table import SecretTable, check_slots
 from hedgerow.protocols.training import LABELS, STRUCTURE
+from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed_point import rescale
 from hedgerow.secure.secret import Secret, concatenate, stack
 
 
-def train_boosting(table: SecretTable, plan: BoostingPlan, ledger: Ledger) -> SecretForest:
+def train_boosting(
+    table: SecretTable,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> SecretForest:
     """Train hidden boosted trees (algorithms 2 and 5).
 
     1. What has no noise is charged as infinite: every answer will depend on it.
@@ -58,6 +65,11 @@ def train_boosting(table: SecretTable, plan: BoostingPlan, ledger: Ledger) -> Se
     plan : BoostingPlan
     ledger : Ledger
         Charged for each tree before its noise is drawn.
+    progress : callable
+        Told how many levels are done, of all rounds together.
+    keep : Checkpoints
+        Has the rounds that an earlier attempt has done, and gets those of this one: a round that
+        is kept there, with the scores of rows after it, is not drawn again.
 
     Returns
     -------
@@ -65,29 +77,100 @@ def train_boosting(table: SecretTable, plan: BoostingPlan, ledger: Ledger) -> Se
         ``plan.n_trees`` trees, round by round; leaves hold steps with ``plan.fraction`` bits.
     """
     check_slots(table, plan)
-    charge_exact(tuple(dict.fromkeys(answers_rest_on(plan))), ledger)
+    charge_plan(plan, ledger)
     labels = labels_of(table, plan)
-    start = prior(labels, plan)
-    scores = start.broadcast_to((plan.n_scores, table.n_rows))
+    scores: Secret | None = None
     coins = np.random.default_rng(plan.public_seed)
-    choices: list[list[Secret]] = []
-    steps: list[Secret] = []
+    rounds: list[Round] = []
     for turn in range(plan.n_rounds):
-        scope = ROOT / step(f"round {turn}")
-        gradient, weight = gradients(labels, scores, plan)
-        present = labels.present.broadcast_to(gradient.shape)
-        columns = stack([present, gradient], axis=2)
-        frontier = Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
-        grown = grow(frontier, plan.depth, _score(plan), _splits(plan, ledger, scope, coins))
-        rows = frontier.leaves(grown.choices[-1])
-        value = _values(grown, rows, weight, plan, ledger, scope)
-        if turn + 1 < plan.n_rounds:
-            scores = scores + (value[:, None, :] @ rows)[:, 0]
-        choices.append(grown.choices)
-        steps.append(value)
-    steps[0] = steps[0] + start
-    levels = [concatenate([grown[level] for grown in choices]) for level in range(plan.depth)]
-    return forest(table.layout, levels, concatenate(steps)[:, :, None])
+        known = keep.load(f"round {turn}")
+        if known is not None:
+            done = _loaded(table.engine, known, plan)
+            _use_up(coins, plan)
+            progress((turn + 1) * plan.depth)
+        else:
+            start = None if turn else prior(labels, plan)
+            before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
+            assert before is not None
+            told = _from(progress, turn * plan.depth)
+            done = _round(turn, table, labels, before, plan, ledger, coins, told)
+            if start is not None:
+                done = replace(done, values=done.values + start)
+            keep.save(f"round {turn}", _saved(done))
+        scores = done.scores
+        rounds.append(replace(done, scores=None))
+    levels = [concatenate([done.choices[at] for done in rounds]) for at in range(plan.depth)]
+    return forest(table.layout, levels, concatenate([done.values for done in rounds])[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A round that is done, all of it secret.
+
+    Attributes
+    ----------
+    choices : list of Secret, shape (trees, nodes of the level, C)
+    values : Secret, shape (trees, leaves)
+        What the leaves add to scores; of the first round, with the prior.
+    scores : Secret or None, shape (scores, n)
+        Of all rows after it; None after the last.
+    """
+
+    choices: list[Secret]
+    values: Secret
+    scores: Secret | None
+
+
+def _round(
+    turn: int,
+    table: SecretTable,
+    labels: Labels,
+    scores: Secret,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    coins: np.random.Generator,
+    progress: Progress,
+) -> Round:
+    """Take the steps 3 to 6 of one round."""
+    scope = round_scope(turn)
+    gradient, weight = gradients(labels, scores, plan)
+    present = labels.present.broadcast_to(gradient.shape)
+    columns = stack([present, gradient], axis=2)
+    frontier = Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
+    choose = _splits(plan, ledger, scope, coins)
+    grown = grow(frontier, plan.depth, _score(plan), choose, progress)
+    rows = frontier.leaves(grown.choices[-1])
+    value = _values(grown, rows, weight, plan, ledger, scope)
+    after = None
+    if turn + 1 < plan.n_rounds:
+        after = scores + (value[:, None, :] @ rows)[:, 0]
+    return Round(grown.choices, value, after)
+
+
+def _saved(done: Round) -> Stage:
+    kept = {f"choices {level}": choice for level, choice in enumerate(done.choices)}
+    kept["values"] = done.values
+    if done.scores is not None:
+        kept["scores"] = done.scores
+    return {name: x.data for name, x in kept.items()}
+
+
+def _loaded(engine: Engine, stage: Stage, plan: BoostingPlan) -> Round:
+    choices = [restored(engine, stage[f"choices {level}"]) for level in range(plan.depth)]
+    scores = restored(engine, stage["scores"]) if "scores" in stage else None
+    return Round(choices, restored(engine, stage["values"]), scores)
+
+
+def _use_up(coins: np.random.Generator, plan: BoostingPlan) -> None:
+    """Toss the public coins of a round that is done, so that the next has its own."""
+    if plan.random_splits:
+        layout, draw = plan.layout, Drawn(coins).draw
+        for level in range(plan.depth):
+            draw((plan.n_scores, layout.n_nodes(level), len(layout.candidates)), None)
+
+
+def _from(progress: Progress, before: int) -> Progress:
+    return lambda levels: progress(before + levels)
 
 
 def answers_rest_on(plan: BoostingPlan) -> tuple[str, ...]:
@@ -128,6 +211,16 @@ class NoisyEach:
         return concatenate(found)
 
 
+def charge_plan(plan: BoostingPlan, ledger: Ledger) -> None:
+    """Charge what has no noise, before anything is computed."""
+    charge_exact(tuple(dict.fromkeys(answers_rest_on(plan))), ledger)
+
+
+def round_scope(turn: int) -> Scope:
+    """Return the scope of one round: rounds see the same records, so their costs add up."""
+    return ROOT / step(f"round {turn}")
+
+
 def tree_scope(scope: Scope, tree: int) -> Scope:
     """Return the scope of one tree of a round."""
     return scope / step(f"tree {tree}")
@@ -159,19 +252,11 @@ def _values(
     if weight is not None:
         found = (rows @ weight[:, :, None])[:, :, 0]
         weights = lifted(found, 0)
-    quotient = plan.quotient
     if plan.noise == "none":
-        values = exact_values(counts, tops, weights, quotient, plan.depth)
+        values = exact_values(counts, tops, weights, plan.quotient, plan.depth)
     else:
         noisy = [
-            NoisyQuotient(
-                quotient,
-                plan.sum_epsilon,
-                plan.weight_epsilon,
-                ledger,
-                scope=tree_scope(scope, tree),
-                least=plan.least_weight,
-            )(tops[tree], weights[tree])
+            plan.noisy_quotient(ledger, tree_scope(scope, tree))(tops[tree], weights[tree])
             for tree in range(len(tops))
         ]
         values = stack(noisy)

@@ -14,17 +14,18 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
 from hedgerow.protocols import grouped
+from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.choices import Best, Noisy, Splits, split_reason
 from hedgerow.protocols.frontier import Frontier
-from hedgerow.protocols.hidden_id3 import grow
-from hedgerow.protocols.kinds import Kind, Made, stored_forest
+from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Progress, grow, no_progress
+from hedgerow.protocols.kinds import Kind, Made, asks_value, stored_forest
 from hedgerow.protocols.masks import Masks
 from hedgerow.protocols.means import (
     LEAF_SUMS,
     LEAF_WEIGHTS,
-    NoisyQuotient,
     exact_values,
     lifted,
 )
@@ -41,7 +42,13 @@ MEMBER = np.array([1, 0], dtype=np.uint8)
 """Presence is the first column alone."""
 
 
-def train_regression(table: SecretTable, plan: RegressionPlan, ledger: Ledger) -> SecretForest:
+def train_regression(
+    table: SecretTable,
+    plan: RegressionPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> SecretForest:
     """Train a hidden regression tree (algorithm 1 with squared error).
 
     1. What has no noise is charged as infinite: every answer will depend on it.
@@ -60,6 +67,10 @@ def train_regression(table: SecretTable, plan: RegressionPlan, ledger: Ledger) -
     plan : RegressionPlan
     ledger : Ledger
         Charged before noise is drawn.
+    progress : callable
+        Told how many levels are done.
+    keep : Checkpoints
+        Has the levels that an earlier attempt has done, and gets those of this one.
 
     Returns
     -------
@@ -67,16 +78,16 @@ def train_regression(table: SecretTable, plan: RegressionPlan, ledger: Ledger) -
         One tree; leaves hold one number with `FRACTION` bits, 1 for half the bounds' width.
     """
     check_slots(table, plan)
-    charge_exact(answers_rest_on(plan), ledger, plan.sum_epsilon + plan.count_epsilon)
-    grown = grow(_frontier(table, plan), plan.depth, _score(plan), _splits(plan, ledger))
+    charge_plan(plan, ledger)
+    rows, choose = _frontier(table, plan), _splits(plan, ledger)
+    grown = grow(rows, plan.depth, _score(plan), choose, progress, keep)
     sums = lifted(grown.leaves, plan.capacity * plan.units.most)
     if plan.noise == "none":
         values = exact_values(
             sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
         ).reshape(-1)
     else:
-        noisy = NoisyQuotient(plan.quotient, plan.sum_epsilon, plan.count_epsilon, ledger)
-        values = noisy(sums[0, :, 1], sums[0, :, 0])
+        values = plan.noisy_quotient(ledger)(sums[0, :, 1], sums[0, :, 0])
     held = values.engine.reduce(values, plan.ring)
     return forest(table.layout, grown.choices, held.reshape(1, -1, 1))
 
@@ -100,16 +111,29 @@ def answer_regression(
     float64 array of shape (n,), or None where the analyst does not live
         Within the bounds of the target.
     """
-    found = predict(model, queries)[:, 0, 0]
-    opened = model.engine.open(found, VALUE, "analyst")
-    if opened is None:
-        return None
-    values = plan.units.values(model.ring.signed(opened), FRACTION)
-    return np.clip(values, plan.units.low, plan.units.high)
+    opened = model.engine.open(answered(model, queries), VALUE, "analyst")
+    return None if opened is None else _values(plan, model.ring.signed(opened).astype(np.int64))
 
 
-def answer_openings(plan: RegressionPlan, n: int) -> list[Opening]:
-    """Declare what answers to n queries open, to the analyst."""
+def answered(model: SecretForest, queries: Secret) -> Secret:
+    """Answer secret queries without opening the answers, (n,) with `FRACTION` bits.
+
+    Reveals: nothing.
+    """
+    return predict(model, queries)[:, 0, 0]
+
+
+def _values(plan: RegressionPlan, opened: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return opened answers as targets."""
+    return np.clip(plan.units.values(opened, FRACTION), plan.units.low, plan.units.high)
+
+
+def answer_openings(plan: RegressionPlan, n: int, what: str = "value") -> list[Opening]:
+    """Declare what answers to n queries open, to the analyst; H501 for anything but values."""
+    if what != "value":
+        raise Code.BAD_PARAMETER.error(
+            expected="a question for values of a numeric target", found=repr(what)
+        )
     return [Opening(VALUE, "analyst", (n,), derived=answers_rest_on(plan))]
 
 
@@ -126,6 +150,11 @@ def answers_rest_on(plan: RegressionPlan) -> tuple[str, ...]:
     if plan.is_noisy_in_splits:
         splits = [split_reason(level) for level in range(plan.depth)]
     return (*splits, *([LABELS] if plan.noise == "none" else [LEAF_SUMS, LEAF_WEIGHTS]))
+
+
+def charge_plan(plan: RegressionPlan, ledger: Ledger) -> None:
+    """Charge what has no noise, before anything is computed."""
+    charge_exact(answers_rest_on(plan), ledger, plan.sum_epsilon + plan.count_epsilon)
 
 
 def charge_exact(reasons: Iterable[str], ledger: Ledger, claimed: float = 0.0) -> None:
@@ -164,13 +193,26 @@ def _splits(plan: RegressionPlan, ledger: Ledger) -> Splits:
     return Noisy(plan.split_mechanism, ledger) if plan.is_noisy_in_splits else Best()
 
 
+def _train(
+    table: SecretTable,
+    plan: RegressionPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Made:
+    return Made(train_regression(table, plan, ledger, progress, keep).shares())
+
+
 REGRESSION = Kind(
     read_plan=RegressionPlan.from_dict,
     n_columns=lambda plan: plan.n_columns,
-    train=lambda table, plan, ledger: Made(train_regression(table, plan, ledger).shares()),
+    train=_train,
     training_openings=training_openings,
     model=stored_forest,
     answer=lambda model, plan, queries, what, ledger: answer_regression(model, plan, queries),
-    answer_openings=lambda plan, n, what: answer_openings(plan, n),
-    prepared=lambda plan, table: plan.units.count(table),
+    answer_openings=answer_openings,
+    asks=asks_value,
+    answered=lambda model, plan, queries, what: answered(model, queries),
+    read=lambda plan, opened, what: _values(plan, opened),
+    units=lambda plan: plan.units,
 )

@@ -95,7 +95,11 @@ def by_rows(
     for i, part in enumerate(parts):
         _check_domain(part, layout.domain, i)
         if part.target is None:
-            raise Code.BAD_TARGET.error(found=f"no target at owner {i}")
+            raise Code.BAD_TARGET.error(
+                expected="the target of the rows of every owner",
+                found=f"no target at owner {i}",
+                fix=f"encode the table of owner {i} with its target",
+            )
     uploads = horizontal_uploads(layout, slots)
     padded = [pad(part, size, entropy=entropy) for part, size in zip(parts, slots, strict=True)]
     return _together(uploads, padded, "horizontal")
@@ -144,7 +148,9 @@ def by_columns(
     holders = [i for i, part in enumerate(parts) if part.target is not None]
     if len(holders) != 1:
         raise Code.BAD_TARGET.error(
-            expected="the target at one of the owners", found=f"at {len(holders)} of {len(parts)}"
+            expected="the target at exactly one of the owners",
+            found=f"at {len(holders)} of {len(parts)}",
+            fix="encode the target with the table of one owner, and no target with the others",
         )
     key = os.urandom(KEY_BYTES) if key is None else key
     padded = [pad(part, n_slots, entropy=keyed(key)) for part in parts]

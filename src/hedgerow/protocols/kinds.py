@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols import votes
-from hedgerow.protocols.answers import What, answer, answer_openings
+from hedgerow.protocols.answers import What, answer, answer_openings, answered, distribution
+from hedgerow.protocols.checkpoint import Checkpoints
+from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Progress, no_progress
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.model import SecretForest
 from hedgerow.protocols.plan import HiddenPlan
 from hedgerow.protocols.table import SecretTable
 from hedgerow.protocols.training import train_hidden, training_openings
+from hedgerow.protocols.units import Units
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
-from hedgerow.tables import Encoded
 
 Arrays = Mapping[str, NDArray[Any]]
+Classified = tuple[NDArray[np.int64], NDArray[np.float64] | None]
+"""Places among the classes, (n,), and probabilities, (n, k), where they were asked for."""
 
 
 class Plan(Protocol):
@@ -73,6 +77,41 @@ class Made:
     public: Any = None
 
 
+class Train(Protocol):
+    """Trains, and returns what is kept of it."""
+
+    def __call__(
+        self,
+        table: SecretTable,
+        plan: Any,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Train.
+
+        Parameters
+        ----------
+        table : SecretTable
+        plan : Plan
+        ledger : Ledger
+            Charged before noise is drawn.
+        progress : callable
+            Told how many levels are done, of all trees that grow one after the other.
+        keep : Checkpoints
+            Has the stages that an earlier attempt has done, and gets those of this one.
+        """
+        ...
+
+
+def _nothing_to_read(plan: Any, *answers: Any) -> Any:
+    """Refuse: the model is not asked through the servers."""
+    raise Code.BAD_PARAMETER.error(
+        expected="a model that the servers answer for",
+        found=f"answers under {type(plan).__name__}",
+    )
+
+
 @dataclass(frozen=True)
 class Kind:
     """A family of models.
@@ -83,8 +122,7 @@ class Kind:
         From plain data to the plan.
     n_columns : callable
         Of the plan: what a table adds up, see `SecretTable.columns`.
-    train : callable
-        Of table, plan and ledger: train, and return what is kept.
+    train : Train
     training_openings : callable
         Of the plan: what training opens.
     model : callable
@@ -94,8 +132,21 @@ class Kind:
         where the analyst does not live.
     answer_openings : callable
         Of plan, number of queries and what is asked: what an answer opens.
-    prepared : callable
-        Of the plan and an owner's table, at that owner: the table as it is shared.
+    asks : callable
+        Of the plan and whether probabilities are wanted: what is asked for.
+    answered : callable
+        Of model, plan, secret queries and what is asked: the answers, before they are opened. Kinds
+        whose answers are releases of their own are answered through their budget instead.
+    read : callable
+        Of the plan, opened whole numbers and what is asked: the answers in the terms of the target.
+    classified : callable
+        Of the plan, what `read` returns and what is asked: classes and probabilities.
+    units : callable
+        Of the plan: the scale of a numeric target, None for classes.
+    levels : callable
+        Of the plan: levels of all trees that grow one after the other.
+    nodes : callable
+        Of the plan and the levels that are done: nodes of the next, for the expected time.
     admits : callable
         Of the plan, the number of queries and the ledger: refuse what was not paid for, before
         queries are shared.
@@ -105,18 +156,32 @@ class Kind:
 
     read_plan: Callable[[dict[str, Any]], Any]
     n_columns: Callable[[Any], int]
-    train: Callable[[SecretTable, Any, Ledger], Made]
+    train: Train
     training_openings: Callable[[Any], list[Opening]]
     model: Callable[[Engine, Any, Arrays], Any]
     answer: Callable[[Any, Any, Secret, Any, Ledger], NDArray[Any] | None]
     answer_openings: Callable[[Any, int, Any], list[Opening]]
-    prepared: Callable[[Any, Encoded], Encoded] = lambda plan, table: table
+    asks: Callable[[Any, bool], str] = _nothing_to_read
+    answered: Callable[[Any, Any, Secret, Any], Secret] = _nothing_to_read
+    read: Callable[[Any, NDArray[np.int64], Any], NDArray[Any]] = _nothing_to_read
+    classified: Callable[[Any, NDArray[Any], Any], Classified] = _nothing_to_read
+    units: Callable[[Any], Units | None] = lambda plan: None
+    levels: Callable[[Any], int] = lambda plan: int(plan.depth)
+    nodes: Callable[[Any, int], int] = lambda plan, done: (
+        plan.n_trees * plan.layout.n_nodes(min(done, plan.depth))
+    )
     admits: Callable[[Any, int, Ledger], None] = lambda plan, n, ledger: None
     spends: Callable[[Any, int, Ledger], None] = lambda plan, n, ledger: None
 
 
-def _train(table: SecretTable, plan: HiddenPlan, ledger: Ledger) -> Made:
-    return Made(train_hidden(table, plan, ledger).shares())
+def _train(
+    table: SecretTable,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Made:
+    return Made(train_hidden(table, plan, ledger, progress, keep).shares())
 
 
 def stored_forest(engine: Engine, plan: HiddenPlan, arrays: Arrays) -> SecretForest:
@@ -139,6 +204,13 @@ def _answer_openings(plan: HiddenPlan, n: int, what: What) -> list[Opening]:
     return answer_openings(plan, n, what)
 
 
+def _classified(plan: HiddenPlan, answers: NDArray[Any], what: What) -> Classified:
+    if what == "class":
+        return answers, None
+    shares = distribution(answers)
+    return shares.argmax(axis=1), shares
+
+
 def _admits(plan: HiddenPlan, n: int, ledger: Ledger) -> None:
     if plan.noise == "votes":
         votes.check_answers(ledger, n)
@@ -149,6 +221,17 @@ def _spends(plan: HiddenPlan, n: int, ledger: Ledger) -> None:
         votes.spend_answers(ledger, n)
 
 
+def asks_value(plan: Any, proba: bool) -> str:
+    """Ask for values; H501 for probabilities, which a numeric target does not have."""
+    if proba:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a question for values of {plan.domain.target.name!r}, which is a number",
+            found="one for class probabilities",
+            fix="ask without --proba (proba=False)",
+        )
+    return "value"
+
+
 TREES = Kind(
     read_plan=HiddenPlan.from_dict,
     n_columns=lambda plan: plan.n_classes,
@@ -157,6 +240,10 @@ TREES = Kind(
     model=stored_forest,
     answer=_answer,
     answer_openings=_answer_openings,
+    asks=lambda plan, proba: "distribution" if proba else "class",
+    answered=lambda model, plan, queries, what: answered(model, plan, queries, what)[0],
+    read=lambda plan, opened, what: opened,
+    classified=_classified,
     admits=_admits,
     spends=_spends,
 )

@@ -9,7 +9,7 @@ from hedgerow.protocols.leaves import leaf_charge
 from hedgerow.secure.compare import equal, less_than
 from hedgerow.secure.divide import divide
 from hedgerow.secure.noise import precision
-from hedgerow.secure.noisy_releases import add_geometric_noise
+from hedgerow.secure.noisy_releases import Charge, add_geometric_noise
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Secret, concatenate, stack
 from hedgerow.secure.select import select
@@ -176,16 +176,19 @@ class NoisyQuotient:
         Secret over Z_2^64, shape (leaves,)
         """
         noisy, reach = [], []
-        for name, values, mechanism in (
-            (LEAF_SUMS, sums, self.sum_mechanism),
-            (LEAF_WEIGHTS, weights, self.weight_mechanism),
-        ):
-            where = self.scope / step(name)
-            charge = leaf_charge(self.ledger, where, self.audience, name)
+        for values, (mechanism, charge) in zip((sums, weights), self.charges(), strict=True):
             column = add_geometric_noise(values.reshape(-1, 1), mechanism, charge)
             noisy.append(column.reshape(-1))
             reach.append(1 << precision(mechanism, 1).variable.length)
         return self.quotient(*noisy, least=self.least, reach=(reach[0], reach[1]))
+
+    def charges(self) -> list[tuple[TwoSidedGeometric, Charge]]:
+        """Return the noise of the sums and who pays for it, and those of the weights."""
+        mechanisms = {LEAF_SUMS: self.sum_mechanism, LEAF_WEIGHTS: self.weight_mechanism}
+        return [
+            (mechanism, leaf_charge(self.ledger, self.scope / step(name), self.audience, name))
+            for name, mechanism in mechanisms.items()
+        ]
 
     @property
     def sum_mechanism(self) -> TwoSidedGeometric:

@@ -275,10 +275,20 @@ def _nobody_asks(*_: object) -> NoReturn:
     )
 
 
+def _train(
+    table: SecretTable,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Made:
+    return Made({}, train_open(table, plan, ledger, progress, keep).to_dict())
+
+
 OPEN = Kind(
     read_plan=HiddenPlan.from_dict,
     n_columns=lambda plan: plan.n_classes,
-    train=lambda table, plan, ledger: Made({}, train_open(table, plan, ledger).to_dict()),
+    train=_train,
     training_openings=open_openings,
     model=_nobody_asks,
     answer=_nobody_asks,

@@ -344,21 +344,31 @@ def check_forest(
         raise Code.BAD_PARAMETER.error(
             expected="a sampling rate above 0 and at most 1", found=f"rate={rate}"
         )
-    if noise == "votes" and (sampling != "disjoint" or mechanism != "discrete"):
+    if noise == "votes" and sampling != "disjoint":
+        # The price of an answer rests on one record being in one tree.
         raise Code.BAD_PARAMETER.error(
-            expected="votes of trees on disjoint records, with discrete noise",
-            found=f"sampling={sampling!r}, mechanism={mechanism!r}",
-            fix="choose sampling='disjoint' and mechanism='discrete'",
+            expected="votes of trees on disjoint records",
+            found=f"noise='votes' with sampling={sampling!r}",
+            fix="choose sampling='disjoint', or noise='splits+leaves' for trees on sampled records",
+        )
+    if noise == "votes" and mechanism != "discrete":
+        raise Code.BAD_PARAMETER.error(
+            expected="votes with discrete noise",
+            found=f"noise='votes' with mechanism={mechanism!r}",
+            fix="choose mechanism='discrete'",
         )
     if max_features and layout.branching == "wary":
         # All of the attributes that were drawn may be used up on a path, which nobody sees.
         raise Code.BAD_PARAMETER.error(
-            expected="max_features for binary trees", found="branching='wary'"
+            expected="max_features for binary trees alone",
+            found=f"max_features={max_features} with branching='wary'",
+            fix="choose branching='binary', or leave max_features out",
         )
     if not 0 <= max_features <= layout.n_features:
         raise Code.BAD_PARAMETER.error(
-            expected=f"max_features from 1 to {layout.n_features}, or 0 for all",
+            expected=f"max_features from 1 to {layout.n_features}, the number of attributes",
             found=f"max_features={max_features}",
+            fix="choose one of them, or leave max_features out: nodes then choose from all",
         )
 
 

@@ -200,7 +200,8 @@ def _table(kind: Kind, plan: Any, upload: Upload, own: Own | None) -> Encoded | 
         target=data["target"],
         present=data["present"],
     )
-    return kind.prepared(plan, table) if upload.target else table
+    units = kind.units(plan)
+    return table if units is None or not upload.target else units.count(table)
 
 
 def _rows(plan: Plan, bins: Any) -> Encoded:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from hedgerow.errors import Code
 from hedgerow.options import check_option
-from hedgerow.privacy import NoisyMax
+from hedgerow.privacy import ROOT, Ledger, NoisyMax, Scope
 from hedgerow.protocols.layout import Layout
-from hedgerow.protocols.means import Quotient
+from hedgerow.protocols.means import NoisyQuotient, Quotient
 from hedgerow.protocols.plan import DEEP, Grower
 from hedgerow.protocols.plan import _depth_without_noisy_splits as depth_without_noisy_splits
 from hedgerow.protocols.units import COARSE, FINE, Units, cut, units_for
@@ -107,6 +107,12 @@ class RegressionPlan:
     def quotient(self) -> Quotient:
         """Mean of a leaf, between -1 and 1."""
         return Quotient(self.capacity, self.units.bits, 0, 1, 0, FRACTION)
+
+    def noisy_quotient(self, ledger: Ledger, scope: Scope = ROOT) -> NoisyQuotient:
+        """Return the noisy means of the leaves, charged to a ledger."""
+        return NoisyQuotient(
+            self.quotient, self.sum_epsilon, self.count_epsilon, ledger, scope=scope
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""

@@ -52,6 +52,9 @@ class Run:
     meter: Reading
     seconds: float
 
+    def __repr__(self) -> str:
+        return f"<Run {self.what!r} of {self.seconds:,.3f} s: {self.leakage!r}, {self.meter!r}>"
+
 
 @dataclass
 class Server:

@@ -43,7 +43,9 @@ def coin_constant(rate: float) -> int:
     constant = math.floor(rate * (1 << RATE_BITS)) if 0 < rate <= 1 else 0
     if constant < 1:
         raise Code.BAD_PARAMETER.error(
-            expected=f"a sampling rate from 2**-{RATE_BITS} to 1", found=f"rate={rate}"
+            expected=f"a sampling rate from 2**-{RATE_BITS} to 1",
+            found=f"rate={rate}",
+            fix="choose the probability with which a record is in a tree, such as 1 / n_trees",
         )
     return constant
 

@@ -1,7 +1,9 @@
 """`Units`: a numeric target as whole numbers of a public size, so that sums of it are exact.
 
 A target within public bounds is centred and divided by half their width: a number from -1 to 1.
-Owners round it to whole units of 1/U, with U a power of two that follows from the capacity alone.
+Owners round it to a public grid, the same for everything that will ever be computed from it; a plan
+counts in whole units of 1/U, with U a power of two that follows from the capacity alone, and rounds
+the grid to them. So a table that was shared before anybody knew the plan is the same table.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ FINE = 20
 """Bits of U at most: below them rounding changes no split but ties."""
 COARSE = 10
 """Bits of U where noise is far larger than what they round away; fewer bits make noise cheaper."""
+GRID_BITS = FINE
+"""Half the width of the bounds is 2 to this power steps of the grid: no units are finer."""
 _LEAST = 4
 _SUM_BITS = 30
 
@@ -61,13 +65,25 @@ class Units:
             raise Code.BAD_TARGET.error(
                 expected="a numeric target", found="a table without a numeric target"
             )
-        scaled = np.rint((encoded.target - self.centre) / self.half * self.most)
-        return replace(encoded, target=np.clip(scaled, -self.most, self.most))
+        # Empty slots may hold anything, also what is no number.
+        target = np.where(encoded.present, encoded.target, self.low)
+        steps = grid_steps(target, (self.low, self.high))
+        finer = GRID_BITS - self.bits
+        units = ((steps + (1 << finer >> 1)) >> finer) - self.most
+        return replace(encoded, target=units.astype(np.float64))
 
     def values(self, shares: ArrayLike, fraction: int) -> NDArray[np.float64]:
         """Return targets of fixed-point numbers, in which 1 is half the width of the bounds."""
         found: NDArray[Any] = np.asarray(shares, dtype=np.float64)
         return self.centre + self.half * (found / 2.0**fraction)
+
+
+def grid_steps(target: NDArray[np.float64], bounds: tuple[float, float]) -> NDArray[np.int64]:
+    """Return the nearest steps of the grid, from 0 for the lower bound to 2^(`GRID_BITS` + 1)."""
+    scale, most = Units(*bounds, GRID_BITS), 1 << GRID_BITS
+    found = np.rint((target - scale.centre) / scale.half * most)
+    steps: NDArray[np.int64] = np.clip(found, -most, most).astype(np.int64) + most
+    return steps
 
 
 def bits_for(capacity: int, wanted: int = FINE) -> int:

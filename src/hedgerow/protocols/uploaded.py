@@ -4,6 +4,10 @@ An owner shares the bits of bin numbers, class numbers and presence: a few bits 
 a number per bin. The servers make one-hot columns of them when a job asks for it, in the layout and
 ring of that job. Any bits are some row (a number beyond the bins counts as the last of them), so no
 upload can hold a record that counts twice or not at all.
+
+A numeric target is a step of the public grid (`hedgerow.protocols.units`), from 0 to 2^21, in 22
+bits. The highest stands for the upper bound alone: where it is set the servers take the others for
+0. So any bits are a target within the bounds, and no record can weigh more than the ledger assumes.
 """
 
 from __future__ import annotations
@@ -18,13 +22,16 @@ from hedgerow.errors import Code
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.queries import one_hot_bits
 from hedgerow.protocols.table import SecretTable, Upload, check_uploads
+from hedgerow.protocols.units import GRID_BITS, Units, grid_steps
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate
+from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, stack
 from hedgerow.tables import Domain, Encoded
 
 _BLOCK = 1 << 24
 """Elements that are made of bits at once."""
+GRID_PLANES = GRID_BITS + 2
+"""Bits of a numeric target."""
 
 
 def n_planes(domain: Domain, *, target: bool) -> int:
@@ -33,14 +40,13 @@ def n_planes(domain: Domain, *, target: bool) -> int:
 
 
 def planes_of(table: Encoded) -> NDArray[np.bool_]:
-    """Return the bits of a table, bool (planes, slots): presence, attributes, class.
+    """Return the bits of a table, bool (planes, slots): presence, attributes, class or grid step.
 
     Numbers stand highest bit first; empty slots are all zero.
     """
     numbers = [table.bins[:, feature] for feature in range(table.n_features)]
     if table.target is not None:
-        _classes(table.domain)
-        numbers.append(table.target)
+        numbers.append(_target_numbers(table))
     planes = [table.present]
     widths = _widths(table.domain, target=table.target is not None)
     for number, width in zip(numbers, widths, strict=True):
@@ -56,6 +62,7 @@ def expand_table(
     uploads: Sequence[Upload],
     planes: Mapping[int, SecretBits],
     n_columns: int,
+    units: Units | None = None,
 ) -> SecretTable:
     """Make one-hot columns of shared bits and put the uploads together (algorithm 11).
 
@@ -64,10 +71,13 @@ def expand_table(
     1. Numbers become one-hot bits, all attributes at once (`one_hot_bits`); the presence of a row
        is conjoined.
     2. Bits become numbers of the ring, in blocks of rows.
-    3. Rows below rows, columns beside columns.
+    3. A numeric target is the sum of its bits, each times what it stands for in units: those below
+       a unit count for nothing but the highest of them, which rounds half a unit up. Local.
+    4. Rows below rows, columns beside columns.
 
     Reveals: nothing.
-    Cost: per upload the largest width of an attribute in rounds of ANDs, and 2 rounds per block.
+    Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more for numbers, and
+    2 rounds per block.
 
     Parameters
     ----------
@@ -79,7 +89,9 @@ def expand_table(
     planes : mapping of int to SecretBits, shape (planes, slots)
         By party, as `planes_of` orders them.
     n_columns : int
-        Classes.
+        Classes, or 2 for presence and a numeric target.
+    units : Units, optional
+        Of a numeric target.
     """
     n = check_uploads(layout, uploads)
     lead = next(iter(planes.values())).data.shape[: engine.share_axes]
@@ -88,22 +100,22 @@ def expand_table(
     for upload in uploads:
         bits = planes[upload.party]
         index = layout.columns_of(upload.features)
-        cells, classes = _indicators(layout, upload, bits, n_columns)
+        cells, target = _indicators(layout, upload, bits, n_columns, units)
         where = slice(None) if len(index) == layout.n_columns else index
         for at, block in _blocks(cells, upload.rows):
             rows = slice(upload.first + at.start, upload.first + at.stop)
             onehot[..., rows, where] = _numbers(block, ring)
-        if classes is not None:
-            for at, block in _blocks(classes, upload.rows):
+        if target is not None:
+            for at, block in _blocks(target, upload.rows):
                 rows = slice(upload.first + at.start, upload.first + at.stop)
-                columns[..., rows, :] = _numbers(block, ring)
+                columns[..., rows, :] = _summed(block, ring, units)
     return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
 
 
 def _indicators(
-    layout: Layout, upload: Upload, bits: SecretBits, n_columns: int
+    layout: Layout, upload: Upload, bits: SecretBits, n_columns: int, units: Units | None
 ) -> tuple[SecretBits, SecretBits | None]:
-    """Return the columns (columns, slots) of an upload, and those of its classes."""
+    """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
     domain = layout.domain.select(list(upload.features), target=upload.target)
     widths = _widths(domain, target=upload.target)
     if bits.shape != (1 + sum(widths), upload.rows):
@@ -111,10 +123,13 @@ def _indicators(
             expected=f"{1 + sum(widths)} planes of {upload.rows:,} slots from {upload.party}",
             found=f"{bits.shape}",
         )
+    present, graded = bits[:1], upload.target and units is not None
+    if graded:
+        widths.pop()
     most = max(widths)
     numbers = _padded(bits, widths, most)
     zero = bits.engine.public_bits(np.zeros((1, bits.n), dtype=np.bool_))
-    sizes = [*domain.n_bins, *([n_columns] if upload.target else [])]
+    sizes = [*domain.n_bins, *([n_columns] if upload.target and not graded else [])]
     hot, size = concatenate([one_hot_bits(numbers, sizes), zero]), 1 << most
     m = len(upload.features)
     columns = layout.widths(upload.features)
@@ -122,10 +137,36 @@ def _indicators(
     bin_ = np.arange(int(columns.sum())) - np.repeat(np.cumsum(columns) - columns, columns)
     # A padding column of a w-ary table may lie beyond what the bits of this owner can say.
     places = np.where(bin_ < size, owner * size + bin_, len(hot) - 1)
-    present = bits[:1]
+    cells = hot[places] & present
     if not upload.target:
-        return hot[places] & present, None
-    return hot[places] & present, hot[m * size + np.arange(n_columns)] & present
+        return cells, None
+    if graded:
+        return cells, _bounded(bits[-GRID_PLANES:], present)
+    return cells, hot[m * size + np.arange(n_columns)] & present
+
+
+def _bounded(steps: SecretBits, present: SecretBits) -> SecretBits:
+    """Return presence and the bits of a step that is no more than the upper bound.
+
+    With t the highest bit, p the presence and l the others: t p, and l p (1 - t). Two rounds.
+    """
+    top = steps[:1] & present
+    return concatenate([present, top, steps[1:] & (present ^ top)])
+
+
+def _summed(block: SecretBits, ring: Ring, units: Units | None) -> NDArray[Any]:
+    """Return what is added up of rows, (rows, columns): classes, or presence and target."""
+    if units is None:
+        return _numbers(block, ring)
+    finer = GRID_BITS - units.bits
+    # What a bit stands for, highest first: units, and the half that is rounded up.
+    worth = [1 << place >> finer for place in reversed(range(GRID_PLANES))]
+    if finer:
+        worth[-finer] = 1
+    used = 1 + np.flatnonzero(worth)
+    found = block.engine.b2a(block[np.concatenate([[0], used])], ring).transpose()
+    present, target = found[:, 0], (found[:, 1:] * np.array([w for w in worth if w])).sum(axis=1)
+    return stack([present, target - present * units.most], axis=1).data
 
 
 def _padded(bits: SecretBits, widths: Sequence[int], most: int) -> SecretBits:
@@ -157,16 +198,24 @@ def _numbers(block: SecretBits, ring: Ring) -> NDArray[Any]:
 
 def _widths(domain: Domain, *, target: bool) -> list[int]:
     """Return the bits of every number of a record."""
-    sizes = [int(bins) for bins in domain.n_bins]
-    if target:
-        sizes.append(_classes(domain))
-    return [max(1, (size - 1).bit_length()) for size in sizes]
-
-
-def _classes(domain: Domain) -> int:
-    if domain.target is None or domain.target.classes is None:
+    widths = [max(1, (int(bins) - 1).bit_length()) for bins in domain.n_bins]
+    if not target:
+        return widths
+    if domain.target is None:
         raise Code.BAD_TARGET.error(
-            expected="a target with classes in a table that is shared as bits",
-            found="a domain without target classes",
+            expected="a target, with classes or bounds, in a table that is shared as bits",
+            found="a domain without a target",
         )
-    return len(domain.target.classes)
+    classes = domain.target.n_classes
+    return [*widths, GRID_PLANES if classes is None else max(1, (classes - 1).bit_length())]
+
+
+def _target_numbers(table: Encoded) -> NDArray[Any]:
+    """Return the classes of a table, or the steps of its numeric target."""
+    assert table.target is not None
+    assert table.domain.target is not None
+    bounds = table.domain.target.bounds
+    if bounds is None:
+        return table.target
+    # Empty slots may hold anything, also what is no number.
+    return grid_steps(np.where(table.present, table.target, bounds[0]), bounds)

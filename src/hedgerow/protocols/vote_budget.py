@@ -29,6 +29,11 @@ def vote_mechanism(query_epsilon: float) -> NoisyMax:
     return NoisyMax(query_epsilon, 1)
 
 
+def vote_scale(query_epsilon: float) -> float:
+    """Return the scale of the noise on the votes of a class: geometric, p = exp(-1 / scale)."""
+    return 2 / query_epsilon
+
+
 def answers_release(
     query_epsilon: float, n_classes: int, times: int, audience: str = "analyst"
 ) -> Release:

@@ -5,7 +5,7 @@ import pytest
 from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.numbered import Numbered
+from hedgerow.numbered import Numbered
 
 
 class Inner(Numbered):
