@@ -152,7 +152,8 @@ def here(*arguments: str) -> None:
 def free_ports() -> int:
     """Return a port from which on all ports of three servers are free."""
     while True:
-        first = 30_000 + 30 * secrets.randbelow(1000)
+        # Below the ports that outgoing connections are given.
+        first = 20_000 + 30 * secrets.randbelow(400)
         with contextlib.ExitStack() as stack:
             try:
                 for port in (first + 10 * i + j for i in range(3) for j in range(3)):

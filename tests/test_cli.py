@@ -147,6 +147,22 @@ def test_audit_needs_a_known_target(monkeypatch, capsys) -> None:
     fails_with(Code.UNKNOWN_TARGET, monkeypatch, capsys, "audit")
 
 
-def test_the_program_starts_without_loading_scikit_learn() -> None:
-    code = "import sys, hedgerow.cli; sys.exit('sklearn' in sys.modules or 'numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "opendp", "pandas"}
+
+
+@pytest.mark.parametrize(
+    ("modules", "needed"),
+    [
+        (["hedgerow.cli"], set()),
+        # What `runs` and `models` need.
+        (["hedgerow.cli", "hedgerow.parties.run_client"], set()),
+        (["hedgerow.cli", "hedgerow.parties.model_client"], set()),
+        # What `query` needs: it reads a table and encodes it.
+        (["hedgerow.cli", "hedgerow.parties.asking"], {"numba", "pyarrow"}),
+    ],
+)
+def test_a_verb_loads_what_it_needs(modules: list[str], needed: set[str]) -> None:
+    program = f"import sys, {', '.join(modules)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert HEAVY & set(done.stdout.split()) <= needed

@@ -20,6 +20,7 @@ ROOMS = [
     "net",
     "privacy",
     "tables",
+    "numbered",
     "compiled",
     "threads",
     "options",

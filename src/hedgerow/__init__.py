@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hedgerow.estimators import (
+        Account,
         CARTClassifier,
         CARTRegressor,
+        DPBoostingClassifier,
+        DPBoostingRegressor,
         DPTreeClassifier,
         HiddenBoostingClassifier,
         HiddenBoostingRegressor,
@@ -14,17 +17,23 @@ if TYPE_CHECKING:
         HiddenTreeClassifier,
         HiddenTreeRegressor,
         ID3Classifier,
+        MedianForestClassifier,
+        MedianForestRegressor,
         OpenTreeClassifier,
     )
     from hedgerow.privacy import Ledger
-    from hedgerow.tables import Attribute, Domain, Target
+    from hedgerow.tables import Attribute, Batches, Domain, Target
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Account",
     "Attribute",
+    "Batches",
     "CARTClassifier",
     "CARTRegressor",
+    "DPBoostingClassifier",
+    "DPBoostingRegressor",
     "DPTreeClassifier",
     "Domain",
     "HiddenBoostingClassifier",
@@ -34,11 +43,19 @@ __all__ = [
     "HiddenTreeRegressor",
     "ID3Classifier",
     "Ledger",
+    "MedianForestClassifier",
+    "MedianForestRegressor",
     "OpenTreeClassifier",
     "Target",
 ]
 
-_ROOMS = {"Attribute": "tables", "Domain": "tables", "Target": "tables", "Ledger": "privacy"}
+_ROOMS = {
+    "Attribute": "tables",
+    "Batches": "tables",
+    "Domain": "tables",
+    "Target": "tables",
+    "Ledger": "privacy",
+}
 
 
 def __dir__() -> list[str]:

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hedgerow import __version__
-from hedgerow.commands import consortium, query, serve, train, upload
+from hedgerow.commands import (
+    account,
+    consortium,
+    fit,
+    models,
+    predict,
+    query,
+    serve,
+    train,
+    upload,
+)
 from hedgerow.commands.formats import Format, FormatOption
 from hedgerow.errors import Code, HedgerowError, write_pages
 
@@ -36,10 +44,14 @@ app.add_typer(consortium.app, name="consortium")
 app.command()(consortium.keys)
 app.command()(train.train)
 app.add_typer(train.app, name="runs")
+app.add_typer(models.app, name="models")
 app.command()(query.query)
 app.command()(serve.serve)
 app.command()(upload.upload)
 app.command("align-key")(upload.align_key)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.add_typer(account.app, name="account")
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,6 +75,8 @@ AUDIT_TARGETS = [
     "hedgerow.protocols.audit_targets",
     "hedgerow.protocols.audit_numbers",
     "hedgerow.estimators.audit_targets",
+    "hedgerow.estimators.audit_median",
+    "hedgerow.estimators.audit_boosting",
 ]
 
 
@@ -113,6 +127,8 @@ def errors(
             table.add_row(code.number, escape(code.spec.title), escape(code.spec.fix))
         Console().print(table)
     else:
+        from rich.markdown import Markdown
+
         Console().print(Markdown(codes[0].page()))
 
 
@@ -157,6 +173,8 @@ def audit(
 
 def _shown(targets: Sequence[auditor.Target]) -> Iterator[auditor.Target]:
     """Go through targets and show which one is under attack."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     with Progress(
         SpinnerColumn(),
         TextColumn("{task.completed}/{task.total} attacking {task.description}"),
@@ -224,13 +242,15 @@ def show(
     model: Annotated[Path, typer.Argument(help="model file (JSON)")],
     svg: Annotated[bool, typer.Option(help="print an SVG picture instead of text")] = False,
     depth: Annotated[int | None, typer.Option(help="levels to draw")] = None,
-    number: Annotated[int, typer.Option("--tree", help="which tree of a forest")] = 0,
+    number: Annotated[
+        int, typer.Option("--tree", help="which tree of a forest or of boosting")
+    ] = 0,
 ) -> None:
     """Draw a tree from its model file."""
-    from hedgerow.trees import Forest, read_model, to_svg, to_text
+    from hedgerow.trees import Tree, read_model, to_svg, to_text
 
     read = read_model(model)
-    trees = read.model.trees if isinstance(read.model, Forest) else (read.model,)
+    trees = (read.model,) if isinstance(read.model, Tree) else read.model.trees
     if not 0 <= number < len(trees):
         raise Code.BAD_PARAMETER.error(
             expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"

@@ -107,6 +107,7 @@ class Code(Enum):
     BAD_TARGET = 116
     BAD_DOMAIN = 117
     TOO_MANY_BINS = 118
+    TABLE_CHANGED = 119
     BAD_EPSILON = 201
     DOMAIN_READ_FROM_DATA = 202
     MISSING_DOMAIN = 203
@@ -203,6 +204,7 @@ class Code(Enum):
     QUERY_NOT_ANSWERED = 898
     ALREADY_SERVED = 899
     UNKNOWN_ERROR_NUMBER = 901
+    FILE_EXISTS = 902
 
     @property
     def number(self) -> str:

@@ -1,6 +1,8 @@
 """What all estimators share with those that have no public tree."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from hedgerow import Attribute, Domain, Target
@@ -52,3 +54,44 @@ def test_one_class_is_refused() -> None:
     with pytest.raises(HedgerowError) as caught:
         Classes()._encode_training([[0.2], [0.8]], [1, 1], None)
     assert caught.value.code is Code.ONE_CLASS
+
+
+def refusal(act) -> HedgerowError:
+    with pytest.raises(HedgerowError) as caught:
+        act()
+    return caught.value
+
+
+def test_columns_in_another_order() -> None:
+    frame = pd.DataFrame({"a": [0.1, 0.9], "b": [1.0, 2.0]})
+    model = Classes()
+    model._encode_training(frame, ["n", "y"], None)
+    for table in (frame[["b", "a"]], pa.Table.from_pandas(frame[["b", "a"]])):
+        error = refusal(lambda table=table: model._table(table, reset=False))
+        assert error.code is Code.MISSING_COLUMN
+        assert error.found.startswith("the same columns in another order")
+        assert "the order of fit: 'a', 'b'" in error.expected
+        assert "X[model.feature_names_in_]" in error.fix
+    model._table(frame[["b", "a"]][model.feature_names_in_], reset=False)
+    other = refusal(lambda: model._table(frame.rename(columns={"b": "c"}), reset=False))
+    assert "another order" not in other.found
+    assert other.fix == "pass exactly these columns, under these names"
+
+
+def test_shapes_that_do_not_fit_say_what_helps_and_quote_no_value() -> None:
+    rows, y = [[0.2, 1.0], [0.8, 1.0]], ["a", "b"]
+    model = Classes()
+    model._encode_training(rows, y, None)
+    for act, found, fix in (
+        (lambda: model._table([0.123456, 0.8], reset=False), "Expected 2D", "one row per record"),
+        (lambda: model._table([[0.2], [0.8]], reset=False), "1 features", "as many columns"),
+        (lambda: model._table({"x": [1.0]}, reset=False), "a dict", "pandas.DataFrame(X)"),
+        (lambda: model._encode_training(rows, ["a"], None), "2 rows and 1", "the same rows"),
+        (lambda: model._encode_training(rows, [y, y], None), "1d array", "one column as y"),
+        (lambda: model._encode_training(rows, None, None), "y", "pass y"),
+    ):
+        error = refusal(act)
+        assert error.code is Code.WRONG_SHAPE
+        assert found in error.found
+        assert fix in error.fix
+        assert "0.123456" not in str(error)

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import Attribute, Domain, HiddenForestClassifier, Target
-from hedgerow.errors import HedgerowError, PrivacyError
+from hedgerow.errors import Code, HedgerowError, HedgerowWarning, PrivacyError
 
 CAPACITY = 1200
 DOMAIN = Domain(
@@ -60,18 +60,67 @@ def test_votes_are_counted_and_refused_when_spent(engine: str) -> None:
 
 
 def test_a_delta_lowers_the_noise_of_votes() -> None:
-    plain, granted = (
-        forest(noise="votes", queries=1000, epsilon=1.0, delta=delta).plan(DOMAIN)
-        for delta in (0.0, 1e-6)
-    )
+    with pytest.warns(HedgerowWarning, match="close to guesses"):
+        plain, granted = (
+            forest(noise="votes", queries=1000, epsilon=1.0, delta=delta).plan(DOMAIN)
+            for delta in (0.0, 1e-6)
+        )
     assert plain.query_epsilon == pytest.approx(1e-3)
     assert granted.query_epsilon > 5e-3
     X, y = data(300)
-    model = forest(noise="votes", queries=1000, epsilon=1.0, delta=1e-6).fit(X, y)
+    with pytest.warns(HedgerowWarning, match="close to guesses"):
+        model = forest(noise="votes", queries=1000, epsilon=1.0, delta=1e-6).fit(X, y)
     assert model.privacy_.tightest("analyst", 1e-6).epsilon <= 1.0
     model.predict(X[:10])
     assert model.answers_left() == 990
     assert "RDP" in str(model.privacy_) or "optimal" in str(model.privacy_)
+
+
+def test_votes_that_drown_in_noise_are_told_beforehand() -> None:
+    wet = {"noise": "votes", "n_estimators": 10, "queries": 1000, "epsilon": 8.0}
+    for act in (lambda: forest(**wet).plan(DOMAIN), lambda: forest(**wet).fit(*data(60))):
+        with pytest.warns(HedgerowWarning) as caught:
+            act()
+        (told,) = caught
+        assert told.filename == __file__
+        text = str(told.message)
+        # Noise of scale 2 Q / epsilon, and half of the trees is 5.
+        assert "scale 250, and a class leads by at most 10 votes" in text
+        assert "queries=20, or epsilon=400" in text
+    # At the border there is no warning, which would be an error here.
+    for dry in ({"queries": 20}, {"epsilon": 400.0}, {"n_estimators": 500}):
+        forest(**wet | dry).plan(DOMAIN)
+    with pytest.warns(HedgerowWarning, match="scale 5.25"):
+        forest(**wet | {"queries": 21}).plan(DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "found", "fix"),
+    [
+        ({"max_features": 9}, "max_features=9", "leave max_features out"),
+        (
+            {"max_features": 2, "branching": "wary"},
+            "max_features=2 with branching='wary'",
+            "choose branching='binary', or leave max_features out",
+        ),
+        (
+            {"sampling": "poisson", "noise": "votes"},
+            "noise='votes' with sampling='poisson'",
+            "choose sampling='disjoint'",
+        ),
+        ({"sample_rate": 0.5}, "with sampling='disjoint'", "set sampling='poisson'"),
+        ({"sampling": "poisson", "sample_rate": 2.0}, "sample_rate=2.0", "correct sample_rate"),
+        ({"sampling": "poisson", "sample_rate": 0}, "sample_rate=0", "correct sample_rate"),
+    ],
+)
+def test_refusals_name_the_parameter_and_what_helps(
+    wrong: dict[str, object], found: str, fix: str
+) -> None:
+    with pytest.raises(HedgerowError) as caught:
+        forest(**wrong).plan(DOMAIN)
+    assert caught.value.code is Code.BAD_PARAMETER
+    assert found in caught.value.found
+    assert fix in caught.value.fix
 
 
 @pytest.mark.parametrize("sampling", ["disjoint", "poisson"])

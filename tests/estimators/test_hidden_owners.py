@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 
 IDS = np.arange(1000, 1200)
 WHOLE = model_of().fit(ROWS, ILL).predict(ROWS)
@@ -96,3 +96,61 @@ def test_an_empty_owner_is_refused_and_the_order_of_owners_does_not_matter() -> 
     model = model_of(partition="vertical").fit_owners(tables[::-1], ys[::-1], ids[::-1])
     np.testing.assert_array_equal(model.predict(pd.DataFrame(ROWS)), WHOLE)
     assert model.domain_ == DOMAIN
+
+
+def refusal(*arguments, **options):
+    """Return the error of a fit on several tables."""
+    slots = options.pop("slots", None)
+    with pytest.raises(HedgerowError) as caught:
+        model_of(**options).fit_owners(*arguments, slots=slots)
+    return caught.value
+
+
+def test_too_few_slots_are_told_to_the_owner_whose_they_are() -> None:
+    parts, ys = [ROWS[FIRST], ROWS[REST]], [ILL[FIRST], ILL[REST]]
+    given = refusal(parts, ys, slots=[150, 130])
+    assert (given.code, given.found) == (Code.CAPACITY_EXCEEDED, "140 rows")
+    assert "130 rows of owner 1" in given.expected
+    assert "more in slots=" in given.fix
+    crowded = refusal([ROWS[:40], ROWS[40:]], [ILL[:40], ILL[40:]])
+    assert "equal parts: pass slots=" in crowded.fix
+    many = refusal(parts, ys, slots=[DOMAIN.capacity, 1])
+    assert many.fix.startswith("give fewer slots=")
+    # What is advised helps.
+    model_of().fit_owners(parts, ys, slots=[130, 150])
+
+
+def test_ids_that_differ_are_no_matter_of_an_option_that_is_not_there() -> None:
+    tables, ys, ids = columns()
+    error = refusal(tables, ys, [ids[0], ids[1] + 1], partition="vertical")
+    assert error.code is Code.IDS_DO_NOT_ALIGN
+    assert "keep=" not in error.fix
+    assert "leave out, at every owner" in error.fix
+    both = np.isin(ids[0], ids[1] + 1), np.isin(ids[1] + 1, ids[0])
+    model_of(partition="vertical").fit_owners(
+        [table[kept] for table, kept in zip(tables, both, strict=True)],
+        [ys[0][both[0]], None],
+        [ids[0][both[0]], (ids[1] + 1)[both[1]]],
+    )
+    texts = refusal(tables, ys, [ids[0], ids[1].astype(str)], partition="vertical")
+    assert "to whole numbers, or of all to strings" in texts.fix
+    none = refusal(tables, ys, [ids[0], None], partition="vertical")
+    assert (none.code, none.found) == (Code.IDS_DO_NOT_ALIGN, "ids[1]=None")
+
+
+def test_targets_of_owners_that_are_missing_or_too_many() -> None:
+    tables, ys, ids = columns()
+    for wrong in ([None, None], [ys[0], ys[0]]):
+        error = refusal(tables, wrong, ids, partition="vertical")
+        assert error.code is Code.BAD_TARGET
+        assert error.fix == "pass the target at one place of ys and None at the others"
+    rows = refusal([ROWS[FIRST], ROWS[REST]], [ILL[FIRST], None])
+    assert (rows.code, rows.found) == (Code.BAD_TARGET, "ys[1]=None")
+    assert "partition='vertical'" in rows.fix
+
+
+def test_lists_of_different_lengths() -> None:
+    parts, ys = [ROWS[FIRST], ROWS[REST]], [ILL[FIRST], ILL[REST]]
+    for error in (refusal(parts, ys[:1]), refusal(parts, ys, slots=[300]), refusal([], [])):
+        assert error.code is Code.WRONG_SHAPE
+        assert error.fix.startswith("pass lists with one entry for every owner")

@@ -38,3 +38,21 @@ def test_epsilon_is_a_positive_finite_number(epsilon: object) -> None:
     with pytest.raises(HedgerowError) as caught:
         check_epsilon(epsilon)
     assert caught.value.code is Code.BAD_EPSILON
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "noise", "fix"),
+    [
+        (np.inf, "splits+leaves", "set noise='none' instead"),
+        (np.inf, "none", "leave epsilon out"),
+        (0.0, "none", "leave epsilon out"),
+        (0.0, "leaves", "choose an epsilon such as 1.0"),
+        (np.inf, None, "use an estimator that makes no claim"),
+    ],
+)
+def test_what_helps_where_there_is_a_way_without_noise(
+    epsilon: float, noise: str | None, fix: str
+) -> None:
+    with pytest.raises(HedgerowError) as caught:
+        check_epsilon(epsilon, noise=noise)
+    assert fix in caught.value.fix

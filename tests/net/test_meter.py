@@ -76,3 +76,14 @@ def test_what_is_no_reading(text: str) -> None:
 def test_an_empty_meter_has_no_rounds() -> None:
     assert Meter([0]).snapshot().rounds == 0
     assert Reading([], {}).rounds == 0
+
+
+def test_a_reading_is_shown_in_a_line() -> None:
+    assert repr(filled().snapshot()) == (
+        "<Reading of 2 parties: 3 rounds, 0.000 MB of payload, 0.000 MB sent>"
+    )
+    meter = Meter([1])
+    meter.record("mul", 1, payload=2_500_000, wire=3_000_000)
+    assert repr(meter.snapshot()) == (
+        "<Reading of 1 party: 1 rounds, 2.500 MB of payload, 3.000 MB sent>"
+    )

@@ -1,17 +1,23 @@
 """scikit-learn estimators over everything below."""
 
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.hidden import HiddenTreeClassifier
 from hedgerow.estimators.hidden_boosting import HiddenBoostingClassifier, HiddenBoostingRegressor
 from hedgerow.estimators.hidden_forest import HiddenForestClassifier
 from hedgerow.estimators.hidden_regressor import HiddenTreeRegressor
 from hedgerow.estimators.id3 import ID3Classifier
+from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.estimators.open_tree import OpenTreeClassifier
 
 __all__ = [
+    "Account",
     "CARTClassifier",
     "CARTRegressor",
+    "DPBoostingClassifier",
+    "DPBoostingRegressor",
     "DPTreeClassifier",
     "HiddenBoostingClassifier",
     "HiddenBoostingRegressor",
@@ -19,5 +25,7 @@ __all__ = [
     "HiddenTreeClassifier",
     "HiddenTreeRegressor",
     "ID3Classifier",
+    "MedianForestClassifier",
+    "MedianForestRegressor",
     "OpenTreeClassifier",
 ]

@@ -12,6 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.account import Account
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.privacy import Ledger, NoiseSource
@@ -20,7 +22,7 @@ from hedgerow.trees import grow_private, plan_private
 from hedgerow.trees.private import PrivatePlan
 
 
-class DPTreeClassifier(TreeClassifier):
+class DPTreeClassifier(AccountedEstimator, TreeClassifier):
     """Differentially private decision tree: splits by noisy max, leaves by noisy counts.
 
     Every level of splits and the leaf counts are one release each; epsilon is their sum, and
@@ -42,6 +44,9 @@ class DPTreeClassifier(TreeClassifier):
         Thresholds and single values against the rest, or one branch per bin.
     split_share : float, default=0.7
         Share of epsilon for the splits; the rest is for the leaves.
+    account : Account or str, optional
+        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
+        read. `Account.new` makes one in a file.
     random_state : int or None, default=None
         None draws noise keyed by the operating system. A number makes the noise repeatable, which
         is for tests only: the ledger then records that the model is NOT private.
@@ -97,6 +102,7 @@ class DPTreeClassifier(TreeClassifier):
         criterion: str = "auto",
         branching: str = "binary",
         split_share: float = 0.7,
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -106,6 +112,7 @@ class DPTreeClassifier(TreeClassifier):
         self.criterion = criterion
         self.branching = branching
         self.split_share = split_share
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -130,13 +137,15 @@ class DPTreeClassifier(TreeClassifier):
         """
         self._check_parameters()
         # A refusal of the domain must not depend on the rows, so it comes before they are read.
-        ledger = Ledger(domain=self.domain)
+        ledger = self._open_ledger()
         if self.domain is None:
             if not self.insecure_domain_from_data:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")
             ledger.mark_not_private("the domain was read from the data")
         elif not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        else:
+            self._check_account(self._plan(self.domain, self.domain.capacity))
         source = self._source()
         encoded = self._encode_training(
             X, y, self.domain, max_bins=32, spacing="uniform", missing="error"

@@ -177,6 +177,7 @@ class HiddenEstimator(TableEstimator):
             raise Code.CAPACITY_EXCEEDED.error(
                 expected=f"slots for at most {domain.capacity:,} rows, the public capacity",
                 found=f"{sum(slots):,} slots",
+                fix="give fewer slots=, or raise the capacity in the domain (it is public)",
             )
         plan = self._plan(domain, capacity)
         if self.partition == "horizontal":
@@ -267,7 +268,7 @@ class HiddenEstimator(TableEstimator):
 
     def _check_parameters(self) -> None:
         check_domain(self.domain)
-        check_epsilon(self.epsilon)
+        check_epsilon(self.epsilon, noise=self.noise)
         check_option("engine", self.engine, EngineName)
         check_option("partition", self.partition, Partition)
         check_parameter(

@@ -13,6 +13,7 @@ from hedgerow.estimators.hidden_regressor import HiddenRegressor
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.options import check_option
+from hedgerow.protocols.boosting_answers import probabilities
 from hedgerow.protocols.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
 from hedgerow.tables import Domain
 from hedgerow.trees.budget import SPLIT_SHARE
@@ -202,11 +203,7 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
         -------
         NDArray[float64], shape (n_rows, n_classes)
         """
-        odds = 1.0 / (1.0 + np.exp(-self.decision_function(X)))
-        if odds.ndim == 1:
-            return np.stack([1.0 - odds, odds], axis=1)
-        shares: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
-        return shares
+        return probabilities(self._ask(X, "score"))
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return logarithms of class probabilities.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.hidden import HiddenClassifier, Score
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.options import check_option
 from hedgerow.protocols import votes
 from hedgerow.protocols.plan import HiddenPlan, LeafRelease, Noise, Sampling, plan_hidden
-from hedgerow.protocols.sampling import coin_constant, tree_epsilon_for
+from hedgerow.protocols.sampling import RATE_BITS, tree_epsilon_for
+from hedgerow.protocols.vote_budget import vote_scale
 from hedgerow.tables import Domain
 from hedgerow.trees.budget import SPLIT_SHARE
 from hedgerow.trees.candidates import Branching
@@ -40,7 +43,8 @@ class HiddenForestClassifier(HiddenClassifier):
         `extra_trees` makes the splits independent of the data. "none": no noise.
     queries : int, default=1000
         With ``noise="votes"``: answers that will ever be given, to all analysts together, repeats
-        included. The next one is refused with H207.
+        included. The next one is refused with H207. A warning says so if the noise on a vote has a
+        scale of more than half the number of trees.
     delta : float, default=0.0
         With ``noise="votes"``: with more than 0, answers are counted by the tightest accountant at
         this delta, which allows less noise for many queries.
@@ -177,7 +181,7 @@ class HiddenForestClassifier(HiddenClassifier):
         epsilon = float(self.epsilon)
         if self.sampling == "poisson":
             epsilon = tree_epsilon_for(epsilon, n_trees, rate)
-        return plan_hidden(
+        plan = plan_hidden(
             domain,
             epsilon=epsilon,
             noise=self.noise,  # type: ignore[arg-type]
@@ -196,6 +200,9 @@ class HiddenForestClassifier(HiddenClassifier):
             queries=int(self.queries),
             delta=float(self.delta),
         )
+        if plan.noise == "votes":
+            _warn_of_drowned_votes(plan, epsilon)
+        return plan
 
     def _rate(self) -> float:
         if self.sampling != "poisson":
@@ -232,17 +239,45 @@ class HiddenForestClassifier(HiddenClassifier):
             (
                 "max_features",
                 self.max_features is None or is_count(self.max_features),
-                "must be None or a whole number of at least 1",
+                "must be None, for all attributes, or a whole number of at least 1",
             ),
             (
                 "sample_rate",
-                self.sample_rate == "auto" or _is_real(self.sample_rate),
-                "must be 'auto' or a number",
+                self.sample_rate == "auto" or _is_rate(self.sample_rate),
+                f"must be 'auto', for 1 / n_estimators, or a number from 2**-{RATE_BITS} to 1",
             ),
         ]
         for name, ok, expected in checks:
             check_parameter(name, getattr(self, name), ok, expected)
-        coin_constant(self._rate())
+        if self.sample_rate != "auto" and self.sampling != "poisson":
+            raise Code.BAD_PARAMETER.error(
+                expected="sample_rate with sampling='poisson' alone",
+                found=f"sample_rate={self.sample_rate!r} with sampling={self.sampling!r}",
+                fix="set sampling='poisson', or leave sample_rate out",
+            )
+
+
+def _warn_of_drowned_votes(plan: HiddenPlan, epsilon: float) -> None:
+    """Say, from public numbers alone, that answers will be little more than noise."""
+    trees, scale = plan.n_trees, vote_scale(plan.query_epsilon)
+    if scale <= trees / 2:
+        return
+    # What fits if answers compose by addition: epsilon / queries = 4 / trees.
+    queries, needed = int(epsilon * trees / 4), 4 * plan.queries / trees
+    fewer = f"queries={queries}, or " if queries else ""
+    warnings.warn(
+        f"the noise on a vote has scale {scale:.3g}, and a class leads by at most {trees} votes, "
+        "those of all trees: answers will be close to guesses. Ask for fewer answers, allow a "
+        f"larger epsilon or grow more trees, such as {fewer}epsilon={needed:.3g}; a delta above 0 "
+        "helps where there are many answers",
+        HedgerowWarning,
+        # The call of fit, fit_owners or plan.
+        stacklevel=4,
+    )
+
+
+def _is_rate(value: Any) -> bool:
+    return _is_real(value) and 2.0**-RATE_BITS <= value <= 1
 
 
 def _is_real(value: Any) -> bool:

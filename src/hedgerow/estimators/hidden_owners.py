@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError, InputError
 from hedgerow.estimators.reading import has_columns
 from hedgerow.protocols.integrate import Entropy, Integrated, by_columns, by_rows, equal_slots
 from hedgerow.tables import Domain, Encoded, encode
@@ -40,10 +40,21 @@ def rows_of_owners(
             found="ids",
             fix="leave ids out",
         )
+    for i, y in enumerate(ys):
+        if y is None:
+            raise Code.BAD_TARGET.error(
+                expected="the target of the rows of every owner",
+                found=f"ys[{i}]=None",
+                fix=f"pass the target of owner {i}; for owners of columns, of whom one has the "
+                "target, set partition='vertical'",
+            )
     sizes = equal_slots(plan.n_slots, len(tables)) if slots is None else list(slots)
     # Slots are rounded up to equal numbers for all trees; the last owner has the rest.
     sizes[-1] += plan.n_slots - sum(sizes)
     parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
+    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        if part.n_slots > size:
+            raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
     return by_rows(plan.layout, parts, sizes, entropy)
 
 
@@ -75,13 +86,58 @@ def columns_of_owners(
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="row ids of every owner", found="ids=None", fix="pass ids="
         )
+    holders = [i for i, y in enumerate(ys) if y is not None]
+    if len(holders) != 1:
+        raise Code.BAD_TARGET.error(
+            expected="the target at exactly one of the owners of columns",
+            found=f"targets of {len(holders)} owners in ys",
+            fix="pass the target at one place of ys and None at the others",
+        )
+    missing = [i for i, own in enumerate(ids) if own is None]
+    if missing:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="row ids of every owner",
+            found=f"ids[{missing[0]}]=None",
+            fix=f"pass the ids of the rows of owner {missing[0]}",
+        )
     domain = plan.layout.domain
     groups = _groups(domain, tables)
     parts = [
         encode(table, domain.select(group, target=y is not None), y, ids=own)
         for table, y, own, group in zip(tables, ys, ids, groups, strict=True)
     ]
-    return by_columns(plan.layout, parts, plan.n_slots, key)
+    try:
+        return by_columns(plan.layout, parts, plan.n_slots, key)
+    except InputError as error:
+        if error.code is not Code.IDS_DO_NOT_ALIGN or _kinds_differ(parts):
+            raise
+        # The fix of `align` is an option that estimators do not have.
+        raise error.code.error(
+            expected="the same row ids at every owner",
+            found=error.found,
+            fix="leave out, at every owner, the rows whose id another owner does not have, from "
+            "its table, its ids and the target",
+        ) from None
+
+
+def _kinds_differ(parts: Sequence[Encoded]) -> bool:
+    return len({part.ids.dtype.kind for part in parts if part.ids is not None}) > 1
+
+
+def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> HedgerowError:
+    """Build what an owner with more rows than slots is told."""
+    if given:
+        fix = f"give owner {owner} more in slots=; their sum may be the capacity of the domain"
+    else:
+        fix = (
+            "the capacity is divided into equal parts: pass slots= with a number for each owner, "
+            "or raise the capacity in the domain (all of it is public)"
+        )
+    return Code.CAPACITY_EXCEEDED.error(
+        expected=f"at most {size:,} rows of owner {owner}, its slots",
+        found=f"{rows:,} rows",
+        fix=fix,
+    )
 
 
 def _groups(domain: Domain, tables: Sequence[Any]) -> list[list[int]]:
@@ -123,6 +179,10 @@ def _check_lengths(tables: Sequence[Any], **others: Sequence[Any] | None) -> Non
     }
     if wrong or not tables:
         raise Code.WRONG_SHAPE.error(
-            expected=f"one entry per owner, {len(tables)} in each list",
+            expected=f"one entry per owner, {len(tables)} in each list"
+            if tables
+            else "the table of at least one owner",
             found=", ".join(f"{n} in {name}" for name, n in wrong.items()) or "no table",
+            fix="pass lists with one entry for every owner, in the same order"
+            + (", and None where an owner has no target" if "ys" in wrong else ""),
         )

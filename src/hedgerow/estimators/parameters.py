@@ -33,15 +33,28 @@ def is_count(value: Any, least: int = 1) -> bool:
     )
 
 
-def check_epsilon(epsilon: Any) -> None:
-    """Refuse what is not a finite number greater than 0."""
+def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
+    """Refuse what is not a finite number greater than 0.
+
+    Parameters
+    ----------
+    epsilon : object
+    noise : object, optional
+        Parameter of that name, of an estimator that trains without noise if it is "none".
+    """
     try:
         real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
         positive = real and math.isfinite(epsilon) and float(epsilon) > 0
     except OverflowError:
         positive = False
-    if not positive:
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+    if positive:
+        return
+    fix = None
+    if noise == "none":
+        fix = "leave epsilon out: it is not used with noise='none'"
+    elif noise is not None and real and epsilon > 0:
+        fix = "for a model without noise, and so without a guarantee, set noise='none' instead"
+    raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}", fix=fix)
 
 
 def check_domain(domain: Any) -> None:

@@ -72,6 +72,23 @@ def read_domain(
     return domain.model_copy(update={"attributes": attributes})
 
 
+def plain_words(error: Exception) -> str:
+    """Return what scikit-learn says in one line, without the values that it quotes."""
+    text = str(error)
+    quoted = text.find("array=")
+    if quoted >= 0:
+        # Rows are nobody's business but their owner's, and would fill the screen.
+        advice = text.find("Reshape your data", quoted)
+        text = text[:quoted] + (text[advice:] if advice >= 0 else "")
+    return " ".join(text.split())
+
+
+def reordered(X: Any, names: Any) -> bool:
+    """Whether a table has exactly these columns, in another order."""
+    found = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", ())
+    return list(found) != list(names) and sorted(map(str, found)) == sorted(map(str, names))
+
+
 def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
     """Numbers stored as objects become numbers; columns of text stay as they are."""
     try:
@@ -127,7 +144,9 @@ def numbers_of(y: Any, rows: int) -> NDArray[np.float64]:
 
 def _of_length(values: NDArray[Any], rows: int) -> NDArray[Any]:
     if len(values) != rows:
-        raise Code.WRONG_SHAPE.error(found=f"{rows} rows and {len(values)} targets")
+        raise Code.WRONG_SHAPE.error(
+            expected="one target for every row", found=f"{rows} rows and {len(values)} targets"
+        )
     return values
 
 
@@ -135,7 +154,11 @@ def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
     try:
         values: NDArray[Any] = column_or_1d(y, warn=True)
     except ValueError as error:
-        raise Code.WRONG_SHAPE.error(found=str(error)) from error
+        raise Code.WRONG_SHAPE.error(
+            expected="one target per row, in one dimension",
+            found=str(error),
+            fix="pass one column as y",
+        ) from error
     values = _of_length(values, rows)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise Code.MISSING_VALUE.error(

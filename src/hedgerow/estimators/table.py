@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,13 @@ from hedgerow.estimators.reading import (
     numbers_of,
     numbers_or_objects,
     objects,
+    plain_words,
     read_domain,
     refuse_repeated_columns,
+    reordered,
 )
 from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.tables.column import listed
 
 
 class TableEstimator(BaseEstimator):
@@ -73,15 +77,44 @@ class TableEstimator(BaseEstimator):
         except TypeError as error:
             raise Code.WRONG_TYPE.error(found=str(error)) from error
         except ValueError as error:
-            if "feature names" in str(error):
-                raise Code.MISSING_COLUMN.error(
-                    expected="the columns of fit, in the same order",
-                    found=" ".join(str(error).split()),
-                    fix="pass the same columns in the same order",
-                ) from error
-            raise Code.WRONG_SHAPE.error(
-                found=str(error), fix="pass rows of the same columns, two-dimensional"
-            ) from error
+            raise self._refusal(X, y, error, reset=reset) from error
+
+    def _refusal(self, X: Any, y: Any, error: ValueError, *, reset: bool) -> HedgerowError:
+        """Give a refusal of scikit-learn a number, and say what helps."""
+        words = plain_words(error)
+        if "feature names" in words:
+            names = getattr(self, "feature_names_in_", ())
+            if reordered(X, names):
+                return Code.MISSING_COLUMN.error(
+                    expected=f"the columns in the order of fit: {listed(names)}",
+                    found=f"the same columns in another order. {words}",
+                    fix="pass X[model.feature_names_in_], or fit with a domain, under which the "
+                    "columns of a table are found by name",
+                )
+            return Code.MISSING_COLUMN.error(
+                expected=f"the columns of fit: {listed(names)}",
+                found=words,
+                fix="pass exactly these columns, under these names",
+            )
+        if reset and y is None:
+            return Code.WRONG_SHAPE.error(
+                expected="one target for every row", found=words, fix="pass y"
+            )
+        if isinstance(X, Mapping):
+            return Code.WRONG_SHAPE.error(
+                expected="a table",
+                found="a dict of columns",
+                fix="pass pandas.DataFrame(X) or pyarrow.table(X)",
+            )
+        if "features" in words:
+            return Code.WRONG_SHAPE.error(
+                expected="the columns of fit", found=words, fix="pass as many columns as in fit"
+            )
+        return Code.WRONG_SHAPE.error(
+            expected="a two-dimensional table, rows of one length",
+            found=words,
+            fix="pass one row per record with a value for every column",
+        )
 
     def _table(self, X: Any, y: Any = None, *, reset: bool) -> Any:
         table = self._read(X, y, reset=reset)

@@ -1,6 +1,7 @@
 """Tables and what is public about them: domains, reading, encoding, padding, partitions."""
 
 from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.batches import Batches
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
 from hedgerow.tables.onehot import offsets, one_hot
@@ -10,6 +11,7 @@ from hedgerow.tables.reading import read_batches, read_table
 
 __all__ = [
     "Attribute",
+    "Batches",
     "Domain",
     "Encoded",
     "Target",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pydantic import AllowInfNan, Field, Strict, model_validator
 
 from hedgerow.errors import Code
-from hedgerow.tables.numbered import Numbered
+from hedgerow.numbered import Numbered
 
 Category = str | bool | int | float
 """A value of a categorical attribute, or a class label."""

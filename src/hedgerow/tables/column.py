@@ -42,6 +42,9 @@ class Column:
     dates and timestamps, seconds since midnight for times of day, seconds for durations.
     """
 
+    # Where the column begins in the larger table that it is a piece of; for messages.
+    first_row: int = 0
+
     def __init__(self, name: str, raw: Any) -> None:
         self.name = name
         self._raw = raw
@@ -68,6 +71,7 @@ class Column:
                 raise Code.WRONG_SHAPE.error(
                     expected=f"one value per row in column {self.name!r}",
                     found=f"an array of shape {raw.shape}",
+                    fix="pass one dimension per column; cut an array of several into columns",
                 )
             if raw.dtype.kind in "biuf" and not isinstance(raw, np.ma.MaskedArray):
                 return raw
@@ -172,7 +176,7 @@ class Column:
         for row in rows[:_SHOWN_ROWS].tolist():
             value = self.values[row]
             plain = value.as_py() if isinstance(value, pa.Scalar) else value.item()
-            shown.append(f"row {row}: {plain!r}")
+            shown.append(f"row {self.first_row + row}: {plain!r}")
         more = ", ..." if len(rows) > len(shown) else ""
         many = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
         return f"{many} of column {self.name!r} ({', '.join(shown)}{more}; rows counted from 0)"

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.column import listed
-from hedgerow.tables.numbered import Numbered
 
 if TYPE_CHECKING:
     from hedgerow.tables.suggest import Missing, Spacing, Task

@@ -167,6 +167,7 @@ def _beside(table: Frame, values: Any, name: str) -> Column:
         raise Code.WRONG_SHAPE.error(
             expected=f"{table.n_rows:,} values in {name!r}, one per row of the table",
             found=f"{len(column):,} values",
+            fix=f"check that the table and {name!r} come from the same rows",
         )
     return column
 

@@ -158,7 +158,9 @@ def _from_rows(rows: Sequence[Any]) -> Frame:
     widths = sorted(set(map(len, rows)))
     if len(widths) > 1:
         raise Code.WRONG_SHAPE.error(
-            expected="rows of one length", found=f"rows of {widths[0]} to {widths[-1]} values"
+            expected="rows of one length",
+            found=f"rows of {widths[0]} to {widths[-1]} values",
+            fix="give every row a value for every column; None where it is missing",
         )
     # Not np.array(rows): one string among the numbers would turn all of them into strings.
     columns = tuple(Column(f"x{i}", values) for i, values in enumerate(zip(*rows, strict=True)))
@@ -190,7 +192,9 @@ def _labelled(labels: list[Any], values: list[Any], n_rows: int | None) -> Frame
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:8])
             raise Code.WRONG_SHAPE.error(
-                expected="columns of one length", found=f"columns of different lengths: {shown}"
+                expected="columns of one length",
+                found=f"columns of different lengths: {shown}",
+                fix="give every column a value for every row; None where it is missing",
             )
         n_rows = next(iter(lengths.values()), 0)
     return _frame(columns, named=named, n_rows=n_rows)

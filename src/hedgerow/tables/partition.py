@@ -148,7 +148,9 @@ def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...
     ids = [_ids_of(part, "the part") for part in sorted_parts]
     if len({array.dtype.kind for array in ids}) > 1:
         raise Code.IDS_DO_NOT_ALIGN.error(
-            expected="ids of one type at every party", found="numbers at one, strings at another"
+            expected="ids of one type at every party",
+            found="numbers at one, strings at another",
+            fix="convert the ids of all parties to whole numbers, or of all to strings",
         )
     common = ids[0]
     for other in ids[1:]:
@@ -157,7 +159,11 @@ def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...
         _check_same(ids, common)
         return tuple(sorted_parts)
     if not common.size:
-        raise Code.IDS_DO_NOT_ALIGN.error(found="no id that all parties have")
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="ids in common at all parties",
+            found="no id that all of them have",
+            fix="check that all parties mean the same ids and spell them alike",
+        )
     return tuple(
         part.rows(np.searchsorted(own, common)) for part, own in zip(sorted_parts, ids, strict=True)
     )
@@ -182,7 +188,7 @@ def _check_same(ids: list[NDArray[np.generic]], common: NDArray[np.generic]) -> 
             raise Code.IDS_DO_NOT_ALIGN.error(
                 found=f"{alone.size:,} ids of part {i} that not every part has, "
                 f"such as {alone[0].item()!r}",
-                fix="align the tables on their common ids with keep='common'",
+                fix="pass keep='common' to leave out rows whose id not every part has",
             )
 
 

@@ -169,6 +169,7 @@ def _target(column: Column, n_rows: int, name: str | None, task: Task) -> Target
         raise Code.WRONG_SHAPE.error(
             expected=f"{n_rows:,} values in {name!r}, one per row of the table",
             found=f"{len(column):,} values",
+            fix=f"check that the table and {name!r} come from the same rows",
         )
     absent = column.arrow().is_null(nan_is_null=True).to_numpy()
     if absent.any():

@@ -1,0 +1,152 @@
+"""``hedgerow fit``: a private model of one table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from hedgerow.commands.formats import Format, FormatOption
+
+if TYPE_CHECKING:
+    from hedgerow.estimators.fitting import Files, Model
+
+INTERRUPTED = 130
+"""Exit code after an interrupt, as shells have it."""
+
+
+class Kind(StrEnum):
+    """Private models of one table."""
+
+    # The estimators know them, too; but to load these takes seconds.
+    tree = "tree"
+    median_forest = "median-forest"
+    boosting = "boosting"
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    *,
+    domain: Annotated[Path, typer.Option(help="public domain of the table (TOML)")],
+    model: Annotated[Kind, typer.Option(help="what to train")],
+    epsilon: Annotated[float, typer.Option(help="budget of this fit")],
+    out: Annotated[Path, typer.Option(help="folder, or file of the model ending in .json")],
+    delta: Annotated[float | None, typer.Option(help="at which epsilon holds (boosting)")] = None,
+    trees: Annotated[int | None, typer.Option(help="trees, or rounds of boosting")] = None,
+    depth: Annotated[int | None, typer.Option(help="levels of splits (tree, forest)")] = None,
+    leaves: Annotated[int | None, typer.Option(help="leaves of a round (boosting)")] = None,
+    account: Annotated[
+        Path | None, typer.Option(help="file of an account that pays; see `hedgerow account`")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="repeatable noise: the model is NOT private")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Train a private model on one table; writes the model, its ledger and its privacy curve."""
+    import warnings
+
+    from hedgerow.errors import HedgerowWarning
+    from hedgerow.estimators.fitting import Files, account_summary, fit_table, private_model
+    from hedgerow.estimators.fitting import Kind as Known
+    from hedgerow.tables import Domain
+
+    quiet = quiet or format is Format.json
+    estimator = private_model(
+        Known(model.value),
+        Domain.from_toml(domain),
+        epsilon=epsilon,
+        seed=seed,
+        account=account,
+        delta=delta,
+        trees=trees,
+        depth=depth,
+        leaves=leaves,
+    )
+    if hasattr(estimator, "verbose"):
+        estimator.verbose = int(not quiet)
+    files = Files.at(out)
+    files.prepare(force=force)
+    try:
+        # The forest has a bar of its own, and what the seed means is said below.
+        with _shown(quiet or model is Kind.median_forest) as tell, warnings.catch_warnings():
+            warnings.simplefilter("ignore", HedgerowWarning)
+            fit_table(estimator, table, files, tell=tell)
+    except KeyboardInterrupt:
+        _print_interrupt(files, format)
+        raise typer.Exit(INTERRUPTED) from None
+    _print(estimator, files, account_summary(estimator), format)
+
+
+def _print(model: Model, files: Files, account: dict[str, Any] | None, format: Format) -> None:
+    # Neither the number of rows nor an accuracy on them: both would be told without noise.
+    ledger = model.privacy_
+    drawn = files.plot.exists()
+    if format is Format.json:
+        report = {
+            "ok": True,
+            "model": str(files.model),
+            "ledger": str(files.ledger),
+            "plot": str(files.plot) if drawn else None,
+            "private": ledger.total("public").private,
+            "summary": ledger.short_summary(),
+            "releases": ledger.table(),
+            "account": account,
+        }
+        print(json.dumps(_plain(report), allow_nan=False))
+        return
+    print(ledger)
+    print(f"\nmodel: {files.model}\nledger: {files.ledger}")
+    print(f"privacy curve: {files.plot if drawn else 'none, it needs hedgerow[plots]'}")
+    if account is not None:
+        of = account["of"]
+        limit = f" of epsilon {of['epsilon']:g}, delta {of['delta']:.3g}" if of else ""
+        print(
+            f"account: epsilon {account['epsilon']:.6g}, delta {account['delta']:.3g} "
+            f"spent{limit}, fits: {account['fits']}"
+        )
+    if not ledger.total("public").private:
+        Console(stderr=True).print("[bold red]This model is NOT private:[/] do not publish it.")
+
+
+def _print_interrupt(files: Files, format: Format) -> None:
+    # An older ledger is still there if nothing was charged; then a model is there as well.
+    charged = files.ledger.exists() and not files.model.exists()
+    if format is Format.json:
+        ledger = str(files.ledger) if charged else None
+        print(json.dumps({"ok": False, "interrupted": True, "charged": charged, "ledger": ledger}))
+    said = f"what was charged stays charged: {files.ledger}" if charged else "nothing was charged"
+    Console(stderr=True).print(f"interrupted; {said}", markup=False, highlight=False)
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what shows a bar on standard error, or nothing at all."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
+        task = bars.add_task("checking", total=None)
+
+        def tell(stage: str, done: int, of: int) -> None:
+            bars.update(task, description=stage, completed=done, total=of or None)
+
+        yield tell
+
+
+def _plain(value: Any) -> Any:
+    """Make infinities text, which JSON can hold."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

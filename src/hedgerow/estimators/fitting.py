@@ -1,0 +1,207 @@
+"""One table, one private model, three files: what ``hedgerow fit`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hedgerow.errors import Code, MissingExtraError
+from hedgerow.estimators.account import account_of
+from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
+from hedgerow.estimators.dp_tree import DPTreeClassifier
+from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.parties.durable import replacing
+from hedgerow.privacy import Ledger
+from hedgerow.reports.privacy_curve import privacy_curve
+from hedgerow.tables import Batches, Domain, read_batches, read_table
+
+Model = (
+    DPTreeClassifier
+    | MedianForestClassifier
+    | MedianForestRegressor
+    | DPBoostingClassifier
+    | DPBoostingRegressor
+)
+Tell = Callable[[str, int, int], None]
+
+
+class Kind(StrEnum):
+    """Private models of one table."""
+
+    tree = "tree"
+    median_forest = "median-forest"
+    boosting = "boosting"
+
+
+# Which options a model has, and what its estimator calls them.
+OPTIONS: dict[Kind, dict[str, str]] = {
+    Kind.tree: {"depth": "max_depth"},
+    Kind.median_forest: {"trees": "n_estimators", "depth": "max_depth"},
+    Kind.boosting: {"trees": "n_estimators", "leaves": "max_leaves", "delta": "delta"},
+}
+
+
+class Files(NamedTuple):
+    """Where a fit is written to."""
+
+    model: Path
+    ledger: Path
+    plot: Path
+
+    @classmethod
+    def at(cls, out: Path) -> Files:
+        """Read ``--out``: the model's file, with the others beside it, or a folder for all."""
+        if out.suffix.lower() == ".json":
+            return cls(out, out.with_suffix(".ledger.json"), out.with_suffix(".privacy.png"))
+        return cls(out / "model.json", out / "ledger.json", out / "privacy.png")
+
+    def prepare(self, *, force: bool) -> None:
+        """Make the folder; refuse files that are there, H902, unless they may be replaced."""
+        found = [str(path) for path in self if path.exists()]
+        if found and not force:
+            raise Code.FILE_EXISTS.error(found=", ".join(found))
+        try:
+            self.model.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Code.FILE_EXISTS.error(
+                expected="a folder that can be written", found=f"{error.filename}: {error.strerror}"
+            ) from None
+
+
+def private_model(
+    kind: Kind, domain: Domain, *, epsilon: float, seed: int | None = None, **options: Any
+) -> Model:
+    """Return the estimator of a kind for the task of a domain.
+
+    Parameters
+    ----------
+    kind : Kind
+    domain : Domain
+        Its target says whether there are classes or numbers.
+    epsilon : float
+    seed : int, optional
+        Repeatable noise: the model is then NOT private.
+    **options
+        Those in `OPTIONS` and ``account``; None where they were not given.
+
+    Raises
+    ------
+    InputError
+        H501 for an option that the kind does not have, H116 for a target that it cannot learn.
+    """
+    parameters: dict[str, Any] = {"account": options.pop("account", None), "random_state": seed}
+    for name, value in options.items():
+        if value is None:
+            continue
+        if name not in OPTIONS[kind]:
+            known = ", ".join(f"--{option}" for option in OPTIONS[kind])
+            raise Code.BAD_PARAMETER.error(
+                expected=f"an option of {kind}: {known}", found=f"--{name}", fix="leave it out"
+            )
+        parameters[OPTIONS[kind][name]] = value
+    numbers = domain.target is not None and domain.target.bounds is not None
+    if kind is Kind.tree:
+        if numbers:
+            raise Code.BAD_TARGET.error(
+                expected="a target with classes",
+                found="a target with bounds",
+                fix="choose median-forest or boosting for numbers",
+            )
+        return DPTreeClassifier(epsilon, domain, **parameters)
+    if kind is Kind.median_forest:
+        forest = MedianForestRegressor if numbers else MedianForestClassifier
+        return forest(epsilon, domain, **parameters)
+    boosting = DPBoostingRegressor if numbers else DPBoostingClassifier
+    return boosting(epsilon, domain, **parameters)
+
+
+def fit_table(
+    model: Model,
+    table: Path,
+    files: Files,
+    *,
+    tell: Tell = lambda stage, done, of: None,
+) -> None:
+    """Fit a model to a file and write model, ledger and privacy curve.
+
+    The ledger is on the disk before anything is drawn, so that an interrupted fit has stated what
+    it charged. Every file is there as a whole or not at all. Without matplotlib there is no curve.
+
+    Parameters
+    ----------
+    model : estimator
+        From `private_model`; fitted afterwards.
+    table : Path
+        CSV, Parquet or Arrow; for forests also a folder of Parquet files, and larger than memory.
+    files : Files
+        Prepared.
+    tell : callable
+        Told the stage, how far it is and how far it goes; 0 of 0 where that is not known.
+
+    Raises
+    ------
+    HedgerowError
+        H207 before a row is read if the model's account cannot pay; and what `fit` raises.
+    """
+    domain = model.domain
+    assert domain is not None
+    if domain.is_public:
+        model._check_account(model.plan(domain))
+
+    def charged(ledger: Ledger) -> None:
+        # Until now a refusal left everything as it was; an older model is not of this ledger.
+        files.model.unlink(missing_ok=True)
+        files.plot.unlink(missing_ok=True)
+        _write(files.ledger, ledger.to_json())
+
+    model._charged = charged
+    tell("reading", 0, 0)
+    if isinstance(model, MedianForestClassifier | MedianForestRegressor):
+        model.fit(_batches(table, domain))
+    else:
+        if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
+            model._tell = lambda done, of: tell("rounds", done, of)
+        rows = read_table(table, domain=domain)
+        name = "" if domain.target is None else domain.target.name
+        if name not in rows.column_names:
+            raise Code.MISSING_COLUMN.error(found=f"no column {name!r}, the target, in {table}")
+        tell("growing", 0, 0)
+        model.fit(rows, rows.column(name).to_numpy())
+    _write(files.model, model.to_json())
+    tell("drawing the privacy curve", 0, 0)
+    title = f"{type(model).__name__}, epsilon {model.epsilon:g}"
+    try:
+        picture = privacy_curve(model.privacy_, title=title)
+    except MissingExtraError:
+        # The budget is spent and the model is there: a picture less is no reason to fail.
+        return
+    with replacing(files.plot) as file:
+        file.write(picture)
+
+
+def account_summary(model: Model) -> dict[str, Any] | None:
+    """Return what the account of a model says now; None without one."""
+    account = account_of(model.account)
+    if account is None:
+        return None
+    spent, budget = account.spent(), account.ledger.budget
+    return {
+        "fits": len(account.costs()),
+        "epsilon": spent.epsilon,
+        "delta": spent.delta,
+        "of": None if budget is None else {"epsilon": budget.epsilon, "delta": budget.delta},
+    }
+
+
+def _batches(table: Path, domain: Domain) -> Batches:
+    """Return the rows in pieces; a file that is not Parquet is read again at every pass."""
+    if table.is_dir() or table.suffix.lower() == ".parquet":
+        return Batches(table, domain)
+    return Batches(lambda: read_batches(table, domain=domain, rows=1 << 18), domain)
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))

@@ -1,0 +1,247 @@
+"""`Batches`: a table that is larger than memory, encoded batch by batch, as often as needed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.ahead import ahead
+from hedgerow.tables.domain import Domain
+from hedgerow.tables.encode import Encoded, encode
+from hedgerow.tables.frame import view
+from hedgerow.tables.parquet_pieces import ParquetPieces, Piece
+
+Result = TypeVar("Result")
+Source = str | PathLike[str] | Sequence[Any] | Callable[[], Iterable[Any]]
+
+ROWS = 1 << 18
+CACHE_BYTES = 1 << 30
+
+
+class Batches:
+    """Encoded batches of a table under a public domain, numbered and readable again.
+
+    Encoded rows are small (one or two bytes a cell) and are kept in memory as long as there is
+    room; the rest is read and encoded again in every pass. Each pass must meet the same rows: a
+    batch that was read again and differs is refused.
+
+    Parameters
+    ----------
+    source : path, sequence of paths, sequence of tables, or callable
+        Parquet files or folders of them; tables (anything that `encode` takes), one per batch; or
+        a function without arguments that returns the tables anew at each call, such as an Arrow
+        ``RecordBatchReader``.
+    domain : Domain
+        Public; with a target, whose column each table has.
+    rows : int, default=262_144
+        Of a batch from Parquet, at most. Tables are batches as they come.
+    cache_bytes : int, default=2**30
+        Memory for encoded batches; the first ones are kept.
+
+    Raises
+    ------
+    HedgerowError
+        H116 for a domain without a target, H109 for a source of another kind, and what
+        `hedgerow.tables.parquet_pieces.ParquetPieces` raises.
+    """
+
+    def __init__(
+        self, source: Source, domain: Domain, *, rows: int = ROWS, cache_bytes: int = CACHE_BYTES
+    ) -> None:
+        if domain.target is None:
+            raise Code.BAD_TARGET.error(found="a domain without a target")
+        for name, value, least in (("rows", rows, 1), ("cache_bytes", cache_bytes, 0)):
+            if not isinstance(value, int) or value < least:
+                raise Code.BAD_PARAMETER.error(
+                    expected=f"{name} of at least {least}", found=f"{name}={value!r}"
+                )
+        self.domain = domain
+        self.target = domain.target.name
+        self.cache_bytes = cache_bytes
+        self._files: ParquetPieces | None = None
+        self._open: Callable[[], Iterable[Any]] | None = None
+        self._take(source, rows)
+        self._lock = Lock()
+        self._cache: dict[int, Encoded] = {}
+        self._cached_bytes = 0
+        # Rows and checksum of every batch, from the first pass.
+        self._known: dict[int, tuple[int, int]] = {}
+        self._complete = False
+
+    def _take(self, source: Source, rows: int) -> None:
+        if isinstance(source, str | PathLike):
+            source = [source]
+        if callable(source):
+            self._open = source
+        elif isinstance(source, Sequence) and len(source) and all(map(_is_path, source)):
+            columns = [*self.domain.names, self.target]
+            self._files = ParquetPieces([Path(path) for path in source], columns, rows)
+        elif isinstance(source, Sequence) and len(source) and not any(map(_is_path, source)):
+            tables = tuple(source)
+            self._open = lambda: tables
+        else:
+            once = isinstance(source, pa.RecordBatchReader) or hasattr(source, "__next__")
+            raise Code.WRONG_TYPE.error(
+                expected="paths, tables, or a function that returns tables",
+                found=f"{type(source).__name__}{', which can be read once' if once else ''}",
+                fix="pass a function that opens the table anew: Batches(lambda: ..., domain)",
+            )
+
+    @property
+    def n_records(self) -> int:
+        """Rows in all; reads and checks every batch if that has not been done."""
+        if not self._complete:
+            for _ in self.each(lambda number, encoded: None):
+                pass
+        return sum(n for n, _ in self._known.values())
+
+    def __iter__(self) -> Iterator[tuple[int, Encoded]]:
+        """Give number and rows of every batch, in order."""
+        return self.each(lambda number, encoded: (number, encoded))
+
+    def each(self, task: Callable[[int, Encoded], Result]) -> Iterator[Result]:
+        """Pass over the rows: call `task` with number and rows of each batch, on all cores.
+
+        Yields
+        ------
+        Result
+            In the order of the batches.
+
+        Raises
+        ------
+        HedgerowError
+            What `encode` raises, with the file or table and the row within it; H105 if there are
+            no rows; H115 for a file that cannot be read; H119 if the rows are not those of the
+            first pass.
+        """
+
+        def work(piece: Piece | int) -> Result:
+            if isinstance(piece, int):
+                return task(piece, self._cache[piece])
+            return task(piece.number, self._encode(piece))
+
+        last = -1
+        for number, result in ahead(lambda item: (_number(item), work(item)), self._pieces()):
+            last = number
+            yield result
+        if self._complete and last + 1 != len(self._known):
+            raise Code.TABLE_CHANGED.error(
+                expected=f"{len(self._known)} batches, as at first", found=f"{last + 1}"
+            )
+        if not sum(n for n, _ in self._known.values()):
+            raise Code.EMPTY_TABLE.error(found="no rows in any batch")
+        self._complete = True
+
+    def _pieces(self) -> Iterator[Piece | int]:
+        """Give every batch in order: by its number where it is kept, else to be encoded."""
+        kept = set(self._cache)
+        if self._files is not None:
+            coming = self._files.read(kept)
+            piece = next(coming, None)
+            for number in range(len(self._files)):
+                if piece is None or piece.number > number:
+                    if number not in kept:
+                        raise Code.TABLE_CHANGED.error(found="files with fewer rows than before")
+                    yield number
+                    continue
+                yield number if number in kept else piece
+                piece = next(coming, None)
+            return
+        if self._complete and len(kept) == len(self._known):
+            yield from sorted(kept)
+            return
+        assert self._open is not None
+        for number, table in enumerate(self._open()):
+            yield number if number in kept else Piece(number, f"table {number}", 0, table)
+
+    def _encode(self, piece: Piece) -> Encoded:
+        encoded = encode_piece(
+            piece.table, self.domain, self.target, origin=piece.origin, first_row=piece.first_row
+        )
+        found = (encoded.n_slots, checksum(encoded))
+        size = encoded.bins.nbytes + encoded.present.nbytes
+        size += 0 if encoded.target is None else encoded.target.nbytes
+        with self._lock:
+            known = self._known.get(piece.number)
+            if known is None and not self._complete:
+                self._known[piece.number] = found
+            elif known != found:
+                raise Code.TABLE_CHANGED.error(
+                    expected=f"the {0 if known is None else known[0]:,} rows of the first pass",
+                    found=f"{found[0]:,} rows of {piece.origin} from row {piece.first_row}, "
+                    "other ones",
+                )
+            if self._cached_bytes + size <= self.cache_bytes:
+                self._cache[piece.number] = encoded
+                self._cached_bytes += size
+        return encoded
+
+
+def encode_piece(table: Any, domain: Domain, y: Any, *, origin: str, first_row: int = 0) -> Encoded:
+    """Encode some rows of a larger table, which may be none.
+
+    Parameters
+    ----------
+    table : table
+        As for `encode`.
+    domain : Domain
+        With a target.
+    y : array-like or str
+        As for `encode`.
+    origin : str
+        What messages call the larger table.
+    first_row : int
+        Where `table` begins in it.
+    """
+    if _n_rows(table) == 0:
+        return _no_rows(domain)
+    try:
+        frame = view(table)
+        for column in frame.columns:
+            column.first_row = first_row
+        return encode(frame, domain, y)
+    except HedgerowError as error:
+        raise error.code.error(
+            expected=error.expected, found=f"{origin}: {error.found}", fix=error.fix
+        ) from None
+
+
+def checksum(encoded: Encoded) -> int:
+    """Return a number that tells rows from other rows, unless somebody wants it not to."""
+    total = zlib.crc32(np.ascontiguousarray(encoded.bins.T).reshape(-1).view(np.uint8).data)
+    if encoded.target is not None:
+        total = zlib.crc32(np.ascontiguousarray(encoded.target).view(np.uint8).data, total)
+    return total
+
+
+def _no_rows(domain: Domain) -> Encoded:
+    target: NDArray[Any] = np.zeros(0)
+    if domain.target is not None and domain.target.classes is not None:
+        target = np.zeros(0, dtype=np.uint8 if len(domain.target.classes) <= 256 else np.uint16)
+    bins = np.zeros((0, len(domain.attributes)), dtype=domain.dtype, order="F")
+    return Encoded(domain, bins, target, np.zeros(0, dtype=np.bool_))
+
+
+def _n_rows(table: Any) -> int | None:
+    """Return the rows of a table where they can be had without a look at its values."""
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return int(table.num_rows)
+    shape = getattr(table, "shape", None)
+    return int(shape[0]) if shape else None
+
+
+def _number(item: Piece | int) -> int:
+    return item if isinstance(item, int) else item.number
+
+
+def _is_path(item: Any) -> bool:
+    return isinstance(item, str | PathLike)

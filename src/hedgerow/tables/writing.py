@@ -1,0 +1,54 @@
+"""Tables to files, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from hedgerow.errors import Code
+
+ENDINGS = (".csv", ".parquet")
+
+
+def check_ending(path: Path) -> None:
+    """Raise H115 for a file that cannot be written by its ending."""
+    if path.suffix.lower() not in ENDINGS:
+        raise Code.UNREADABLE_FILE.error(
+            expected=f"a file ending in {' or '.join(ENDINGS)}",
+            found=f"{path.name!r}",
+            fix="choose one of these endings",
+        )
+
+
+def write_pieces(pieces: Iterable[pa.Table], file: BinaryIO, ending: str) -> int:
+    """Write tables of one schema one after the other, and return how many rows that were.
+
+    Parameters
+    ----------
+    pieces : iterable of pyarrow.Table
+        At least one.
+    file : BinaryIO
+    ending : str
+        ``".csv"`` or ``".parquet"``.
+    """
+    writer: Any = None
+    n_rows = 0
+    try:
+        for piece in pieces:
+            if writer is None:
+                if ending == ".csv":
+                    options = pa.csv.WriteOptions(quoting_style="needed")
+                    writer = pa.csv.CSVWriter(file, piece.schema, write_options=options)
+                else:
+                    writer = pa.parquet.ParquetWriter(file, piece.schema)
+            writer.write_table(piece)
+            n_rows += piece.num_rows
+    finally:
+        if writer is not None:
+            writer.close()
+    return n_rows

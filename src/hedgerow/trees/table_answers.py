@@ -1,0 +1,83 @@
+"""What a public model answers for the rows of a file, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables import encode, read_batches
+from hedgerow.trees.boosted import Boosted
+from hedgerow.trees.model import Model
+
+ROWS = 1 << 16
+
+
+def answer_table(
+    model: Model, path: str | Path, *, proba: bool = False, rows: int = ROWS
+) -> Iterator[pa.Table]:
+    """Predict every row of a file that may be larger than memory.
+
+    Parameters
+    ----------
+    model : Tree, Forest or Boosted
+    path : str or Path
+        CSV, Parquet or Arrow. The model's columns are found by name; others are ignored.
+    proba : bool
+        Class probabilities as well, a column ``p(class)`` each.
+    rows : int
+        Rows of a piece.
+
+    Yields
+    ------
+    pyarrow.Table
+        ``row`` (from 1), then ``class`` or ``value``; a class that was not released is null.
+
+    Raises
+    ------
+    HedgerowError
+        H501 for probabilities of a model of numbers; what `read_batches` and `encode` raise, with
+        the rows of the file that it is about.
+    """
+    if proba and not model.is_classifier:
+        raise Code.BAD_PARAMETER.error(
+            expected="a model with classes", found="a model of numbers", fix="leave out --proba"
+        )
+    done = 0
+    for piece in read_batches(path, rows=rows, domain=model.domain):
+        try:
+            bins = encode(piece, model.domain).bins
+        except HedgerowError as error:
+            if done == 0:
+                raise
+            # The encoder counts the rows of the piece.
+            raise error.code.error(
+                expected=error.expected,
+                found=f"{error.found} in the piece that begins at row {done} of {Path(path).name}",
+                fix=error.fix,
+            ) from None
+        columns: dict[str, Any] = {"row": np.arange(done + 1, done + 1 + len(bins))}
+        yield pa.table(columns | _answers(model, bins, proba))
+        done += len(bins)
+
+
+def _answers(model: Model, bins: Any, proba: bool) -> dict[str, Any]:
+    target = model.domain.target
+    assert target is not None
+    if not model.is_classifier:
+        values = model.decide(bins)[:, 0]
+        if isinstance(model, Boosted) and target.bounds is not None:
+            # A sum of steps may leave the bounds that the target has.
+            values = np.clip(values, *target.bounds)
+        return {"value": values}
+    assert target.classes is not None
+    index = model.predict_class(bins)
+    labels = pa.array(target.classes).take(pa.array(index, mask=index < 0))
+    if not proba:
+        return {"class": labels}
+    shares = model.distribution(bins)
+    return {"class": labels} | {f"p({c})": shares[:, i] for i, c in enumerate(target.classes)}

@@ -1,0 +1,153 @@
+"""Accounts: fits add up, beyond the budget nothing is read, copies are the same account."""
+
+import copy
+import multiprocessing
+import pickle
+from pathlib import Path
+
+import pytest
+from one_table import DOMAIN, rows
+
+from hedgerow import Account, DPBoostingClassifier, DPTreeClassifier, Ledger, MedianForestClassifier
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators.account import account_of
+from hedgerow.privacy import ROOT, By, Partition, Release, part
+
+
+class Untouchable:
+    """Rows that must not be read."""
+
+    def __getattr__(self, name: str) -> object:
+        raise AssertionError(f"{name} of the rows was read")
+
+
+def release(label: str = "0", epsilon: float = 1.0) -> Release:
+    scope = ROOT / part(Partition("trees", By.COIN), label)
+    return Release("two-sided geometric", epsilon, 0.0, 1.0, scope, "public", "counts")
+
+
+def fails_with(code: Code, call, *arguments) -> HedgerowError:
+    with pytest.raises(HedgerowError) as caught:
+        call(*arguments)
+    assert caught.value.code is code
+    return caught.value
+
+
+@pytest.mark.parametrize("in_file", [True, False])
+def test_fits_add_up_until_the_budget_is_spent(tmp_path: Path, in_file: bool) -> None:
+    budget = (2.5, 1e-9)
+    path = tmp_path / "account.json"
+    account = Account.new(path, *budget) if in_file else Account(Ledger(budget=budget))
+    model = DPTreeClassifier(1.0, DOMAIN, account=account, max_depth=2)
+    for n in (1, 2):
+        model.fit(*rows())
+        assert model.privacy_.total().epsilon == pytest.approx(1.0)
+        assert account.spent().epsilon == pytest.approx(n)
+    error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
+    assert "epsilon 2" in error.found
+    assert [cost.fit for cost in account.costs()] == ["fit 1", "fit 2"]
+    model.set_params(epsilon=0.5).fit(*rows())
+    assert account.spent().epsilon == pytest.approx(2.5)
+
+
+def test_parts_of_two_fits_are_no_siblings() -> None:
+    account = Account(Ledger())
+    account.charge([release("0")])
+    account.charge([release("1")])
+    # A record may be in part 0 of one fit and in part 1 of the other.
+    assert account.ledger.total().epsilon == 2.0
+    assert account.spent().epsilon == 2.0
+
+
+def test_boosting_is_counted_at_the_delta_of_a_fit(tmp_path: Path) -> None:
+    account = Account.new(tmp_path / "account.json", 2.2, 1e-5, fit_delta=1e-7)
+    model = DPBoostingClassifier(1.0, DOMAIN, delta=1e-7, n_estimators=3, account=account)
+    model.fit(*rows())
+    MedianForestClassifier(0.5, DOMAIN, n_estimators=1, account=account).fit(*rows())
+    spent = account.spent()
+    assert spent.epsilon == pytest.approx(1.5, abs=0.01)
+    assert spent.delta == pytest.approx(1e-7, rel=1e-3)
+    # At a larger delta of its own the same epsilon has less noise, and costs more here.
+    model.set_params(epsilon=0.7, delta=1e-4)
+    error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
+    assert "counts such a fit at delta 1e-07" in error.fix
+    model.set_params(epsilon=0.65, delta=1e-7).fit(*rows())
+    # Without a delta there is nothing that boosting could be paid with.
+    pure = Account.new(tmp_path / "pure.json", 100.0)
+    fails_with(
+        Code.BUDGET_EXCEEDED, model.set_params(account=pure).fit, Untouchable(), Untouchable()
+    )
+
+
+def test_a_fit_that_is_not_private_takes_the_promise_away(tmp_path: Path) -> None:
+    account = Account.new(tmp_path / "account.json", 5.0)
+    seeded = DPTreeClassifier(1.0, DOMAIN, max_depth=1, random_state=0, account=account)
+    with pytest.warns(UserWarning, match="not private"):
+        seeded.fit(*rows())
+    assert not account.spent().private
+    assert "seeded" in account.spent().why
+
+
+def test_rows_that_do_not_fit_cost_nothing(tmp_path: Path) -> None:
+    account = Account.new(tmp_path / "account.json", 5.0)
+    model = DPTreeClassifier(1.0, DOMAIN.model_copy(update={"capacity": 10}), account=account)
+    fails_with(Code.CAPACITY_EXCEEDED, model.fit, *rows())
+    X, y = rows()
+    y[0] = "perhaps"
+    fails_with(Code.UNKNOWN_CLASS, model.set_params(domain=DOMAIN).fit, X, y)
+    assert account.costs() == []
+
+
+def test_copies_are_the_same_account_and_pickles_of_memory_refuse(tmp_path: Path) -> None:
+    inside = Account(Ledger(budget=3.0))
+    assert copy.deepcopy(inside) is copy.copy(inside) is inside
+    elsewhere = pickle.loads(pickle.dumps(inside))
+    for call in (elsewhere.check, elsewhere.charge):
+        error = fails_with(Code.BAD_PARAMETER, call, [release()])
+        assert "Account.new" in error.fix
+    on_disk = Account.new(tmp_path / "account.json", 3.0)
+    pickle.loads(pickle.dumps(on_disk)).charge([release()])
+    assert on_disk.spent().epsilon == 1.0
+    model = DPTreeClassifier(1.0, DOMAIN, max_depth=1, account=inside).fit(*rows())
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict(rows()[0]) == model.predict(rows()[0])).all()
+    assert again.privacy_.total() == model.privacy_.total()
+
+
+def test_a_file_is_made_once_and_read_strictly(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    Account.new(path, 1.0)
+    fails_with(Code.FILE_EXISTS, Account.new, path, 2.0)
+    fails_with(Code.STATE_NOT_WRITTEN, Account.new, tmp_path / "nowhere" / "a.json", 2.0)
+    fails_with(Code.BAD_PARAMETER, Account.new, tmp_path / "b.json", 1.0, 1e-6, 1e-5)
+    fails_with(Code.BAD_LEDGER_FILE, Account(tmp_path / "other.json").spent)
+    path.write_text("{}")
+    fails_with(Code.BAD_LEDGER_FILE, Account(path).charge, [release()])
+    assert path.read_text() == "{}"
+    assert [p.name for p in tmp_path.iterdir()] == ["account.json"]
+
+
+def test_what_is_no_account_is_refused() -> None:
+    assert account_of(None) is None
+    error = fails_with(Code.BAD_PARAMETER, account_of, Ledger())
+    assert "Account(ledger)" in error.fix
+    model = DPTreeClassifier(1.0, DOMAIN, account=3)
+    fails_with(Code.BAD_PARAMETER, model.fit, Untouchable(), Untouchable())
+
+
+def _charge_often(path: str) -> None:
+    for _ in range(10):
+        Account(path).charge([release()])
+
+
+def test_processes_never_lose_a_charge(tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    account = Account.new(path, 100.0)
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=_charge_often, args=(str(path),)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert account.spent().epsilon == 30.0
+    assert len(account.costs()) == 30

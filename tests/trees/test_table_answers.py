@@ -1,0 +1,83 @@
+"""Answers for files: in pieces as in one, columns by name, errors that say where."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "estimators"))
+from one_table import COSTS, DOMAIN, people
+
+from hedgerow import CARTClassifier, CARTRegressor, DPBoostingClassifier, DPBoostingRegressor
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables import encode
+from hedgerow.trees import grow_forest
+from hedgerow.trees.table_answers import answer_table
+
+INPUTS = ["age", "ward"]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "people.parquet"
+    pa.parquet.write_table(people(), path)
+    return path
+
+
+def classes() -> list:
+    table = people()
+    X, y = table.select(INPUTS), table["ill"].to_numpy()
+    boosting = DPBoostingClassifier(5.0, DOMAIN, n_estimators=3).fit(X, y)
+    return [
+        CARTClassifier(domain=DOMAIN, max_depth=3).fit(X, y).tree_,
+        grow_forest(encode(X, DOMAIN, y), n_trees=2, seed=0),
+        boosting.boosted_,
+    ]
+
+
+def test_every_model_answers_in_pieces_as_in_one(file: Path) -> None:
+    for model in classes():
+        whole = next(answer_table(model, file, proba=True))
+        pieces = pa.concat_tables(answer_table(model, file, proba=True, rows=97))
+        assert pieces.equals(whole)
+        assert whole.column_names == ["row", "class", "p(no)", "p(yes)"]
+        assert whole["row"].to_pylist() == list(range(1, 601))
+        bins = encode(people(), DOMAIN).bins
+        assert np.array_equal(whole["p(yes)"].to_numpy(), model.distribution(bins)[:, 1])
+        names = np.array(["no", "yes"])[model.predict_class(bins)]
+        assert whole["class"].to_pylist() == names.tolist()
+
+
+def test_numbers_stay_within_their_bounds(file: Path) -> None:
+    X, y = people().select(INPUTS), people()["cost"].to_numpy()
+    tree = CARTRegressor(domain=COSTS, max_depth=4).fit(X, y)
+    answers = next(answer_table(tree.tree_, file))
+    assert np.array_equal(answers["value"].to_numpy(), tree.predict(X))
+    boosting = DPBoostingRegressor(0.05, COSTS, n_estimators=20).fit(X, y)
+    answers = next(answer_table(boosting.boosted_, file))
+    assert np.array_equal(answers["value"].to_numpy(), boosting.predict(X))
+    with pytest.raises(HedgerowError, match="numbers") as caught:
+        next(answer_table(tree.tree_, file, proba=True))
+    assert caught.value.code is Code.BAD_PARAMETER
+
+
+def test_errors_say_which_piece(tmp_path: Path) -> None:
+    model = classes()[0]
+    table = people().to_pandas()
+    table.loc[250, "ward"] = "z"
+    path = tmp_path / "people.csv"
+    table.to_csv(path, index=False)
+    with pytest.raises(HedgerowError) as caught:
+        list(answer_table(model, path, rows=100))
+    assert caught.value.code is Code.UNKNOWN_CATEGORY
+    assert "row 50" in caught.value.found
+    assert "begins at row 200 of people.csv" in caught.value.found
+    table.drop(columns="age").to_csv(path, index=False)
+    with pytest.raises(HedgerowError) as caught:
+        list(answer_table(model, path))
+    assert caught.value.code is Code.MISSING_COLUMN
+    assert "age" in str(caught.value)
