@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 
 SETTINGS = [{}] + [
     {"max_rounds": rounds, "learning_rate": rate, "max_leaves": leaves}
-    for rounds, rate, leaves in ((30, 0.1, 3), (10, 0.3, 3), (100, 0.05, 5), (10, 0.3, 8))
+    for rounds, rate, leaves in ((10, 0.3, 8), (4, 0.6, 16), (10, 0.3, 16), (30, 0.1, 16))
 ]
 
 

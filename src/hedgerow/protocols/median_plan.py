@@ -239,7 +239,7 @@ class MedianPlan:
         for level in range(len(self.spending.medians)):
             scope = tree / step(f"level {level}") / part(nodes, EACH)
             times = self.spending.times
-            # Paper: the medians of a node are claimed to cost what one of them costs.
+            # As published: the medians of a node are claimed to cost what one of them costs.
             claimed = self.spending.medians[level] / times if self.accounting == "paper" else None
             found.append(
                 _release(
