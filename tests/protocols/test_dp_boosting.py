@@ -148,6 +148,19 @@ def test_shares_of_leaves_add_up() -> None:
     assert pairs == math.floor(0.7 * 30)
 
 
+def test_bounds_as_wide_as_floats_go_are_counted_and_too_narrow_ones_are_refused() -> None:
+    wide = DIABETES.domain.model_copy(
+        update={"target": Target(name="y", bounds=(-1.5e308, 1.5e308))}
+    )
+    plan = plan_boosting(wide, epsilon=1.0, delta=DELTA, capacity=1_000)
+    batch = plan.batch(encode(np.zeros((2, 10)), wide, np.array([1.5e308, -1.5e308])))
+    assert batch.target.tolist() == [plan.gradients.half, -plan.gradients.half]
+    narrow = wide.model_copy(update={"target": Target(name="y", bounds=(0.0, 5e-324))})
+    with pytest.raises(HedgerowError) as caught:
+        plan_boosting(narrow, epsilon=1.0, delta=DELTA, capacity=1_000)
+    assert caught.value.code is Code.BAD_TARGET
+
+
 def test_refusals() -> None:
     none = Domain(attributes=CANCER.domain.attributes, target=None)
     bare = Domain(attributes=CANCER.domain.attributes, target=CANCER.domain.target)

@@ -81,6 +81,17 @@ def test_no_row_moves_the_sums_further_than_the_limit(loss: Loss) -> None:
         assert int((counts.sums(one, None) ** 2).sum()) <= what.limit**2
 
 
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
+@pytest.mark.parametrize("score", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_move_nothing_further(loss: Loss, score: float) -> None:
+    k = 2 if loss == "softmax" else 1
+    target = np.array([1], dtype=np.int64 if loss == "squared" else np.uint8)
+    counts = LocalBoostCounts([Batch(np.zeros((1, 1), np.uint8), target, np.ones(1, np.bool_))])
+    counts.begin(gradients(loss, k), np.full(k, score))
+    one = Shape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
+    assert int((counts.sums(one, None) ** 2).sum()) <= gradients(loss, k).limit ** 2
+
+
 def test_a_sample_is_the_same_again_and_close_to_its_rate() -> None:
     key = bytes(range(16))
     first = sampled(key, 3, 0.25, 1, 100_000)

@@ -428,4 +428,4 @@ class DPBoostingRegressor(TableRegressor, _DPBoosting):
         NDArray[float64], shape (n_rows,)
         """
         raw = self._raw(X)[:, 0]
-        return np.clip(raw, *self.plan_.bounds)
+        return np.clip(raw, self.plan_.units.low, self.plan_.units.high)

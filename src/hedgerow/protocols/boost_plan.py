@@ -27,6 +27,7 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, DiscreteGaussian, Release, rho_for, step
 from hedgerow.privacy.accounting import tightest
+from hedgerow.protocols.units import Units
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.boost_counts import Gradients
 from hedgerow.trees.forest_counts import Batch
@@ -37,7 +38,8 @@ ROUNDS = "gradient sums of a round's leaves"
 UNIT = 1 << 16
 """Units of a gradient of 1."""
 
-HALF = 1 << 12
+_TARGET_BITS = 12
+HALF = 1 << _TARGET_BITS
 """Units of half the range of a numeric target."""
 
 COUNT_UNITS = HALF // 2
@@ -126,19 +128,19 @@ class BoostPlan:
             )
         if encoded.target is None:
             raise Code.BAD_TARGET.error(found="a table without a target")
-        target = encoded.target
         if self.n_classes is None:
-            low, high = self.bounds
-            share = (np.clip(target, low, high) - low) / (high - low)
-            target = np.rint((2 * share - 1) * HALF).astype(np.int64)
-        return Batch(encoded.bins, target, encoded.present, number)
+            counted = self.units.count(encoded).target
+            assert counted is not None
+            return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
+        return Batch(encoded.bins, encoded.target, encoded.present, number)
 
     @property
-    def bounds(self) -> tuple[float, float]:
-        """Bounds of a numeric target."""
+    def units(self) -> Units:
+        """Units of a numeric target."""
         if self.domain.target is None or self.domain.target.bounds is None:
             raise Code.BAD_TARGET.error(found="a target without bounds")
-        return self.domain.target.bounds
+        low, high = self.domain.target.bounds
+        return Units(float(low), float(high), _TARGET_BITS)
 
 
 def plan_boosting(
@@ -180,6 +182,10 @@ def plan_boosting(
         raise Code.BAD_TARGET.error(found="a domain whose target has neither classes nor bounds")
     if target.classes is not None and len(target.classes) < 2:
         raise Code.BAD_TARGET.error(found="a target of one class", expected="two or more classes")
+    if target.bounds is not None and not (Units(*target.bounds, _TARGET_BITS).half > 0):
+        raise Code.BAD_TARGET.error(
+            found=f"bounds {target.bounds}", expected="bounds that floats tell apart"
+        )
     if int(domain.n_bins.max(initial=0)) < 2:
         raise Code.BAD_PARAMETER.error(
             expected="at least one attribute with two bins", found="none to learn from"

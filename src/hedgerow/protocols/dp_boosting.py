@@ -151,8 +151,7 @@ def assemble(plan: BoostPlan, drawn: Drawn) -> Boosted:
     middle, half = 0.0, 1.0
     link: Link = "logistic" if k == 1 else "softmax"
     if plan.n_classes is None:
-        low, high = plan.bounds
-        middle, half, link = (low + high) / 2, (high - low) / 2, "identity"
+        middle, half, link = plan.units.centre, plan.units.half, "identity"
     domain = step_domain(plan.domain)
     trees = [
         [table_tree(domain, features, half * table[..., c]) for c in range(k)]

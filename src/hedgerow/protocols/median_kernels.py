@@ -95,9 +95,7 @@ def _exhaustive(counts: A, at: int, members: A, k: int, left: A) -> A:
 
 
 @jit
-def _sampled(
-    counts: A, at: int, members: A, k: int, tables: A, left: A, names: A
-) -> tuple[int, A]:
+def _sampled(counts: A, at: int, members: A, k: int, tables: A, left: A, names: A) -> tuple[int, A]:
     """Set left and names for the bipartitions that separate; return how many, and the records."""
     n_words = tables.shape[1]
     inside = np.zeros(n_words, np.uint64)

@@ -194,7 +194,10 @@ def _widths(attribute: Attribute) -> NDArray[np.int64]:
     if attribute.edges is None or attribute.bounds is None:
         return np.ones(attribute.n_bins, dtype=np.int64)
     ends = np.concatenate([[attribute.bounds[0]], attribute.edges, [attribute.bounds[1]]])
-    widths = np.diff(ends)
-    whole = np.maximum(1, np.rint(widths / widths.sum() * _MEASURE)).astype(np.int64)
+    # Halved before they are subtracted: the bounds may be as far apart as floats go.
+    widths = np.diff(ends / 2)
+    whole = np.maximum(1, np.rint(widths / (ends[-1] / 2 - ends[0] / 2) * _MEASURE)).astype(
+        np.int64
+    )
     missing = attribute.n_bins - attribute.n_values
     return np.concatenate([whole, np.ones(missing, dtype=np.int64)])

@@ -79,17 +79,21 @@ def add_gradients(
             length = np.sqrt(square) * unit
             scale = unit if length * _INSIDE <= limit else unit * limit / length
             for c in range(k):
-                # Towards 0: no part gets longer.
-                out[leaf, c] += np.int64(gradient[c] * scale * _INSIDE)
+                part = gradient[c] * scale * _INSIDE
+                # Towards 0: no part gets longer. What is no number counts as nothing.
+                if part == part:
+                    out[leaf, c] += np.int64(part)
         else:
             if loss == LOGISTIC:
                 reached = 1.0 / (1.0 + np.exp(-scores[i, 0]))
                 found = (1.0 if target[i] == 1 else 0.0) - reached
             else:
                 found = target[i] / half - scores[i, 0]
-            # Compared as a float first: a score may be too large for an integer.
+            # Compared as a float first: a score may be too large for an integer. What is no
+            # number counts as nothing.
             found = min(max(np.rint(found * unit), -float(limit)), float(limit))
-            out[leaf, 0] += np.int64(found)
+            if found == found:
+                out[leaf, 0] += np.int64(found)
 
 
 @jit
