@@ -9,7 +9,7 @@ import pytest
 from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
-from hedgerow import CARTClassifier, Domain, __version__
+from hedgerow import Attribute, CARTClassifier, Domain, Target, __version__
 from hedgerow.cli import app, main
 from hedgerow.errors import Code
 from hedgerow.tables import encode
@@ -84,6 +84,27 @@ def test_domain_suggest_then_check(table: Path, tmp_path: Path) -> None:
     assert (code, json.loads(out)) == (0, {"ok": True, "rows": 4, "attributes": 2})
 
 
+def test_domain_suggest_says_that_whole_numbers_may_be_a_quantity(tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_text("age,days,ward\n" + "".join(f"{20 + i},{i % 30},{i % 3}\n" for i in range(60)))
+    suggest = ("domain", "suggest", str(path))
+    result = runner.invoke(app, [*suggest, "--target", "days"])
+    said = " ".join(result.stderr.split())
+    assert "'days' was taken for 30 classes" in said
+    assert "--task regression" in said
+    target = Domain.from_toml(result.stdout).target
+    assert target is not None
+    assert target.classes == tuple(range(30))
+    # Where somebody has chosen, and where there are few of them, there is nothing to say.
+    result = runner.invoke(app, [*suggest, "--target", "days", "--task", "regression"])
+    target = Domain.from_toml(result.stdout).target
+    assert target is not None
+    assert target.bounds == (0, 29)
+    for more in (("--task", "regression"), ("--task", "classification")):
+        assert "taken for" not in runner.invoke(app, [*suggest, "--target", "days", *more]).stderr
+    assert "taken for" not in runner.invoke(app, [*suggest, "--target", "ward"]).stderr
+
+
 def test_domain_check_names_what_does_not_fit(table: Path, tmp_path, monkeypatch, capsys) -> None:
     path = tmp_path / "domain.toml"
     path.write_text(run("domain", "suggest", str(table), "--target", "ill")[1])
@@ -118,6 +139,37 @@ def test_show_draws_trees_and_forests(tmp_path: Path, monkeypatch, capsys) -> No
     write_model(grow_forest(encoded, n_trees=2, seed=0), path)
     assert run("show", str(path), "--tree", "1")[0] == 0
     fails_with(Code.BAD_PARAMETER, monkeypatch, capsys, "show", str(path), "--tree", "2")
+
+
+@pytest.mark.filterwarnings("default::hedgerow.errors.HedgerowWarning")
+def test_a_warning_is_printed_without_the_code_it_comes_from(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    domain = Domain(
+        attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=4),),
+        target=Target(name="ill", classes=("no", "yes")),
+        capacity=100,
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("domain.toml").write_text(domain.to_toml())
+    Path("rows.csv").write_text("age,ill\n" + "10,no\n90,yes\n" * 40)
+    fit = ["fit", "rows.csv", "--domain", "domain.toml", "--model", "boosting", "--epsilon", "90"]
+    more = ["--delta", "0.02", "--trees", "3", "--out", "made", "--format", "json"]
+    monkeypatch.setattr(sys, "argv", ["hedgerow", *fit, *more])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["private"]
+    said = " ".join(printed.err.split())
+    assert "warning: delta=0.02 is not below 1 / capacity = 0.01" in said
+    assert ".py" not in said
+    assert said.count("warning") == 1
+    code, text = run("show", "made")[:2]
+    assert code == 0
+    assert "add up to the log-odds of 'ill' being 'yes'" in text
+    assert "  0: of age" in text
+    assert run("show", "made", "--svg")[1].startswith("<svg")
 
 
 def test_show_refuses_a_broken_model(tmp_path: Path, monkeypatch, capsys) -> None:

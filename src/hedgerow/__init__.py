@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from hedgerow.privacy import Ledger
     from hedgerow.tables import Attribute, Batches, Domain, Target
+    from hedgerow.trees import read_model
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "MedianForestRegressor",
     "OpenTreeClassifier",
     "Target",
+    "read_model",
 ]
 
 _ROOMS = {
@@ -55,6 +57,7 @@ _ROOMS = {
     "Domain": "tables",
     "Target": "tables",
     "Ledger": "privacy",
+    "read_model": "trees",
 }
 
 

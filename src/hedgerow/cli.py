@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,11 +25,12 @@ from hedgerow.commands import (
     predict,
     query,
     serve,
+    show,
     train,
     upload,
 )
 from hedgerow.commands.formats import Format, FormatOption
-from hedgerow.errors import Code, HedgerowError, write_pages
+from hedgerow.errors import Code, HedgerowError, HedgerowWarning, write_pages
 
 if TYPE_CHECKING:
     from hedgerow.privacy import audit as auditor
@@ -51,6 +53,7 @@ app.command()(upload.upload)
 app.command("align-key")(upload.align_key)
 app.command()(fit.fit)
 app.command()(predict.predict)
+app.command()(show.show)
 app.add_typer(account.app, name="account")
 
 
@@ -78,6 +81,9 @@ AUDIT_TARGETS = [
     "hedgerow.estimators.audit_median",
     "hedgerow.estimators.audit_boosting",
 ]
+
+FEW_CLASSES = 10
+"""So many whole numbers may well be classes; more of them may as well be a quantity."""
 
 
 class Task(StrEnum):
@@ -193,7 +199,9 @@ def _shown(targets: Sequence[auditor.Target]) -> Iterator[auditor.Target]:
 def domain_suggest(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
     target: Annotated[str | None, typer.Option(help="column to predict")] = None,
-    task: Annotated[Task, typer.Option(help="whether the target has classes")] = Task.auto,
+    task: Annotated[
+        Task, typer.Option(help="auto: at most 100 different whole numbers are classes")
+    ] = Task.auto,
     bins: Annotated[int, typer.Option(help="largest number of bins of a numeric column")] = 32,
 ) -> None:
     """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
@@ -209,6 +217,13 @@ def domain_suggest(
         "category and class against public knowledge, add a line such as capacity = 1000 (an upper "
         'bound on the number of rows), then set provenance = "confirmed public".'
     )
+    classes = () if draft.target is None else draft.target.classes or ()
+    numbers = [c for c in classes if isinstance(c, int | float) and not isinstance(c, bool)]
+    if task is Task.auto and target is not None and len(numbers) > FEW_CLASSES:
+        note.print(
+            f"The target {escape(target)!r} was taken for {len(numbers)} classes, since its values "
+            "are whole numbers. If it is a quantity, pass --task regression: it then has bounds."
+        )
     for attribute in draft.attributes:
         if attribute.kind == "categorical" and 2 * attribute.n_values > rows.num_rows:
             note.print(
@@ -237,37 +252,12 @@ def domain_check(
         print(f"{rows:,} rows fit the domain of {columns} attributes.")
 
 
-@app.command()
-def show(
-    model: Annotated[Path, typer.Argument(help="model file (JSON)")],
-    svg: Annotated[bool, typer.Option(help="print an SVG picture instead of text")] = False,
-    depth: Annotated[int | None, typer.Option(help="levels to draw")] = None,
-    number: Annotated[
-        int, typer.Option("--tree", help="which tree of a forest or of boosting")
-    ] = 0,
-) -> None:
-    """Draw a tree from its model file."""
-    from hedgerow.trees import Tree, read_model, to_svg, to_text
-
-    read = read_model(model)
-    trees = (read.model,) if isinstance(read.model, Tree) else read.model.trees
-    if not 0 <= number < len(trees):
-        raise Code.BAD_PARAMETER.error(
-            expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
-        )
-    if read.privacy is not None:
-        from hedgerow.privacy import Ledger
-
-        total = Ledger.from_json(json.dumps(read.privacy)).total("public")
-        Console(stderr=True).print(f"public: {total}", highlight=False)
-    draw = to_svg if svg else to_text
-    print(draw(trees[number], max_depth=depth, noisy=read.privacy is not None))
-
-
 def main() -> None:
     """Run the command line; a numbered error is printed without a traceback."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _say(warnings.showwarning)
+            app()
     except HedgerowError as error:
         if _wants_json(sys.argv):
             fields = {"expected": error.expected, "found": error.found, "fix": error.fix}
@@ -282,6 +272,18 @@ def main() -> None:
         ):
             console.print(f"  {label}: {text}", markup=False, highlight=False)
         sys.exit(2)
+
+
+def _say(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """Return what prints a warning of Hedgerow without the line of code that it comes from."""
+
+    def say(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        if not issubclass(category, HedgerowWarning):
+            otherwise(message, category, *where, **more)
+            return
+        Console(stderr=True).print(f"[bold yellow]warning:[/] {escape(str(message))}")
+
+    return say
 
 
 def _wants_json(arguments: list[str]) -> bool:

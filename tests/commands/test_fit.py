@@ -13,10 +13,11 @@ from typer.testing import CliRunner, Result
 sys.path.append(str(Path(__file__).parents[1] / "estimators"))
 from one_table import people, write_files
 
-from hedgerow import Ledger
+from hedgerow import Account, DPTreeClassifier, Ledger
 from hedgerow.cli import app
 from hedgerow.commands import fit as verbs
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators import fitting
 
 FIT = ("fit", "people.csv", "--domain", "domain.toml")
 TREE = (*FIT, "--model", "tree", "--depth", "2", "--epsilon", "1")
@@ -62,6 +63,7 @@ def test_fit_show_and_predict() -> None:
     assert [row["class"] for row in answers["rows"]] == [
         line.split(",")[1].strip('"') for line in lines[1:]
     ]
+    assert [row["row"] for row in answers["rows"]] == list(range(600))
     out = ("--out", "answers.parquet")
     assert "600 rows" in run("predict", "tree/model.json", "people.csv", *out)
     assert pyarrow.parquet.read_table("answers.parquet").to_pylist() == answers["rows"]
@@ -97,7 +99,7 @@ def test_an_account_pays_until_it_is_empty() -> None:
         text = run(*TREE, "--out", out, "--account", "account.json")
     assert "account: epsilon 2" in text
     assert refused(*TREE, "--out", "c", "--account", "account.json") is Code.BUDGET_EXCEEDED
-    assert list(Path("c").iterdir()) == []
+    assert not Path("c").exists()
     shown = json.loads(run("account", "show", "account.json", "--format", "json"))
     assert [fit["epsilon"] for fit in shown["fits"]] == pytest.approx([1.0, 1.0])
     assert shown["spent"]["epsilon"] == pytest.approx(shown["budget"]["epsilon"])
@@ -126,3 +128,134 @@ def test_an_interrupt_says_what_stays_charged(monkeypatch: pytest.MonkeyPatch) -
     assert json.loads(result.stdout)["charged"]
     assert Ledger.from_json(Path("b/ledger.json").read_text()).total().epsilon > 0.9
     assert not Path("b/model.json").exists()
+
+
+def test_a_seed_is_refused_by_a_budget_before_the_table_is_opened() -> None:
+    Account.new("account.json", 5.0)
+    Path("people.csv").unlink()
+    out = ("--out", "a", "--seed", "1", "--account", "account.json")
+    assert refused(*TREE, *out) is Code.BUDGET_EXCEEDED
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_an_interrupt_before_the_ledger_is_written_names_the_account(
+    monkeypatch: pytest.MonkeyPatch, older: bool
+) -> None:
+    if older:
+        run(*TREE, "--out", "a")
+    Account.new("account.json", 5.0)
+
+    def interrupted(path: Path, text: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "_write", interrupted)
+    result = invoke(*TREE, "--out", "a", "--force", "--account", "account.json", "--format", "json")
+    assert result.exit_code == verbs.INTERRUPTED
+    assert Account("account.json").spent().epsilon == pytest.approx(1.0)
+    report = json.loads(result.stdout)
+    assert report["charged"]
+    assert report["ledger"] is None
+    assert report["account"] == "account.json"
+    assert "stays charged: account.json" in result.stderr
+    # Without an account, nothing but the ledger could have been charged, and nothing was drawn.
+    result = invoke(*TREE, "--out", "a", "--force")
+    assert "nothing was charged" in result.stderr
+
+
+def test_an_interrupt_after_the_model_was_written_says_that_it_was_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(ledger: Ledger, title: str) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fitting, "privacy_curve", interrupted)
+    result = invoke(*TREE, "--out", "a")
+    assert Path("a/model.json").exists()
+    assert "stays charged: a/ledger.json" in result.stderr
+
+
+def refusal(*arguments: str) -> HedgerowError:
+    with pytest.raises(HedgerowError) as caught:
+        run(*arguments)
+    return caught.value
+
+
+def test_a_refused_fit_leaves_no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused("fit", "nowhere.csv", *TREE[2:], "--out", "a/b") is Code.UNREADABLE_FILE
+    assert not Path("a").exists()
+    # The account is emptied by somebody else after it was looked at.
+    Account.new("account.json", 0.5)
+    monkeypatch.setattr(DPTreeClassifier, "_check_account", lambda self, plan: None)
+    out = ("--out", "a/b", "--account", "account.json")
+    assert refused(*TREE, *out) is Code.BUDGET_EXCEEDED
+    assert not Path("a").exists()
+    Path("a").mkdir()
+    assert refused(*TREE, *out) is Code.BUDGET_EXCEEDED
+    assert Path("a").exists()
+
+
+@pytest.mark.parametrize("out", ["people.csv", "people.csv/below", "people.csv/model.json"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_is_charged(out: str) -> None:
+    Account.new("account.json", 5.0)
+    error = refusal(*TREE, "--out", out, "--account", "account.json")
+    assert error.code is Code.STATE_NOT_WRITTEN
+    assert "people.csv: Not a directory" in error.found
+    assert error.fix == "choose another --out"
+    assert Account("account.json").spent().epsilon == 0
+
+
+def test_a_folder_that_turns_out_not_to_be_writable_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Account.new("account.json", 5.0)
+    made = Path.mkdir
+
+    def full(self: Path, *arguments: object, **more: object) -> None:
+        if self.name == "a":
+            raise OSError(28, "No space left on device", str(self))
+        made(self, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    error = refusal(*TREE, "--out", "a", "--account", "account.json")
+    assert error.code is Code.STATE_NOT_WRITTEN
+    assert "No space" in error.found
+    assert Account("account.json").spent().epsilon == 0
+
+
+def test_a_forest_names_the_file_and_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    forest = (*FIT, "--model", "median-forest", "--epsilon", "1", "--trees", "1", "--out", "f")
+    monkeypatch.setattr(fitting, "_ROWS", 100)
+    table = people().to_pandas()
+    table.loc[250, "ward"] = "z"
+    table.to_csv("people.csv", index=False)
+    error = refusal(*forest)
+    assert error.code is Code.UNKNOWN_CATEGORY
+    assert error.found.startswith("people.csv: 1 row of column 'ward' (row 250: 'z'")
+    assert not Path("f").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "code"),
+    [("median-forest", Code.UNREADABLE_FILE), ("tree", Code.WRONG_TYPE)],
+)
+def test_text_in_a_numeric_column_is_named(model: str, code: Code) -> None:
+    table = people().to_pandas().astype({"age": str})
+    table.loc[250, "age"] = "forty"
+    table.to_csv("people.csv", index=False)
+    error = refusal(*FIT, "--model", model, "--epsilon", "1", "--out", "f")
+    assert error.code is code
+    assert "'forty'" in error.found
+    assert "column 'age'" in error.found
+    assert "kind in the domain" in error.fix
+
+
+def test_boosting_asks_for_an_account_with_a_delta() -> None:
+    Account.new("account.json", 5.0)
+    boosting = (*FIT, "--model", "boosting", "--epsilon", "1", "--out", "b")
+    error = refusal(*boosting, "--account", "account.json")
+    assert error.code is Code.BUDGET_EXCEEDED
+    assert "make the account with a delta" in error.fix
+    Account.new("other.json", 0.5, 1e-5)
+    error = refusal(*boosting, "--account", "other.json")
+    assert "lower epsilon" in error.fix
+    assert "make the account" not in error.fix

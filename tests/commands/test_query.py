@@ -58,7 +58,7 @@ def test_json(town: Town, rows: Path) -> None:
     found = json.loads(run(town, "m", str(rows), "--format", "json"))
     assert found["ok"] is True
     assert [row["class"] for row in found["rows"]] == expected()
-    assert [row["row"] for row in found["rows"]] == [1, 2, 3, 4, 5]
+    assert [row["row"] for row in found["rows"]] == [0, 1, 2, 3, 4]
     again = json.loads(run(town, "m", str(rows), "--format", "json"))
     assert again["left"] == found["left"] - N
 

@@ -1,8 +1,10 @@
 """Accounts: fits add up, beyond the budget nothing is read, copies are the same account."""
 
+import contextlib
 import copy
 import multiprocessing
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,10 @@ from one_table import DOMAIN, rows
 
 from hedgerow import Account, DPBoostingClassifier, DPTreeClassifier, Ledger, MedianForestClassifier
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators import account as module
+from hedgerow.estimators import account_file
 from hedgerow.estimators.account import account_of
-from hedgerow.privacy import ROOT, By, Partition, Release, part
+from hedgerow.privacy import ROOT, By, Partition, Release, part, step
 
 
 class Untouchable:
@@ -79,13 +83,134 @@ def test_boosting_is_counted_at_the_delta_of_a_fit(tmp_path: Path) -> None:
     )
 
 
-def test_a_fit_that_is_not_private_takes_the_promise_away(tmp_path: Path) -> None:
-    account = Account.new(tmp_path / "account.json", 5.0)
+SEEDED = {"domain": DOMAIN, "random_state": 0}
+DRAFTED = {"domain": None, "insecure_domain_from_data": True}
+
+
+@pytest.mark.parametrize("kind", [DPTreeClassifier, MedianForestClassifier, DPBoostingClassifier])
+@pytest.mark.parametrize("how", [SEEDED, DRAFTED], ids=["seeded", "drafted"])
+def test_a_budget_pays_for_no_fit_that_promises_nothing(tmp_path: Path, kind, how: dict) -> None:
+    account = Account.new(tmp_path / "account.json", 5.0, 1e-5)
+    model = kind(0.5, account=account, **how)
+    error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
+    assert "this fit is not private" in error.found
+    assert "leave out random_state" in error.fix
+    assert "public domain" in error.fix
+    assert account.costs() == []
+    assert account.spent().private
+
+
+def test_after_a_fit_that_promises_nothing_no_budget_holds() -> None:
+    account = Account(Ledger())
     seeded = DPTreeClassifier(1.0, DOMAIN, max_depth=1, random_state=0, account=account)
     with pytest.warns(UserWarning, match="not private"):
         seeded.fit(*rows())
     assert not account.spent().private
     assert "seeded" in account.spent().why
+    # Such as a file that was written before budgets refused it.
+    ledger = Ledger(budget=5.0)
+    ledger.mark_not_private("the noise was seeded")
+    model = DPTreeClassifier(1.0, DOMAIN, account=Account(ledger))
+    error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
+    assert "an earlier fit" in error.found
+    fails_with(Code.BUDGET_EXCEEDED, Account(ledger).charge, [release()])
+    assert ledger.releases == ()
+
+
+def test_a_link_to_an_account_is_the_account(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    Account.new(real, 1.0)
+    link.symlink_to(real)
+    Account(link).charge([release()])
+    assert link.is_symlink()
+    assert Account(real).spent().epsilon == 1.0
+    fails_with(Code.BUDGET_EXCEEDED, Account(real).charge, [release()])
+    fails_with(Code.BUDGET_EXCEEDED, Account(link).charge, [release()])
+
+
+def test_a_file_with_two_names_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, other = tmp_path / "account.json", tmp_path / "other.json"
+    account = Account.new(path, 1.0)
+    other.hardlink_to(path)
+    for name in (path, other):
+        error = fails_with(Code.BAD_LEDGER_FILE, Account(name).charge, [release()])
+        assert "2 hard links" in error.found
+    # A file that is just being made has two names, too, but not for long.
+    monkeypatch.setattr(account_file.time, "sleep", lambda seconds: other.unlink(missing_ok=True))
+    account.charge([release()])
+    assert account.spent().epsilon == 1.0
+
+
+def test_of_two_who_make_a_file_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, once = tmp_path / "account.json", module.write_once
+
+    def late(where: Path, data: bytes) -> bool:
+        monkeypatch.setattr(module, "write_once", once)
+        Account.new(path, 9.0)
+        return once(where, data)
+
+    monkeypatch.setattr(module, "write_once", late)
+    fails_with(Code.FILE_EXISTS, Account.new, path, 1.0)
+    assert Account(path).ledger.budget.epsilon == 9.0
+    dangling = tmp_path / "dangling.json"
+    dangling.symlink_to(tmp_path / "nowhere.json")
+    fails_with(Code.FILE_EXISTS, Account.new, dangling, 1.0)
+
+
+def test_a_name_is_never_given_twice() -> None:
+    ledger = Ledger(budget=1.5)
+    scope = ROOT / step("fit 2") / part(Partition("trees", By.COIN), "0")
+    ledger.charge(Release("two-sided geometric", 1.0, 0.0, 1.0, scope, "public", "counts"))
+    # As parts of one fit, both would cost 1 together.
+    fails_with(Code.BUDGET_EXCEEDED, Account(ledger).charge, [release("1")])
+    assert Account(ledger).charge([release("1", 0.5)]) == "fit 3"
+    assert Account(ledger).spent().epsilon == 1.5
+
+
+def test_two_accounts_in_one_ledger_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, names = Ledger(), []
+    both, charge = threading.Barrier(2), ledger.charge
+
+    def slow(*releases: Release) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.2)  # if both come this far, both have chosen their names
+        charge(*releases)
+
+    monkeypatch.setattr(ledger, "charge", slow)
+    threads = [
+        threading.Thread(target=lambda i=i: names.append(Account(ledger).charge([release(str(i))])))
+        for i in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(names) == ["fit 1", "fit 2"]
+    assert Account(ledger).spent().epsilon == 2.0
+
+
+def test_an_account_in_memory_refuses_in_a_forked_process() -> None:
+    account = Account(Ledger(budget=1.0))
+    fork = multiprocessing.get_context("fork")
+    found = fork.SimpleQueue()
+
+    def child() -> None:
+        for call in (account.charge, account.check, lambda releases: account.spent()):
+            try:
+                call([release()])
+                found.put("allowed")
+            except HedgerowError as error:
+                found.put(error.found)
+
+    worker = fork.Process(target=child)
+    worker.start()
+    worker.join()
+    told = "an account in the memory of another process"
+    assert [found.get() for _ in range(3)] == [told] * 3
+    account.charge([release()])
+    assert account.spent().epsilon == 1.0
 
 
 def test_rows_that_do_not_fit_cost_nothing(tmp_path: Path) -> None:

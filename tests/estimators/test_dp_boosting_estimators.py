@@ -1,6 +1,7 @@
 """Private boosting as scikit-learn sees it: its checks, refusals, and what users get."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -88,6 +89,7 @@ def test_exports_answer_alike() -> None:
     "parameters",
     [
         {"delta": 0.0},
+        {"delta": 0.5},
         {"delta": 1.0},
         {"n_estimators": 0},
         {"n_estimators": "many"},
@@ -104,6 +106,28 @@ def test_parameters_that_are_refused(parameters: dict[str, object]) -> None:
     with pytest.raises(HedgerowError) as caught:
         DPBoostingClassifier(1.0, DOMAIN, **parameters).fit(ROWS, ILL)
     assert caught.value.code is Code.BAD_PARAMETER
+
+
+@pytest.mark.parametrize(("delta", "warned"), [(1e-3, True), (0.4, True), (0.99e-3, False)])
+def test_a_delta_of_one_in_capacity_is_warned_of(delta: float, warned: bool) -> None:
+    model = DPBoostingClassifier(1.0, DOMAIN, delta=delta, n_estimators=5)
+    for act in (model.plan, lambda: model.plan(DOMAIN), lambda: model.fit(ROWS, ILL)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            act()
+        said = [str(one.message) for one in caught if issubclass(one.category, HedgerowWarning)]
+        told = [text for text in said if "1 / capacity = 0.001" in text]
+        assert len(told) == int(warned)
+        assert all("such as 1e-05" in text for text in told)
+        assert all(one.filename == __file__ for one in caught)
+
+
+def test_a_domain_from_the_rows_is_warned_of() -> None:
+    model = DPBoostingClassifier(1.0, n_estimators=3, insecure_domain_from_data=True)
+    with pytest.warns(HedgerowWarning, match="insecure_domain_from_data") as caught:
+        model.fit(ROWS[["age"]], ILL)
+    assert [one.filename for one in caught] == [__file__]
+    assert not model.privacy_.total("public").private
 
 
 def test_other_refusals_spend_nothing() -> None:

@@ -117,12 +117,14 @@ def test_a_seed_makes_it_repeatable_and_not_private() -> None:
 
 
 def test_without_a_seed_no_two_fits_are_alike() -> None:
-    model = DPTreeClassifier(0.5, DOMAIN)
-    assert len({model.fit(ROWS, ILL).to_json() for _ in range(5)}) == 5
+    models = [DPTreeClassifier(0.5, DOMAIN) for _ in range(5)]
+    assert len({model.fit(ROWS, ILL).to_json() for model in models}) == 5
 
 
 def test_the_insecure_switch_is_written_into_the_ledger() -> None:
-    model = DPTreeClassifier(1.0, insecure_domain_from_data=True).fit(ROWS, ILL)
+    with pytest.warns(HedgerowWarning, match="insecure_domain_from_data") as caught:
+        model = DPTreeClassifier(1.0, insecure_domain_from_data=True).fit(ROWS, ILL)
+    assert [one.filename for one in caught] == [__file__]
     assert model.privacy_.total().epsilon == math.inf
     assert "read from the data" in str(model.privacy_)
 

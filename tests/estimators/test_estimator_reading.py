@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hedgerow import Attribute, Domain, DPTreeClassifier, Target
+from hedgerow import Attribute, Domain, DPTreeClassifier, MedianForestRegressor, Target
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode
 
@@ -92,3 +92,17 @@ def test_declared_classes_are_not_guessed_at() -> None:
     rows = [["a", 0, 1.0]] * 3
     for classes in ([1.0, 1.0, 1.0], [1.0, 0.5, 1.0]):
         assert list(model.fit(rows, classes).classes_) == [0.5, 1.0]
+
+
+def test_rows_without_a_number_to_learn_are_named_and_to_be_dropped():
+    domain = Domain(
+        attributes=(Attribute(name="x", kind="numeric", bounds=(0, 9), bins=3),),
+        target=Target(name="cost", bounds=(0, 9)),
+        capacity=10,
+    )
+    y = np.array([1.0, np.nan, 2.0, np.inf, np.nan, np.nan])
+    with pytest.raises(HedgerowError) as caught:
+        MedianForestRegressor(1.0, domain).fit(np.zeros((6, 1)), y)
+    assert caught.value.code is Code.MISSING_VALUE
+    assert "4 rows (row 1, row 3, row 4, ...; rows counted from 0)" in caught.value.found
+    assert caught.value.fix == "drop the rows without a target"

@@ -77,6 +77,7 @@ def test_an_interrupted_fit_leaves_the_ledger_of_what_was_charged() -> None:
 def test_a_refusal_leaves_older_files_as_they_were() -> None:
     files = Files.at(Path("out"))
     files.prepare(force=False)
+    files.make_folder()
     for path in files:
         path.write_text("of an earlier fit")
     files.prepare(force=True)

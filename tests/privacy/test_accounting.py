@@ -24,6 +24,7 @@ from hedgerow.privacy.accounting import (
 )
 from hedgerow.privacy.mechanisms import DiscreteGaussian
 from hedgerow.privacy.release import Release
+from hedgerow.privacy.renyi import RHO_ORDERS, epsilon_at, sampled_curve
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
 
 X, Y = ROOT / part(NODES, "x"), ROOT / part(NODES, "y")
@@ -381,6 +382,16 @@ def test_deltas_of_releases_by_rho() -> None:
     assert both.epsilon == pytest.approx(2 * tightest([near], 1e-6 / 7).epsilon, rel=0.1)
     assert tightest([near], 1e-9, REPLACE).epsilon == math.inf
     assert tightest([near], 0.0, REPLACE).epsilon == math.inf
+
+
+def test_a_release_with_a_delta_is_not_counted_as_mirrored() -> None:
+    exact, near = (gaussian(0.01, sample_rate=0.1, times=50, delta=d) for d in (0.0, 1e-15))
+    assert exact.rule.mirrored
+    for release_, mirrored in ((exact, True), (near, False)):
+        curve = 50 * sampled_curve(0.01, 0.1, RHO_ORDERS, mirrored=mirrored)
+        epsilon = epsilon_at(RHO_ORDERS, curve, 1e-6 - 50 * release_.delta)
+        assert tightest([release_], 1e-6).epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert tightest([near], 1e-6).epsilon > 1.1 * tightest([exact], 1e-6).epsilon
 
 
 def test_what_a_charge_by_rho_pays_for() -> None:

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -371,15 +371,17 @@ def test_releases_by_rho_are_told_at_a_delta() -> None:
     events = [gaussian(0.05, times=4), release(0.5), gaussian(0.1, audience="server 0")]
     ledger, open_ = ledger_of(events, delta=1e-6), ledger_of(events)
     total = ledger.total()
-    assert total == ledger.formal_total() == ledger.tightest("public", 1e-6)
-    assert (total.delta, total.method) == (1e-6, "RDP")
+    assert total == ledger.formal_total()
+    assert (total.delta, total.method) == (1e-6, "sum of 2 calls")
+    assert total.epsilon == tightest(events[:1], 1e-6).epsilon + 0.5
     assert ledger.total("server 0") == ledger.coalition(["server 0", "owner 1"])
+    assert ledger.total("server 0").delta == 2e-6
     assert ledger.total("server 0").epsilon > total.epsilon
     assert open_.total().epsilon == open_.formal_total().epsilon == math.inf
     assert "give the ledger" in open_.total().why
     assert "give the ledger" in open_.summary()[0]["why"]
     row = ledger.summary()[0]
-    assert (row["epsilon"], row["delta"], row["why"]) == (total.epsilon, 1e-6, "RDP")
+    assert (row["epsilon"], row["delta"], row["why"]) == (total.epsilon, 1e-6, "sum of 2 calls")
     assert Ledger.from_json(ledger.to_json()).total() == total
     ledger.mark_not_private("seeded noise")
     assert ledger.total().why == "seeded noise"
@@ -394,6 +396,82 @@ def test_releases_by_rho_are_told_at_a_delta() -> None:
     assert only.total() == Guarantee(0.5, 0.0)
 
 
+def test_one_call_is_told_by_its_tightest_figure() -> None:
+    call = [gaussian(0.05, times=4), release(0.5), gaussian(0.1, audience="server 0")]
+    ledger = Ledger(delta=1e-6)
+    ledger.charge(*call)
+    for relation in Relation:
+        found = tightest(call[:2], 1e-6, relation)
+        assert ledger.total("public", relation) == found
+        assert ledger.formal_total("public", relation) == found
+        assert ledger.tightest("public", 1e-6, relation) == found
+        assert ledger.total("server 0", relation) == tightest(call, 1e-6, relation)
+    assert ledger.total().method == "RDP"
+
+
+def test_totals_of_calls_that_follow_from_each_other_add_up() -> None:
+    """One who stops when the loss exceeds what a curve over all calls says finds it too small."""
+    rhos = [0.01 * 1.3**k for k in range(20)]
+    ledger = Ledger(delta=1e-2)
+    for k, rho in enumerate(rhos, 1):
+        ledger.charge(gaussian(rho, ROOT / step(f"query {k}")))
+        for relation in Relation:
+            pairs = [tightest([gaussian(r)], 1e-2, relation) for r in rhos[:k]]
+            for total in (
+                ledger.total("public", relation),
+                ledger.coalition(["server 0"], relation),
+            ):
+                assert total.epsilon == pytest.approx(sum(pair.epsilon for pair in pairs))
+                assert total.delta == pytest.approx(k * 1e-2)
+                assert total.private
+            assert ledger.formal_total("public", relation) == total
+    together = ledger.tightest("public", 20e-2)
+    assert together.epsilon < ledger.total().epsilon / 2
+    assert together.method == "RDP, all charges fixed in advance"
+    assert "all charges fixed in advance" not in str(ledger)
+    lines = [line.split() for line in str(ledger).splitlines()[1:3]]
+    assert [(line[2], " ".join(line[-4:])) for line in lines] == [("0.2", "sum of 20 calls")] * 2
+    assert Ledger.from_json(ledger.to_json()).summary() == ledger.summary()
+    # A delta of 1 or more is none.
+    lax = ledger_of([gaussian(0.01), gaussian(0.01)], delta=0.6)
+    assert (lax.total().delta, lax.total().private) == (1.0, False)
+
+
+def test_calls_without_a_rho_cost_no_delta_and_keep_their_partitions() -> None:
+    one, other = ROOT / part(NODES, "x"), ROOT / part(NODES, "y")
+    pure = [release(0.5, one, delta=1e-9), release(0.7, other), release(0.1)]
+    ledger = ledger_of([pure[0], gaussian(0.02, one), *pure[1:], gaussian(0.02, other)], delta=1e-6)
+    each = tightest([gaussian(0.02)], 1e-6).epsilon
+    total = ledger.total()
+    assert total.epsilon == pytest.approx(0.8 + 2 * each, rel=1e-12)
+    assert total.delta == pytest.approx(1e-9 + 2e-6, rel=1e-12)
+    twice = ledger.total("public", Relation.REPLACE)
+    each = tightest([gaussian(0.02)], 1e-6, Relation.REPLACE).epsilon
+    assert twice.epsilon == pytest.approx(1.6 + 2 * each, rel=1e-12)
+    assert twice.delta == pytest.approx((1 + math.exp(0.8)) * 1e-9 + 2e-6, rel=1e-9)
+
+
+def test_the_condition_of_the_tightest_figure_is_named_where_it_matters() -> None:
+    ledger = ledger_of([release(0.02, times=500)] * 2)
+    assert ledger.tightest("public", 1e-6).method.endswith("(PLD), all charges fixed in advance")
+    assert "fixed in advance" in str(ledger.tightest("public", 1e-6))
+    # Basic composition holds for whatever was chosen when, and one call is fixed by itself.
+    assert ledger.tightest("public", 0.0).method == "basic composition"
+    ledger = ledger_of([release(0.02, times=500), release(0.3, audience="server 0")])
+    assert ledger.tightest("public", 1e-6).method == "optimal composition (PLD)"
+    assert ledger.tightest("server 0", 1e-6).method.endswith("fixed in advance")
+
+
+def test_what_was_spent_in_a_reservation_is_one_call() -> None:
+    ledger = Ledger(delta=1e-6)
+    held = [ledger.reserve(gaussian(0.1, ROOT / step(name), times=2)) for name in "ab"]
+    for reservation in (*held, *held):
+        ledger.realise(reservation, replace(reservation.release, times=1))
+    assert ledger.realised_total() == ledger.total()
+    assert ledger.total().delta == 2e-6
+    assert ledger.total().epsilon == 2 * tightest([gaussian(0.1, times=2)], 1e-6).epsilon
+
+
 def test_releases_by_rho_in_tables() -> None:
     events = [gaussian(0.05, reason="sums", sample_rate=0.1, times=9), release(0.5)]
     ledger = Ledger(budget=(2.0, 1e-6))
@@ -404,7 +482,7 @@ def test_releases_by_rho_in_tables() -> None:
     assert lines[3] == ""
     assert lines[4:6] == [
         "kind    reason  audience  mechanism            epsilon  rho   sample_rate  delta  times",
-        "charge  sums    public    discrete gaussian    inf      0.05  0.1          0      9",
+        "charge  sums    public    discrete gaussian             0.05  0.1          0      9",
     ]
     assert "rho" not in str(ledger_of([release(0.5)]))
 
@@ -428,8 +506,8 @@ def test_tables_for_the_eye() -> None:
         "level 0 / nodes: each",
         "level 1 / nodes: each",
     ]
-    add, replace = ledger.summary()
-    assert (add["epsilon"], replace["epsilon"]) == (1.0, 2.0)
+    add, replaced = ledger.summary()
+    assert (add["epsilon"], replaced["epsilon"]) == (1.0, 2.0)
     assert (add["claimed"], add["private"], add["why"]) == (0.75, "yes", "")
     assert str(ledger).splitlines() == [
         "audience  epsilon  delta  relation    claimed  private",

@@ -232,9 +232,70 @@ def test_calls_add_up_as_pairs_at_the_delta_of_the_ledger() -> None:
     again = Ledger.from_json(ledger.to_json())
     assert again.to_json() == ledger.to_json()
     assert again.total() == ledger.total()
-    assert ledger.total().delta == 1e-7
-    # What is stated is the tightest figure of all of them, had they been fixed in advance.
-    assert ledger.total().epsilon < 2 * one + 0.5
+    # What is stated is what the budget counts, and no row says less.
+    assert ledger.total().delta == 2e-7
+    assert ledger.total().epsilon == pytest.approx(2 * one + 0.5)
+    assert [row["relation"] for row in ledger.summary()] == ["add/remove", "replace"]
+    assert ledger.tightest("public", 2e-7).epsilon < 2 * one + 0.5
+
+
+def test_what_is_stated_stays_within_a_budget_whose_delta_is_not_split() -> None:
+    """Deltas that earlier calls brought are taken off what the call with a rho is stated at."""
+    own = 3e-8
+    left = 1e-6 - own
+    needed = 0.5 + tightest([gaussian(0.02)], left).epsilon
+    ledger = Ledger(budget=(needed, 1e-6))
+    ledger.charge(release(0.5, delta=own))
+    ledger.charge(gaussian(0.02))
+    budget = ledger.budget
+    assert budget is not None
+    assert budget.allows(ledger.total())
+    assert ledger.total().delta == pytest.approx(1e-6, rel=1e-12)
+    assert ledger.total().epsilon == pytest.approx(needed, rel=1e-12)
+    assert len(ledger.summary()) == 2
+    # What rounding leaves of a delta pays for nothing, however much epsilon there is.
+    for first in (own, 1e-7 / 3, 7e-8, 1.1e-10):
+        wide = Ledger(budget=(100.0, 1e-6))
+        wide.charge(release(0.5, delta=first))
+        wide.charge(gaussian(0.02))
+        with pytest.raises(PrivacyError, match="H207"):
+            wide.charge(gaussian(0.001))
+        assert wide.total().delta <= 1e-6 * (1 + 1e-12)
+
+
+def test_coalitions_of_a_budget_whose_delta_is_not_split() -> None:
+    ledger = Ledger(budget=(1.0, 1e-6))
+    ledger.charge(gaussian(0.01, audience="server 0"))
+    ledger.charge(gaussian(0.01, audience="server 1"))
+    one, both = ledger.total("server 0"), ledger.coalition(["server 0", "server 1"])
+    assert (one.delta, both.delta) == (1e-6, 2e-6)
+    assert both.epsilon == 2 * one.epsilon
+
+
+def test_the_row_at_the_delta_of_a_budget_counts_call_by_call() -> None:
+    many = release(0.02, times=1000)
+    each = tightest([many], 1e-6).epsilon
+    ledger = Ledger(budget=(2 * each + 0.1, 2e-6), delta=1e-6)
+    ledger.charge(many)
+    assert ledger.summary()[-1]["epsilon"] == tightest([many], 2e-6).epsilon
+    ledger.charge(many)
+    ledger.charge(release(0.1))
+    row = ledger.summary()[-1]
+    assert (row["delta"], row["why"]) == (2e-6, "sum of 3 calls")
+    assert row["epsilon"] == pytest.approx(2 * each + 0.1, rel=1e-12)
+    assert ledger.tightest("public", 2e-6).epsilon < row["epsilon"]
+    # Where basic composition fits, the total says it already.
+    plain = Ledger(budget=(50.0, 1e-6))
+    plain.charge(many)
+    plain.charge(many)
+    assert len(plain.summary()) == 2
+    # A coalition is no audience of its own, and may cost more than the budget.
+    ledger = Ledger(budget=(each, 1e-6))
+    for server in (0, 1):
+        ledger.charge(release(0.02, times=1000, audience=f"server {server}"))
+    ledger.mark_not_private("shares", ["server 0", "server 1"])
+    rows = [row["audience"] for row in ledger.summary() if row["why"] and row["private"] == "yes"]
+    assert rows == ["public", "server 0", "server 1"]
 
 
 def test_a_budget_without_a_delta_has_no_room_for_rho() -> None:

@@ -117,3 +117,24 @@ def test_pairs_that_are_not_all_or_not_alike_stay_apart() -> None:
     # Three together are no pair, and alike with nobody.
     all_three = pair_rows("server 0 + server 1 + server 2")
     assert folded(all_three) == all_three
+
+
+def test_a_release_by_rho_has_no_epsilon_beside_it() -> None:
+    gaussian = release(math.inf, mechanism="discrete gaussian", rho=0.125)
+    table = [{"kind": "charge", **row(one)} for one in (gaussian, release(0.5))]
+    heading, first, second = text([], table).splitlines()
+    assert "inf" not in first
+    assert "0.125" in first[heading.index("rho") :]
+    assert "0.5" in second[heading.index("epsilon") : heading.index("rho")]
+    # Without a rho an infinite epsilon is what it is.
+    assert "inf" in text([], [{"kind": "charge", **row(release(math.inf, mechanism="exact"))}])
+
+
+def test_an_accountant_is_no_reason_for_doubt() -> None:
+    held = summary_row("public", Guarantee(1.0, 1e-6, why="RDP"), None)
+    broken = summary_row("server 0", Guarantee(math.inf, 0.0, why="seeded"), None)
+    heading, first, second = text([held, broken], []).splitlines()
+    by, why = heading.index("by"), heading.index("why")
+    assert first[by:].rstrip() == "RDP"
+    assert (second[by:why].strip(), second[why:]) == ("", "seeded")
+    assert "why" not in text([held], [])

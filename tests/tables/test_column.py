@@ -1,6 +1,8 @@
 import datetime as dt
 import decimal
 import math
+import sys
+import types
 from decimal import Decimal
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables.column import Column, listed
+from hedgerow.tables.frame import view
 
 
 class OnlyArray:
@@ -188,3 +191,20 @@ def test_numbers_of_several_types_are_read_one_by_one():
     column = Column("c", [2**70, 1.5, None, Decimal("0.1"), math.nan])
     expected = [2.0**70, 1.5, math.nan, 0.1, math.nan]
     np.testing.assert_array_equal(column.numbers(), expected)
+
+
+def test_a_library_that_another_thread_is_importing(monkeypatch):
+    half = types.ModuleType("pandas")
+    monkeypatch.setitem(sys.modules, "pandas", half)
+    for name in ("nothing", "Series", "Index"):
+        setattr(half, name, getattr(pd, name, None))
+        assert Column("c", pa.array([1, 2])).numbers().tolist() == [1, 2]
+        assert view(pa.table({"c": [1, 2]})).n_rows == 2
+    assert Column("c", pd.Series([1, 2])).numbers().tolist() == [1, 2]
+
+
+def test_strings_that_are_no_numbers_are_named():
+    with pytest.raises(HedgerowError, match=r"H109.*1 row .*\(row 2: 'forty'"):
+        Column("c", ["1", " -2.5e3 ", "forty", None, ".5"]).numbers()
+    with pytest.raises(HedgerowError, match=r"H109.*2 rows .*\(row 0: '1'"):
+        Column("c", pd.Categorical(["1", "2"])).numbers()

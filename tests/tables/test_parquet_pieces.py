@@ -87,3 +87,16 @@ def test_another_schema_is_refused_even_with_the_old_size_and_time(tmp_path: Pat
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert file.stat().st_size == before.st_size
     assert code_of(list, pieces.read()) is Code.TABLE_CHANGED
+
+
+def test_what_is_not_parquet_is_not_said_to_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("a,b\n1,2\n")
+    (tmp_path / "empty").mkdir()
+    for path in (file, tmp_path / "empty", tmp_path / "nowhere.parquet"):
+        with pytest.raises(HedgerowError) as caught:
+            ParquetPieces([path], ["a"], 5)
+        assert caught.value.code is Code.UNREADABLE_FILE
+        assert caught.value.expected.startswith("a Parquet file or a folder")
+        assert str(path) in caught.value.found
+        assert ("read_batches(path" in caught.value.fix) == path.exists()

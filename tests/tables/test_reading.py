@@ -179,3 +179,17 @@ def test_duplicate_column(tmp_path):
 def test_rows_must_be_positive(tmp_path):
     with pytest.raises(HedgerowError, match="H501"):
         read_batches(write(tmp_path / "t.csv"), rows=0)
+
+
+def test_a_cell_that_does_not_fit_its_column_is_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('c,"x, y"\na,1\nb,it\'s 2\n')
+    domain = Domain(attributes=(Attribute(name="x, y", kind="numeric", bounds=(0, 9), bins=3),))
+    with pytest.raises(HedgerowError, match="H115") as caught:
+        list(read_batches(path, domain=domain))
+    assert """the value "it's 2" in column 'x, y'""" in caught.value.found
+    assert "check the column's kind" in caught.value.fix
+    # Without a domain, by what the first block of the file looks like.
+    path.write_text("a,x\n" + "1,2\n" * 400_000 + "1,z\n")
+    with pytest.raises(HedgerowError, match=r"H115.*the value 'z' in column 'x'"):
+        list(read_batches(path))

@@ -16,7 +16,7 @@ from rich.console import Console
 from hedgerow.commands.formats import Format, FormatOption
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.fitting import Files, Model
+    from hedgerow.estimators.fitting import Charge, Files, Model
 
 INTERRUPTED = 130
 """Exit code after an interrupt, as shells have it."""
@@ -56,7 +56,7 @@ def fit(
     import warnings
 
     from hedgerow.errors import HedgerowWarning
-    from hedgerow.estimators.fitting import Files, account_summary, fit_table, private_model
+    from hedgerow.estimators.fitting import Charge, Files, account_summary, fit_table, private_model
     from hedgerow.estimators.fitting import Kind as Known
     from hedgerow.tables import Domain
 
@@ -76,13 +76,14 @@ def fit(
         estimator.verbose = int(not quiet)
     files = Files.at(out)
     files.prepare(force=force)
+    charge = Charge()
     try:
         # The forest has a bar of its own, and what the seed means is said below.
         with _shown(quiet or model is Kind.median_forest) as tell, warnings.catch_warnings():
             warnings.simplefilter("ignore", HedgerowWarning)
-            fit_table(estimator, table, files, tell=tell)
+            fit_table(estimator, table, files, tell=tell, charge=charge)
     except KeyboardInterrupt:
-        _print_interrupt(files, format)
+        _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None
     _print(estimator, files, account_summary(estimator), format)
 
@@ -118,14 +119,27 @@ def _print(model: Model, files: Files, account: dict[str, Any] | None, format: F
         Console(stderr=True).print("[bold red]This model is NOT private:[/] do not publish it.")
 
 
-def _print_interrupt(files: Files, format: Format) -> None:
-    # An older ledger is still there if nothing was charged; then a model is there as well.
-    charged = files.ledger.exists() and not files.model.exists()
+def _print_interrupt(charge: Charge, files: Files, account: Path | None, format: Format) -> None:
+    # Which files are there does not tell: an older ledger may be, and an account is charged before
+    # the ledger is written.
+    charged, said = charge.stated, "nothing was charged"
+    if charge.stated:
+        said = f"what was charged stays charged: {files.ledger}"
+    elif charge.begun and account is not None:
+        charged = True
+        said = f"the account was being charged, and what it says stays charged: {account}"
     if format is Format.json:
-        ledger = str(files.ledger) if charged else None
-        print(json.dumps({"ok": False, "interrupted": True, "charged": charged, "ledger": ledger}))
-    said = f"what was charged stays charged: {files.ledger}" if charged else "nothing was charged"
-    Console(stderr=True).print(f"interrupted; {said}", markup=False, highlight=False)
+        report = {
+            "ok": False,
+            "interrupted": True,
+            "charged": charged,
+            "ledger": str(files.ledger) if charge.stated else None,
+            "account": str(account) if charged and account is not None else None,
+        }
+        print(json.dumps(report))
+    # Paths are not to be cut where they do not fit into a line.
+    console = Console(stderr=True)
+    console.print(f"interrupted; {said}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

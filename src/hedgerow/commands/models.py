@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -82,10 +83,12 @@ def _print(shown: Shown) -> None:
             f"({cost.wire / 1e6:,.2f} MB on the wire)"
         )
     line("\nwhat is learned of a person, at most")
-    table = Table("audience", "epsilon", "delta", "relation", "why")
+    table = Table("audience", "epsilon", "delta", "relation", "by", "why")
     for one in report.learned:
         figures = f"{one.epsilon:.6g}", f"{one.delta:.3g}"
-        table.add_row(escape(one.audience), *figures, escape(one.relation), escape(one.why))
+        # One text says by which accountant, or why nothing is promised.
+        beside = (one.why, "") if math.isfinite(one.epsilon) else ("", one.why)
+        table.add_row(escape(one.audience), *figures, escape(one.relation), *map(escape, beside))
     console.print(table)
     if report.asking:
         line("\nrows asked and charged")

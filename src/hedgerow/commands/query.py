@@ -84,7 +84,7 @@ def _records(answers: Answers) -> list[dict[str, Any]]:
     name = "class" if answers.values is None else "value"
     records = []
     for i, label in enumerate(answers.labels):
-        record: dict[str, Any] = {"row": i + 1, name: label}
+        record: dict[str, Any] = {"row": i, name: label}
         if answers.shares is not None:
             shares = answers.shares[i].tolist()
             record |= {f"p({c})": p for c, p in zip(answers.classes, shares, strict=True)}

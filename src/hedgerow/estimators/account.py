@@ -8,10 +8,8 @@ and the costs of the fits add up as pairs.
 from __future__ import annotations
 
 import copy
-import fcntl
 import math
 import os
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators.account_file import followed, locked
 from hedgerow.parties.durable import replacing, write_once
 from hedgerow.privacy import ROOT, Guarantee, Ledger, Release, Scope, step
 from hedgerow.privacy.accounting import basic, has_rho, tightest
@@ -43,11 +42,15 @@ class Account:
     Copies, such as scikit-learn's `clone` makes them, are the same account. One in a file may be
     charged by several processes at once; one in memory by the process that made it.
 
+    A budget is a promise, so an account with one refuses fits that promise nothing: with noise
+    that is seeded, or a domain that was read from the data.
+
     Parameters
     ----------
     kept : str, Path or Ledger
-        File that `Account.new` made, or a ledger in memory, mostly with a budget. What a fit whose
-        releases are counted at a delta takes of the budget's delta is the ledger's ``delta``.
+        File that `Account.new` made, or a link to it; or a ledger in memory, mostly with a budget.
+        What a fit whose releases are counted at a delta takes of the budget's delta is the
+        ledger's ``delta``.
 
     Examples
     --------
@@ -60,8 +63,9 @@ class Account:
     def __init__(self, kept: str | os.PathLike[str] | Ledger) -> None:
         self._ledger = kept if isinstance(kept, Ledger) else None
         # Workers need not stand in the same folder.
-        self._path = None if isinstance(kept, Ledger) else Path(kept).absolute()
-        self._lock = threading.Lock()
+        self._path = None if isinstance(kept, Ledger) else followed(kept)
+        # A forked process has a copy of the ledger, which would add up on its own.
+        self._process = os.getpid()
 
     @classmethod
     def new(
@@ -98,29 +102,28 @@ class Account:
                 found=f"{fit_delta} of {delta}",
             )
         text = Ledger(budget=budget, delta=fit_delta).to_json()
-        if path.exists():
-            raise Code.FILE_EXISTS.error(
-                found=str(path), fix="choose another name: what was spent must not be forgotten"
-            )
         try:
-            write_once(path, text.encode())
+            # To look first whether there is one would leave time for others to make it.
+            made = write_once(path, text.encode())
         except OSError as error:
             raise Code.STATE_NOT_WRITTEN.error(
                 found=f"{path}: {error.strerror or error}", fix="choose a folder that exists"
             ) from None
+        if not made:
+            raise Code.FILE_EXISTS.error(
+                found=str(path), fix="choose another name: what was spent must not be forgotten"
+            )
         return cls(path)
 
     @property
     def ledger(self) -> Ledger:
         """The account as it stands; a copy."""
-        if self._ledger is not None:
-            return copy.deepcopy(self._ledger)
         with self._opened() as ledger:
-            return ledger
+            return copy.deepcopy(ledger)
 
-    def check(self, releases: Sequence[Release]) -> None:
-        """Raise H207 if a fit with these releases would not be paid for; nothing is recorded."""
-        self._charge(self.ledger, releases)
+    def check(self, releases: Sequence[Release], marks: Collection[Mark] = ()) -> None:
+        """Raise H207 if `charge` would; nothing is recorded."""
+        self._charge(self.ledger, releases, marks)
 
     def charge(self, releases: Sequence[Release], marks: Collection[Mark] = ()) -> str:
         """Record a fit, all of its releases or none; call it before the noise is drawn.
@@ -130,7 +133,8 @@ class Account:
         releases : sequence of Release
             Fixed together, before anything of the fit is seen.
         marks : collection of Mark
-            Why the fit promises nothing, which then holds for the account.
+            Why the fit promises nothing, which then holds for the account; with a budget it is
+            refused.
 
         Returns
         -------
@@ -140,13 +144,10 @@ class Account:
         Raises
         ------
         PrivacyError
-            H207 if the budget would be exceeded.
+            H207 if the budget would be exceeded, or the fit or an earlier one promises nothing.
         """
         with self._opened(write=True) as ledger:
-            name = self._charge(ledger, releases)
-            for mark in marks:
-                ledger.mark_not_private(*mark)
-        return name
+            return self._charge(ledger, releases, marks)
 
     def costs(self, audience: str = "public") -> list[FitCost]:
         """Return what every fit has cost an audience."""
@@ -182,8 +183,10 @@ class Account:
     def __repr__(self) -> str:
         return "Account(<in memory>)" if self._path is None else f"Account({str(self._path)!r})"
 
-    def _charge(self, ledger: Ledger, releases: Sequence[Release]) -> str:
-        name = f"{_FIT}{1 + len({_fit_of(release.scope) for release in ledger.releases})}"
+    def _charge(self, ledger: Ledger, releases: Sequence[Release], marks: Collection[Mark]) -> str:
+        if ledger.budget is not None:
+            _refuse_marks(ledger.not_private, marks)
+        name = _free_name(ledger)
         placed = [
             replace(r, scope=Scope((ROOT / step(name)).segments + r.scope.segments))
             for r in releases
@@ -197,27 +200,36 @@ class Account:
             if has_rho(placed) and ledger.delta is not None:
                 # At another delta than its own, a fit costs more or less than it says.
                 fix += f"; the account counts such a fit at delta {ledger.delta:.3g}"
+            elif has_rho(placed) and not (ledger.budget and ledger.budget.grants_delta):
+                fix = (
+                    "make the account with a delta (`hedgerow account new --delta`): this fit has "
+                    "an epsilon at a delta only; or fit a tree or a median forest, which need "
+                    "none; nothing was released"
+                )
             raise Code.BUDGET_EXCEEDED.error(
                 expected=f"a fit that the account pays for: {error.expected} in all",
                 found=f"{_cost(placed, ledger)} for this fit, after {_sum_text(ledger)}",
                 fix=fix,
             ) from None
+        for mark in marks:
+            ledger.mark_not_private(*mark)
         return name
 
     @contextmanager
     def _opened(self, *, write: bool = False) -> Iterator[Ledger]:
         """Yield the ledger while nobody else changes it; keep it if the block does not raise."""
         if self._path is None:
-            if self._ledger is None:
+            if self._ledger is None or self._process != os.getpid():
                 raise Code.BAD_PARAMETER.error(
                     expected="an account that this process can charge",
                     found="an account in the memory of another process",
                     fix="keep the account in a file: Account.new(path, epsilon, delta)",
                 )
-            with self._lock:
+            # Other accounts may be kept in the same ledger.
+            with self._ledger._lock:
                 yield self._ledger
             return
-        with _locked(self._path) as descriptor:
+        with locked(self._path) as descriptor:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 ledger = Ledger.from_json(file.read().decode("utf-8", "replace"))
             yield ledger
@@ -249,6 +261,31 @@ def _again(path: str | None) -> Account:
     return lost
 
 
+def _refuse_marks(earlier: Collection[Mark], marks: Collection[Mark]) -> None:
+    """Refuse a fit after which the budget of an account would not hold, whatever it charges."""
+    for found, whose in ((marks, "this fit"), (earlier, "an earlier fit of this account")):
+        if not found:
+            continue
+        why = "; ".join(dict.fromkeys(mark.reason for mark in found))
+        fix = "leave out random_state (--seed), and declare a public domain"
+        if found is earlier:
+            fix = "agree anew on what may be promised; an account without a budget adds up still"
+        raise Code.BUDGET_EXCEEDED.error(
+            expected="fits that promise something: the account has a budget",
+            found=f"{whose} is not private: {why}",
+            fix=f"{fix}; nothing was released",
+        )
+
+
+def _free_name(ledger: Ledger) -> str:
+    """Return a name that no fit in a ledger has: parts of two fits must never be siblings."""
+    names = {_fit_of(release.scope) for release in ledger.releases}
+    number = 1 + len(names)
+    while f"{_FIT}{number}" in names:
+        number += 1
+    return f"{_FIT}{number}"
+
+
 def _fit_of(scope: Scope) -> str:
     return scope.segments[0].label if scope.segments else str(scope)
 
@@ -263,25 +300,3 @@ def _cost(releases: Sequence[Release], ledger: Ledger) -> Guarantee:
 def _sum_text(ledger: Ledger) -> str:
     spent = Account(ledger).spent()
     return f"epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g} for earlier fits"
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Hold a file for this process alone, the one that has the name when the lock is there."""
-    while True:
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise Code.BAD_LEDGER_FILE.error(
-                expected="the file of an account",
-                found=f"{path}: {error.strerror}",
-                fix="make it with `hedgerow account new`",
-            ) from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Whoever held it before may have put another file in its place.
-            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
-                yield descriptor
-                return
-        finally:
-            os.close(descriptor)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, Protocol
 
 from hedgerow.errors import HedgerowWarning
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.table import TableEstimator
-from hedgerow.privacy import Ledger, Release
+from hedgerow.privacy import Ledger, NoiseSource, Release
+from hedgerow.privacy.entries import Mark
 
 # Clones that were made here, and those of which was warned, by the estimator they come from.
 _CLONES: Counter[str] = Counter()
@@ -34,8 +36,8 @@ class FitLedger(Ledger):
         As for `Ledger`.
     account : Account, optional
         Charged before the ledger is: what it refuses is not recorded.
-    charged : callable, optional
-        Told after every charge, before anything is drawn.
+    charging, charged : callable, optional
+        Told before every charge, and after it, before anything is drawn.
     """
 
     def __init__(
@@ -43,43 +45,71 @@ class FitLedger(Ledger):
         domain: Any = None,
         delta: float | None = None,
         account: Account | None = None,
+        charging: Callable[[], None] | None = None,
         charged: Callable[[Ledger], None] | None = None,
     ) -> None:
         super().__init__(domain, delta=delta)
         self._account = account
+        self._before_charge = charging
         self._on_charge = charged
 
-    def charge(self, *releases: Release) -> None:
-        """Record releases here and in the account; see `Ledger.charge`."""
+    def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
+        """Record releases here and in the account, which pays for reservations as well."""
         # What the ledger refuses for itself must not be charged to the account.
         Ledger(self.domain).charge(*releases)
+        if self._before_charge is not None:
+            self._before_charge()
         if self._account is not None:
             self._account.charge(releases, self.not_private)
-        super().charge(*releases)
+        index = super()._append(kind, releases)
         if self._on_charge is not None:
             self._on_charge(self)
+        return index
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy that a model carries is a record: nothing is charged through it.
-        return super().__getstate__() | {"_account": None, "_on_charge": None}
+        dropped = dict.fromkeys(("_account", "_before_charge", "_on_charge"))
+        return super().__getstate__() | dropped
+
+
+@contextmanager
+def stays_charged(ledger: Ledger) -> Iterator[None]:
+    """Say with whatever ends a fit what it had charged until then: there is no refund."""
+    try:
+        yield
+    except BaseException as error:
+        if ledger.releases:
+            spent = ledger.formal_total("public")
+            at = f" at delta {spent.delta:g}" if spent.delta else ""
+            error.add_note(
+                f"epsilon {spent.epsilon:g}{at} was charged before this and stays charged: "
+                "see privacy_"
+            )
+        raise
 
 
 class AccountedEstimator(TableEstimator):
     """A private estimator whose fits an account may add up.
 
     The second and every later `clone` of one estimator is what a search or a cross-validation
-    fits. Without an account such a fit warns, once for each process. The number of the clone
-    travels with it, so that workers know it, too.
+    fits. Such a fit warns, once for each process: without an account of what it costs, with one of
+    the scores, which no account counts. The number of the clone travels with it, so that workers
+    know it, too. A second fit of the same estimator without an account warns as well, once.
     """
 
     account: Account | str | None
     epsilon: float
     random_state: int | None
+    insecure_domain_from_data: bool
 
-    # What is told of every charge before anything is drawn, for the command line.
+    # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
+    _noise: NoiseSource | None = None
+    # Told before every charge, and after it, before anything is drawn; for the command line.
+    _charging: Callable[[], None] | None = None
     _charged: Callable[[Ledger], None] | None = None
     _family: str | None = None
     _clone_number: int = 0
+    _warned_of_refit: bool = False
 
     def __sklearn_clone__(self) -> Any:
         made = super().__sklearn_clone__()
@@ -91,28 +121,67 @@ class AccountedEstimator(TableEstimator):
         return made
 
     def _open_ledger(self, delta: float | None = None) -> Ledger:
-        """Return the ledger of a fit; it warns where nobody adds up the fits of a search."""
-        account = account_of(self.account)
-        claims = self.domain is not None and self.random_state is None
-        if account is None and claims and self._clone_number > 1:
-            self._warn_of_search()
-        return FitLedger(self.domain, delta, account, self._charged)
+        """Return the ledger of a fit; it warns in a search.
+
+        An account with a budget refuses here what promises nothing, before a row is read.
+        """
+        account, marks = account_of(self.account), self._foreseen_marks()
+        if account is not None and marks:
+            account.check((), marks)
+        if self.domain is not None and not marks and self._clone_number > 1:
+            self._warn_of_search(counted=account is not None)
+        elif self.domain is not None and not marks and account is None:
+            self._warn_of_refit()
+        return FitLedger(self.domain, delta, account, self._charging, self._charged)
 
     def _check_account(self, plan: HasReleases) -> None:
         """Refuse a fit that the account cannot pay for, before a row is read."""
         account = account_of(self.account)
         if account is not None:
-            account.check(plan.releases())
+            account.check(plan.releases(), self._foreseen_marks())
 
-    def _warn_of_search(self) -> None:
+    def _foreseen_marks(self) -> list[Mark]:
+        """Return why a fit will promise nothing, as far as the parameters tell."""
+        marks = []
+        if self.domain is None and self.insecure_domain_from_data:
+            marks.append(Mark("the domain was read from the data", ()))
+        private = self.random_state is None if self._noise is None else self._noise.private
+        if not private:
+            marks.append(Mark("the noise was seeded", ()))
+        return marks
+
+    def _warn_of_refit(self) -> None:
+        """Warn, once for each estimator, that the second fit does not replace the first's cost."""
+        fitted = self.__dict__.get("privacy_")
+        if fitted is None or not fitted.releases or self._warned_of_refit:
+            return
+        self._warned_of_refit = True
+        warnings.warn(
+            f"this {type(self).__name__} was fitted before: every fit on the same people costs its "
+            f"epsilon ({self.epsilon:g}) again, also if the earlier model is thrown away. Pass "
+            "account= to add the fits up and to stop at a budget",
+            HedgerowWarning,
+            stacklevel=4,
+        )
+
+    def _warn_of_search(self, *, counted: bool) -> None:
         if self._family is None or self._family in _WARNED:
             return
         _WARNED.add(self._family)
-        warnings.warn(
-            f"copies of this {type(self).__name__} are fitted, as in a search or cross-validation: "
+        costs = (
             f"every fit on the same people costs its epsilon ({self.epsilon:g}) again, and scores "
             "on their rows are not private. Search on public data, or pass account= to add the "
-            "fits up and to stop at a budget",
+            "fits up and to stop at a budget"
+        )
+        if counted:
+            costs = (
+                "the account adds the fits up, but no ledger counts scores on private rows: they "
+                "are exact, and so is a choice by them, as that of best_params_. Search on public "
+                "data, or publish neither"
+            )
+        warnings.warn(
+            f"copies of this {type(self).__name__} are fitted, as in a search or cross-validation: "
+            + costs,
             HedgerowWarning,
             stacklevel=4,
         )

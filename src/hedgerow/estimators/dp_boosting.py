@@ -14,13 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
+from hedgerow.estimators.large import boost_counts_over, has_names, is_large
+from hedgerow.estimators.parameters import (
+    check_domain,
+    check_epsilon,
+    check_parameter,
+    domain_to_plan,
+    is_count,
+    warn_of_domain_from_data,
+)
 from hedgerow.estimators.table import TableClassifier, TableRegressor
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
 from hedgerow.protocols.dp_boosting import Tell, boost
-from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.tables import Batches, Domain, Encoded, encode
 from hedgerow.trees import to_onnx, to_sklearn
 from hedgerow.trees.boost_counts import LocalBoostCounts
 from hedgerow.trees.boosted import Boosted
@@ -32,8 +40,6 @@ class _DPBoosting(AccountedEstimator):
     boosted_: Boosted
     plan_: BoostPlan
     privacy_: Ledger
-    # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
-    _noise: NoiseSource | None = None
     # Told after every round, for the command line.
     _tell: Tell | None = None
 
@@ -66,6 +72,8 @@ class _DPBoosting(AccountedEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
+        if self.domain is not None:
+            self._warn_of_delta(self.domain, stacklevel=4)
         # A refusal of the domain must not depend on the rows, so it comes before they are read.
         ledger = self._open_ledger(float(self.delta))
         if self.domain is None:
@@ -77,24 +85,50 @@ class _DPBoosting(AccountedEstimator):
         else:
             self._check_account(self._plan(self.domain, self.domain.capacity))
         source = self._source()
+        counts, plan = self._large(X, y) if is_large(X) else self._in_memory(X, y)
+        try:
+            with stays_charged(ledger):
+                boosted = boost(
+                    counts,
+                    plan,
+                    ledger=ledger,
+                    source=source,
+                    capacity=None if self.domain is None else plan.domain.capacity,
+                    tell=self._tell or (lambda done, of: None),
+                )
+        finally:
+            # What an interrupted fit has charged stays charged, and belongs to no earlier model.
+            if ledger.releases:
+                self.__dict__.pop("boosted_", None)
+                self.plan_, self.privacy_ = plan, ledger
+        self.boosted_ = boosted
+        return self
+
+    def _in_memory(self, X: Any, y: Any) -> tuple[LocalBoostCounts, BoostPlan]:
+        if self.domain is None:
+            warn_of_domain_from_data(stacklevel=4)
         encoded = self._encode_training(
             X, y, self.domain, max_bins=64, spacing="uniform", missing="error"
         )
         # Without a declared domain nothing is claimed, and the row count serves as capacity.
         capacity = len(encoded.bins) if self.domain is None else encoded.domain.capacity
         plan = self._plan(encoded.domain, capacity)
-        counts = LocalBoostCounts([plan.batch(encoded)])
-        self.boosted_ = boost(
-            counts,
-            plan,
-            ledger=ledger,
-            source=source,
-            capacity=capacity,
-            tell=self._tell or (lambda done, of: None),
-        )
-        self.plan_ = plan
-        self.privacy_ = ledger
-        return self
+        return LocalBoostCounts([plan.batch(encoded)]), plan
+
+    def _large(self, X: Any, y: Any) -> tuple[LocalBoostCounts, BoostPlan]:
+        if self.domain is None:
+            raise Code.MISSING_DOMAIN.error(
+                found="domain=None, and a table that comes in pieces",
+                fix="declare a Domain; Domain.suggest can draft one from some of the rows",
+            )
+        self._take_domain(self.domain)
+        plan = self._plan(self.domain, self.domain.capacity)
+        counts = boost_counts_over(X, y, self.domain, plan.batch)
+        self.n_features_in_ = len(self.domain.attributes)
+        self.__dict__.pop("feature_names_in_", None)
+        if has_names(X):
+            self.feature_names_in_ = np.array(self.domain.names, dtype=object)
+        return counts, plan
 
     def _raw(self, X: Any) -> NDArray[np.float64]:
         query = self._encode_query(X)
@@ -104,16 +138,32 @@ class _DPBoosting(AccountedEstimator):
         check_is_fitted(self, "boosted_")
         return encode(self._table(X, reset=False), self.domain_)
 
-    def plan(self, domain: Domain) -> BoostPlan:
+    def plan(self, domain: Domain | None = None) -> BoostPlan:
         """Return what a fit would do and charge: it follows from public numbers alone.
 
         Parameters
         ----------
-        domain : Domain
-            Public; not the data.
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
         """
         self._check_parameters()
-        return self._plan(domain, domain.capacity)
+        public = domain_to_plan(domain, self.domain)
+        self._warn_of_delta(public, stacklevel=3)
+        return self._plan(public, public.capacity)
+
+    def _warn_of_delta(self, domain: Domain, *, stacklevel: int) -> None:
+        """Warn of a delta that a mechanism can keep which publishes somebody's row."""
+        # The capacity, not the number of rows: whether there is a warning must not tell that one.
+        most = domain.capacity
+        if most is None or not 1 <= self.delta * most < most / 2:
+            return
+        warnings.warn(
+            f"delta={self.delta:g} is not below 1 / capacity = {1 / most:.2g}: such a delta allows "
+            "a release that exposes one of the people entirely. Choose a delta far below, such as "
+            f"{_below(most):.0e}",
+            HedgerowWarning,
+            stacklevel=stacklevel,
+        )
 
     def _plan(self, domain: Domain, capacity: int | None) -> BoostPlan:
         def given(value: Any) -> Any:
@@ -176,7 +226,7 @@ class _DPBoosting(AccountedEstimator):
                 f"must be 'auto' or a whole number from {least} to {most:,}",
             )
         for name, low, high, closed in (
-            ("delta", 0, 1, False),
+            ("delta", 0, 0.5, False),
             ("subsample", 0, 1, True),
             ("learning_rate", 0, 1, True),
         ):
@@ -226,6 +276,11 @@ class _DPBoosting(AccountedEstimator):
         return tags
 
 
+def _below(capacity: int) -> float:
+    """Return the power of ten at or below a hundredth of 1 / capacity."""
+    return float(10.0 ** -len(str(100 * capacity - 1)))
+
+
 class DPBoostingClassifier(TableClassifier, _DPBoosting):
     """Differentially private gradient boosting for classification.
 
@@ -243,7 +298,8 @@ class DPBoostingClassifier(TableClassifier, _DPBoosting):
         Public attributes, bounds, categories, classes and capacity. Never read from the data.
         Skewed numbers do well on a grid of their own: declare its ``edges``.
     delta : float, default=1e-6
-        Probability with which epsilon may not hold; choose it far below 1 / number of people.
+        Probability with which epsilon may not hold, below 0.5; choose it far below 1 / number of
+        people. From 1 / capacity on there is a warning.
     n_estimators : int or "auto", default="auto"
         Rounds; "auto" chooses by a public rule from capacity and epsilon.
     max_leaves : int or "auto", default="auto"
@@ -296,15 +352,15 @@ class DPBoostingClassifier(TableClassifier, _DPBoosting):
     True
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
         """Train on a table; spends ``epsilon`` at ``delta``.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
+            NumPy, pandas or Arrow; or `Batches`, whose encoded rows are held in memory.
         y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain.
+            Class labels, all of them in the domain. With `Batches` it is left out.
 
         Returns
         -------
@@ -314,6 +370,7 @@ class DPBoostingClassifier(TableClassifier, _DPBoosting):
         -----
         Reveals: noisy marginals and noisy sums of gradients, to the public.
         An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged.
         """
         return self._fit(X, y)
 
@@ -395,15 +452,15 @@ class DPBoostingRegressor(TableRegressor, _DPBoosting):
     True
     """
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
         """Train on a table; spends ``epsilon`` at ``delta``.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
+            NumPy, pandas or Arrow; or `Batches`, whose encoded rows are held in memory.
         y : array-like of shape (n_rows,)
-            Numbers.
+            Numbers. With `Batches` it is left out.
 
         Returns
         -------
@@ -413,6 +470,7 @@ class DPBoostingRegressor(TableRegressor, _DPBoosting):
         -----
         Reveals: noisy marginals and noisy sums of residuals, to the public.
         An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged.
         """
         return self._fit(X, y)
 

@@ -15,7 +15,14 @@ from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.base import TreeClassifier
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.parameters import (
+    check_domain,
+    check_epsilon,
+    check_parameter,
+    domain_to_plan,
+    is_count,
+    warn_of_domain_from_data,
+)
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
@@ -141,6 +148,7 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
         if self.domain is None:
             if not self.insecure_domain_from_data:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")
+            warn_of_domain_from_data(stacklevel=2)
             ledger.mark_not_private("the domain was read from the data")
         elif not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
@@ -158,16 +166,17 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
         self.privacy_ = ledger
         return self
 
-    def plan(self, domain: Domain) -> PrivatePlan:
+    def plan(self, domain: Domain | None = None) -> PrivatePlan:
         """Return what a fit would do and charge: it follows from public numbers alone.
 
         Parameters
         ----------
-        domain : Domain
-            Public; not the data.
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
         """
         self._check_parameters()
-        return self._plan(domain, domain.capacity)
+        public = domain_to_plan(domain, self.domain)
+        return self._plan(public, public.capacity)
 
     def _plan(self, domain: Domain, capacity: int | None) -> PrivatePlan:
         return plan_private(

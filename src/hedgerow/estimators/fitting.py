@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
+from errno import EACCES, ENOTDIR
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +21,7 @@ from hedgerow.parties.durable import replacing
 from hedgerow.privacy import Ledger
 from hedgerow.reports.privacy_curve import privacy_curve
 from hedgerow.tables import Batches, Domain, read_batches, read_table
+from hedgerow.tables.parquet_pieces import Piece
 
 Model = (
     DPTreeClassifier
@@ -25,6 +31,7 @@ Model = (
     | DPBoostingRegressor
 )
 Tell = Callable[[str, int, int], None]
+_ROWS = 1 << 18
 
 
 class Kind(StrEnum):
@@ -58,16 +65,57 @@ class Files(NamedTuple):
         return cls(out / "model.json", out / "ledger.json", out / "privacy.png")
 
     def prepare(self, *, force: bool) -> None:
-        """Make the folder; refuse files that are there, H902, unless they may be replaced."""
-        found = [str(path) for path in self if path.exists()]
-        if found and not force:
-            raise Code.FILE_EXISTS.error(found=", ".join(found))
-        try:
-            self.model.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Code.FILE_EXISTS.error(
-                expected="a folder that can be written", found=f"{error.filename}: {error.strerror}"
-            ) from None
+        """Refuse files that are there, H902, unless they may be replaced, and a bad folder, H869.
+
+        Nothing is made yet: a fit that is refused leaves nothing behind.
+        """
+        with _as_not_written():
+            found = [str(path) for path in self if path.exists()]
+            if found and not force:
+                raise Code.FILE_EXISTS.error(found=", ".join(found))
+            folder = self.model.parent
+            while not folder.exists() and folder != folder.parent:
+                folder = folder.parent
+            if not folder.is_dir():
+                raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(folder))
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise PermissionError(EACCES, os.strerror(EACCES), str(folder))
+
+    def make_folder(self) -> list[Path]:
+        """Make the folder, or raise H869; return what was made, the innermost folder first."""
+        folder = self.model.parent
+        with _as_not_written():
+            missing = [f for f in (folder, *folder.parents) if not f.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+        return missing
+
+
+@contextmanager
+def _as_not_written() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise Code.STATE_NOT_WRITTEN.error(
+            expected="a folder for --out that can be made and written to",
+            found=f"{error.filename}: {error.strerror}",
+            fix="choose another --out",
+        ) from None
+
+
+@dataclass
+class Charge:
+    """How far the charge of a fit has come, for whoever interrupts it.
+
+    Parameters
+    ----------
+    begun : bool
+        Whether an account may have been charged.
+    stated : bool
+        Whether the ledger of the fit is on the disk; nothing is drawn before.
+    """
+
+    begun: bool = False
+    stated: bool = False
 
 
 def private_model(
@@ -84,7 +132,8 @@ def private_model(
     seed : int, optional
         Repeatable noise: the model is then NOT private.
     **options
-        Those in `OPTIONS` and ``account``; None where they were not given.
+        Those in `OPTIONS` and ``account``; None where they were not given. Of a delta that may
+        expose people there is a warning.
 
     Raises
     ------
@@ -114,7 +163,9 @@ def private_model(
         forest = MedianForestRegressor if numbers else MedianForestClassifier
         return forest(epsilon, domain, **parameters)
     boosting = DPBoostingRegressor if numbers else DPBoostingClassifier
-    return boosting(epsilon, domain, **parameters)
+    model = boosting(epsilon, domain, **parameters)
+    model._warn_of_delta(domain, stacklevel=3)
+    return model
 
 
 def fit_table(
@@ -123,6 +174,7 @@ def fit_table(
     files: Files,
     *,
     tell: Tell = lambda stage, done, of: None,
+    charge: Charge | None = None,
 ) -> None:
     """Fit a model to a file and write model, ledger and privacy curve.
 
@@ -139,24 +191,57 @@ def fit_table(
         Prepared.
     tell : callable
         Told the stage, how far it is and how far it goes; 0 of 0 where that is not known.
+    charge : Charge, optional
+        Changed as the charge goes on.
 
     Raises
     ------
     HedgerowError
-        H207 before a row is read if the model's account cannot pay; and what `fit` raises.
+        H207 before a row is read if the model's account cannot pay, or has a budget and the model
+        promises nothing; and what `fit` raises.
     """
+    how_far = Charge() if charge is None else charge
     domain = model.domain
     assert domain is not None
     if domain.is_public:
         model._check_account(model.plan(domain))
+
+    made: list[Path] = []
+
+    def charging() -> None:
+        # A folder that cannot be made must cost nothing.
+        made.extend(files.make_folder())
+        how_far.begun = True
 
     def charged(ledger: Ledger) -> None:
         # Until now a refusal left everything as it was; an older model is not of this ledger.
         files.model.unlink(missing_ok=True)
         files.plot.unlink(missing_ok=True)
         _write(files.ledger, ledger.to_json())
+        how_far.stated = True
 
-    model._charged = charged
+    model._charging, model._charged = charging, charged
+    try:
+        _fit(model, table, domain, tell)
+    except BaseException:
+        # The account may refuse at the last moment; folders with something in them stay.
+        with contextlib.suppress(OSError):
+            for folder in made:
+                folder.rmdir()
+        raise
+    _write(files.model, model.to_json())
+    tell("drawing the privacy curve", 0, 0)
+    title = f"{type(model).__name__}, epsilon {model.epsilon:g}"
+    try:
+        picture = privacy_curve(model.privacy_, title=title)
+    except MissingExtraError:
+        # The budget is spent and the model is there: a picture less is no reason to fail.
+        return
+    with replacing(files.plot) as file:
+        file.write(picture)
+
+
+def _fit(model: Model, table: Path, domain: Domain, tell: Tell) -> None:
     tell("reading", 0, 0)
     if isinstance(model, MedianForestClassifier | MedianForestRegressor):
         model.fit(_batches(table, domain))
@@ -169,16 +254,6 @@ def fit_table(
             raise Code.MISSING_COLUMN.error(found=f"no column {name!r}, the target, in {table}")
         tell("growing", 0, 0)
         model.fit(rows, rows.column(name).to_numpy())
-    _write(files.model, model.to_json())
-    tell("drawing the privacy curve", 0, 0)
-    title = f"{type(model).__name__}, epsilon {model.epsilon:g}"
-    try:
-        picture = privacy_curve(model.privacy_, title=title)
-    except MissingExtraError:
-        # The budget is spent and the model is there: a picture less is no reason to fail.
-        return
-    with replacing(files.plot) as file:
-        file.write(picture)
 
 
 def account_summary(model: Model) -> dict[str, Any] | None:
@@ -199,7 +274,13 @@ def _batches(table: Path, domain: Domain) -> Batches:
     """Return the rows in pieces; a file that is not Parquet is read again at every pass."""
     if table.is_dir() or table.suffix.lower() == ".parquet":
         return Batches(table, domain)
-    return Batches(lambda: read_batches(table, domain=domain, rows=1 << 18), domain)
+
+    def pieces() -> Iterator[Piece]:
+        # As pieces they have a name and the right numbers of rows in messages.
+        tables = read_batches(table, domain=domain, rows=_ROWS)
+        return (Piece(i, str(table), i * _ROWS, rows) for i, rows in enumerate(tables))
+
+    return Batches(pieces, domain)
 
 
 def _write(path: Path, text: str) -> None:

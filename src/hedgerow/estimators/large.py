@@ -8,19 +8,20 @@ from typing import Any
 from hedgerow.errors import Code
 from hedgerow.tables import Batches, Domain
 from hedgerow.trees.batch_counts import BatchCounts, MakeBatch
+from hedgerow.trees.boost_counts import LocalBoostCounts
 from hedgerow.trees.dask_counts import DaskCounts
 from hedgerow.trees.forest_counts import ForestCounts
 
 
 def is_large(X: Any) -> bool:
-    """Whether a table is one that is counted in pieces and never held whole."""
+    """Whether a table comes in pieces."""
     return isinstance(X, Batches) or _is_dask(X)
 
 
 def _is_dask(X: Any) -> bool:
-    # Whoever has a Dask collection has imported Dask.
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.is_dask_collection(X))
+    # Whoever has a Dask collection has imported Dask; another thread may be doing so just now.
+    asks = getattr(sys.modules.get("dask"), "is_dask_collection", None)
+    return asks is not None and bool(asks(X))
 
 
 def has_names(X: Any) -> bool:
@@ -48,6 +49,35 @@ def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts
     assert domain.target is not None
     if not isinstance(X, Batches):
         return DaskCounts(X, domain.target.name if y is None and has_names(X) else y, domain, make)
+    _check_batches(X, y, domain)
+    return BatchCounts(X, make)
+
+
+def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> LocalBoostCounts:
+    """Return the rows of `Batches`, encoded and all in memory: every round asks for all of them.
+
+    Parameters
+    ----------
+    X, y, domain, make
+        As for `counts_over`.
+
+    Raises
+    ------
+    HedgerowError
+        H109 for Dask, H117 for batches of another domain, H109 for a target beside them, and what
+        reading the batches raises.
+    """
+    if not isinstance(X, Batches):
+        raise Code.WRONG_TYPE.error(
+            expected="a table in memory, or Batches: boosting does not run on Dask",
+            found=f"a Dask {type(X).__name__}",
+            fix="write it to Parquet and pass Batches(path, domain), or fit a median forest",
+        )
+    _check_batches(X, y, domain)
+    return LocalBoostCounts(list(X.each(lambda number, encoded: make(encoded, number))))
+
+
+def _check_batches(X: Batches, y: Any, domain: Domain) -> None:
     if X.domain is not domain and X.domain != domain:
         raise Code.BAD_DOMAIN.error(
             expected="batches of the estimator's domain",
@@ -60,4 +90,3 @@ def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts
             found=repr(y) if isinstance(y, str) else f"y of type {type(y).__name__}",
             fix="call fit(batches)",
         )
-    return BatchCounts(X, make)

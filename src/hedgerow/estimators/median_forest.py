@@ -16,7 +16,14 @@ from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.large import counts_over, has_names, is_large
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.parameters import (
+    check_domain,
+    check_epsilon,
+    check_parameter,
+    domain_to_plan,
+    is_count,
+    warn_of_domain_from_data,
+)
 from hedgerow.estimators.progress import shown
 from hedgerow.estimators.table import TableClassifier, TableRegressor
 from hedgerow.options import check_option
@@ -107,6 +114,8 @@ class _MedianForest(AccountedEstimator):
         return self
 
     def _in_memory(self, X: Any, y: Any) -> tuple[ForestCounts, MedianPlan]:
+        if self.domain is None:
+            warn_of_domain_from_data(stacklevel=4)
         encoded = self._encode_training(
             X, y, self.domain, max_bins=64, spacing="uniform", missing="error"
         )
@@ -136,16 +145,17 @@ class _MedianForest(AccountedEstimator):
         check_is_fitted(self, "forest_")
         return encode(self._table(X, reset=False), self.domain_)
 
-    def plan(self, domain: Domain) -> MedianPlan:
+    def plan(self, domain: Domain | None = None) -> MedianPlan:
         """Return what a fit would do and charge: it follows from public numbers alone.
 
         Parameters
         ----------
-        domain : Domain
-            Public; not the data.
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
         """
         self._check_parameters()
-        return self._plan(domain, domain.capacity)
+        public = domain_to_plan(domain, self.domain)
+        return self._plan(public, public.capacity)
 
     def _plan(self, domain: Domain, capacity: int | None) -> MedianPlan:
         return plan_median(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.tables import Domain
 
 
@@ -65,3 +66,41 @@ def check_domain(domain: Any) -> None:
             found=f"domain of type {type(domain).__name__}",
             fix="read a file with Domain.from_toml(path)",
         )
+
+
+def domain_to_plan(given: Any, own: Domain | None) -> Domain:
+    """Return the domain that a plan is for: the one given, or else the estimator's own; else H203.
+
+    Parameters
+    ----------
+    given : object
+        Argument of `plan`.
+    own : Domain or None
+        The parameter of the estimator.
+    """
+    check_domain(given)
+    if given is not None:
+        chosen: Domain = given
+        return chosen
+    if own is None:
+        raise Code.MISSING_DOMAIN.error(
+            found="neither an argument nor a domain of the estimator",
+            fix="pass domain= to the estimator, or a Domain to plan",
+        )
+    return own
+
+
+def warn_of_domain_from_data(stacklevel: int) -> None:
+    """Warn that a model with a domain from its own rows promises nothing.
+
+    Parameters
+    ----------
+    stacklevel : int
+        As seen from whoever calls this.
+    """
+    warnings.warn(
+        "insecure_domain_from_data reads bounds, categories and classes from the rows: the ledger "
+        "records this model as not private",
+        HedgerowWarning,
+        stacklevel=stacklevel + 1,
+    )

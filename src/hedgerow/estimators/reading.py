@@ -17,6 +17,8 @@ from sklearn.utils.validation import column_or_1d
 from hedgerow.errors import Code
 from hedgerow.tables import Domain
 
+_SHOWN_ROWS = 3
+
 
 def has_columns(X: Any) -> bool:
     """Whether a table has columns of its own, with or without names."""
@@ -162,6 +164,15 @@ def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
     values = _of_length(values, rows)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise Code.MISSING_VALUE.error(
-            expected="a finite target in every row", found="NaN or infinity in the target"
+            expected="a finite target in every row",
+            found=f"NaN or infinity in the target: {_rows_text(~np.isfinite(values))}",
+            fix="drop the rows without a target",
         )
     return values
+
+
+def _rows_text(mask: NDArray[np.bool_]) -> str:
+    rows = np.flatnonzero(mask)
+    first = ", ".join(f"row {row}" for row in rows[:_SHOWN_ROWS].tolist())
+    many = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+    return f"{many} ({first}{', ...' if len(rows) > _SHOWN_ROWS else ''}; rows counted from 0)"

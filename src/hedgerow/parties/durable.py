@@ -55,8 +55,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise Code.STATE_NOT_WRITTEN.error(found=f"{path}: {error.strerror or error}") from None
 
 
-def write_once(path: Path, data: bytes) -> None:
-    """Make a file with this content if there is none of that name; `OSError` if it cannot be."""
+def write_once(path: Path, data: bytes) -> bool:
+    """Make a file with this content if there is none of that name; `OSError` if it cannot be.
+
+    Returns
+    -------
+    bool
+        Whether it was made; False if the name was taken, also by a link.
+    """
+    made = False
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_ENDING}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
     try:
@@ -67,9 +74,11 @@ def write_once(path: Path, data: bytes) -> None:
         # Unlike a rename, it fails if somebody else has made the file meanwhile.
         with contextlib.suppress(FileExistsError):
             os.link(part, path)
+            made = True
     finally:
         part.unlink()
     sync_folder(path.parent)
+    return made
 
 
 def sync_folder(folder: Path) -> None:

@@ -39,7 +39,8 @@ The events of a release with a rho and a delta of its own do not fit together th
 twice the composed total.
 
 **Fixed in advance.** Curves need epsilons that do not depend on earlier answers: charge the worst
-case first. Sums of floats are correctly rounded, conversions are rounded up.
+case first. Pairs do not; see `hedgerow.privacy.calls`. Sums of floats are correctly rounded,
+conversions are rounded up.
 """
 
 from __future__ import annotations
@@ -143,6 +144,8 @@ def tightest(
     releases: Iterable[Release], delta: float, relation: Relation = Relation.ADD_REMOVE
 ) -> Guarantee:
     """Return the smallest epsilon that an accountant can prove at `delta`.
+
+    It holds for releases that were fixed in advance, such as those of one call.
 
     Parameters
     ----------
@@ -342,7 +345,8 @@ def _curve(release: Release, relation: Relation, orders: Curve) -> Curve:
     """Return the Renyi curve of one time."""
     if release.rho is not None:
         curve = sampled_replace_curve if relation is Relation.REPLACE else sampled_curve
-        mirrored = release.rule.mirrored
+        # A delta stands for events that each law is conditioned on, and that need no mirror.
+        mirrored = release.rule.mirrored and release.delta == 0
         return curve(release.rho, release.sample_rate, orders, mirrored=mirrored)
     factor = 2 if relation is Relation.REPLACE else 1
     line = orders * _rho(release) * factor**2

@@ -22,6 +22,7 @@ from hedgerow.privacy.accounting import (
     has_rho,
     tightest,
 )
+from hedgerow.privacy.calls import Calls, calls_of, realised_calls, sum_of_calls
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
@@ -35,9 +36,11 @@ from hedgerow.privacy.entries import (
     seen_by,
 )
 from hedgerow.privacy.release import Audience, Release
-from hedgerow.privacy.running import RunningTotals, Spent
+from hedgerow.privacy.running import RunningTotals, Spent, counted
 
 VERSION = 2
+_IN_ADVANCE = "all charges fixed in advance"
+_PLAIN = ("none", "basic composition")
 _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 _KEYS = _KEYS_1 | {"delta"}
@@ -59,9 +62,10 @@ class Ledger:
         With a delta, the tightest figure at it counts for releases charged in one call, and is
         printed. Several calls add up.
     delta : float, optional
-        Where totals with releases by rho are stated: such releases have no epsilon without a
-        delta. By default that of the budget, if it grants one. With a budget, what each call that
-        is counted by its tightest figure takes of the budget's delta (by default all of it).
+        Where a call with releases by rho is stated: such releases have no epsilon without a delta.
+        The totals of several such calls have the sum of their deltas. By default that of the
+        budget, if it grants one. With a budget, what each call that is counted by its tightest
+        figure takes of the budget's delta (by default all of it).
     """
 
     def __init__(
@@ -189,9 +193,10 @@ class Ledger:
     ) -> Guarantee:
         """Return what an audience learned, by basic composition; infinite if marked not private.
 
-        Where a release by rho is among them, it is the tightest figure at the ledger's delta, and
-        infinite without one. Releases to the public count for everyone; a role without a name
-        (``analyst``) is all who hold it together.
+        A call with a release by rho costs the tightest epsilon at the ledger's delta, and that
+        delta; without one it is infinite. Calls add up, in both figures, so that the total holds
+        even if later calls follow from earlier outcomes. Releases to the public count for everyone;
+        a role without a name (``analyst``) is all who hold it together.
         """
         return self.coalition([audience], relation)
 
@@ -203,20 +208,22 @@ class Ledger:
         Only releases are counted: what colluding servers reconstruct from their shares is the
         protocol's claim, which it states with `mark_not_private`.
         """
-        return self._explain(self._figure(self._seen_by(audiences), relation), audiences)
+        return self._explain(self.figure(self.calls(audiences), relation), audiences)
 
     def formal_total(
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total of the charges alone, as if nothing was marked as not private."""
-        return self._figure(self._seen_by([audience]), relation)
+        return self.figure(self.calls([audience]), relation)
 
     def realised_total(
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total with reservations replaced by what was spent: not a guarantee."""
-        spent = [entry.release for entry in self.entries if entry.kind != "reservation"]
-        return self._figure(seen_by(spent, [audience]), relation)
+        with self._lock:
+            calls = realised_calls(self._entries, self._joined)
+        spent = [release for call in calls for release in call]
+        return self.figure(_those(calls, seen_by(spent, [audience])), relation)
 
     def claimed_total(self, audience: str = "public") -> float | None:
         """Return the epsilon that the papers state, in their own terms; None without a claim."""
@@ -228,12 +235,38 @@ class Ledger:
         delta: float,
         relation: Relation = Relation.ADD_REMOVE,
     ) -> Guarantee:
-        """Return the smallest epsilon that holds at `delta`, with the accountant that found it.
+        """Return the smallest epsilon that an accountant finds at `delta`, with its name.
 
+        All releases are composed at once, which holds only if all charges were fixed in advance:
+        none of them, nor the decision to make it, followed from what an earlier call released.
+        Where that matters, the method of the result says so. `total` needs no such condition.
         `audience` may be several, a coalition. See `hedgerow.privacy.accounting.tightest`.
         """
         audiences = [audience] if isinstance(audience, str) else audience
-        return self._explain(tightest(self._seen_by(audiences), delta, relation), audiences)
+        found = tightest(self._seen_by(audiences), delta, relation)
+        fixed = found.method in _PLAIN or len(self.calls(audiences)) < 2
+        if not fixed:
+            found = replace(found, method=f"{found.method}, {_IN_ADVANCE}")
+        return self._explain(found, audiences)
+
+    def calls(self, audience: str | Collection[str] = "public") -> Calls:
+        """Return what an audience, or a coalition, saw of each call of which it saw anything."""
+        audiences = [audience] if isinstance(audience, str) else audience
+        with self._lock:
+            return _those(calls_of(self._entries, self._joined), self._seen_by(audiences))
+
+    def figure(self, calls: Calls, relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
+        """Return what this ledger states for calls such as `calls` returns; marks are left aside.
+
+        See `total`. The calls need not be charged.
+        """
+        delta = self._stated_at(calls)
+        if delta is not None:
+            # What a budget grants is all there is; a delta of the ledger's own is one of each call.
+            return sum_of_calls(calls, delta, relation, own_included=self.delta is None)
+        releases = [release for call in calls for release in call]
+        found = basic(releases, relation)
+        return replace(found, method="none", why=_NO_DELTA) if has_rho(releases) else found
 
     def charged(self, reason: str, audience: str | None = None) -> int:
         """Return how many releases with this reason were charged, to that audience if given."""
@@ -417,20 +450,11 @@ class Ledger:
         if self.budget is not None:
             if totals is None:
                 totals = RunningTotals()
-                for call in self._calls():
+                for call in calls_of(self._entries, self._joined):
                     totals.add(*call)
             totals.add(*more)
             totals.check(self.budget, self.delta)
             self._totals = totals
-
-    def _calls(self) -> list[list[Release]]:
-        """Return what was charged, by the calls that did."""
-        calls: list[list[Release]] = []
-        for index, entry in enumerate(self._entries):
-            if entry.kind != "realised":
-                calls += [] if index in self._joined else [[]]
-                calls[-1].append(entry.release)
-        return calls
 
     def _entry(self, index: int) -> Entry:
         if not 0 <= index < len(self._entries):
@@ -441,31 +465,38 @@ class Ledger:
         """Return what holds at the delta of the budget, where one was granted."""
         if self.budget is None or not self.budget.grants_delta:
             return []
-        at = self.budget.delta
-        told = {group for group in groups if self._stated_at(self._seen_by(group)) == at}
-        found = [(group, self.tightest(group, at)) for group in groups if group not in told]
-        rows = [(" + ".join(group), replace(g, why=g.why or g.method)) for group, g in found]
-        return [statement.summary_row(name, guarantee, None) for name, guarantee in rows]
+        found = [(group, self._at_budget(group, self.budget)) for group in groups]
+        return [
+            statement.summary_row(" + ".join(group), replace(g, why=g.why or g.method), None)
+            for group, g in found
+            if g is not None
+        ]
 
-    def _stated_at(self, releases: Collection[Release]) -> float | None:
-        """Return the delta at which the total of releases is stated; None for their own deltas."""
-        if not has_rho(releases):
+    def _at_budget(self, group: tuple[str, ...], budget: Budget) -> Guarantee | None:
+        """Return what a group costs as the budget counts it; None where the total says as much."""
+        calls = self.calls(group)
+        if len(calls) > 1:
+            sums = counted(calls, budget, self.delta)
+            total = self.figure(calls, Relation.ADD_REMOVE)
+            # The same sums, if added up in another order, may differ in their last digit.
+            known = sums is None or (
+                math.isclose(sums.epsilon, total.epsilon) and math.isclose(sums.delta, total.delta)
+            )
+            return None if sums is None or known else self._explain(sums, group)
+        told = self._stated_at(calls) == budget.delta
+        return None if told else self.tightest(group, budget.delta)
+
+    def _stated_at(self, calls: Calls) -> float | None:
+        """Return the delta at which a call with a rho is stated; None where there is none."""
+        if not any(map(has_rho, calls)):
             return None
         granted = self.budget.delta if self.budget and self.budget.grants_delta else None
         return granted if self.delta is None else self.delta
 
-    def _figure(self, releases: list[Release], relation: Relation) -> Guarantee:
-        delta = self._stated_at(releases)
-        if delta is not None:
-            return tightest(releases, delta, relation)
-        found = basic(releases, relation)
-        return replace(found, method="none", why=_NO_DELTA) if has_rho(releases) else found
-
     def _named(self, audiences: Collection[str], relation: Relation) -> Guarantee:
         """Return what a coalition learned, for a table: with its method, unless that is plain."""
         found = self.coalition(audiences, relation)
-        plain = found.method in ("none", "basic composition")
-        return found if plain else replace(found, why=found.why or found.method)
+        return found if found.method in _PLAIN else replace(found, why=found.why or found.method)
 
     def _claim(self, audiences: Collection[str]) -> float | None:
         releases = self._seen_by(audiences)
@@ -497,3 +528,10 @@ class Ledger:
             names = ", ".join(dict.fromkeys(without))
             return replace(found, method="none", why=f"no finite epsilon: {names}")
         return found
+
+
+def _those(calls: Calls, seen: Collection[Release]) -> Calls:
+    """Return the releases of each call that go where those that were seen go; no empty calls."""
+    to = {release.audience for release in seen}
+    kept = [[release for release in call if release.audience in to] for call in calls]
+    return [call for call in kept if call]

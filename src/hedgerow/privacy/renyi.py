@@ -22,6 +22,8 @@ it.
     rises with q', which is at least as large where P0 = y as where P0 = x. The two terms are
     multiplied by it, and the excess h(y) is multiplied by no less than the deficit h(x-t).
     A pure release is a randomised response, which is mirrored, with something done to its answer.
+    For a release with a delta beside its rho (2) is not used: the laws that have the curve are then
+    conditional ones, on events that a reflection need not keep.
 (3) P0 from M, for any rho-zCDP release: at most the smallest of three. M >= (1-q) P0, so the
     divergence is at most ln(1/(1-q)). It is convex in M, so it is at most q times that of P0 from
     P1, q a rho. And f(z) = (1-q + q z)^(1-a) lies below the parabola through f(0) that touches it
@@ -100,7 +102,7 @@ def sampled_curve(rho: float, rate: float, orders: Curve, *, mirrored: bool) -> 
     orders : ndarray of float64, shape (n,)
         Above 1.
     mirrored : bool
-        See `hedgerow.privacy.release.MechanismRule`.
+        See `hedgerow.privacy.release.MechanismRule`; False for a release with a delta.
 
     Returns
     -------

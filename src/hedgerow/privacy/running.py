@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import (
@@ -31,6 +32,8 @@ from hedgerow.privacy.scopes import EACH, Partition, Segment
 _UNITS = 1 << 1074
 """Smallest floats in 1: every finite float is a whole number of them."""
 _NOTHING = Pair(0.0, 0.0)
+_ROUNDING = 1e-12
+"""Share of a budget's delta that is no delta left, but what rounding left of it."""
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
@@ -132,6 +135,15 @@ class _Account:
             self._settled += 1
         return True
 
+    def counted(self, budget: Budget, delta: float | None) -> Guarantee | None:
+        """Return what the budget counts for all calls; None if they do not fit."""
+        if not self.fits(budget, delta):
+            return None
+        if budget.allows(self.total()):
+            return self.total()
+        calls = f"sum of {len(self._calls)} calls"
+        return replace(self._sum(), method=calls)
+
     def _settle_anew(self, rule: tuple[Budget, float | None] | None) -> None:
         self._rule, self._settled = rule, 0
         self._plain: list[Release] = []
@@ -147,7 +159,10 @@ class _Account:
         self._plain_node = _Node()
         for release in self._plain:
             self._plain_node.add(release.scope.segments, pair_of(release))
-        own = budget.delta - self._sum().delta if delta is None else delta
+        own = delta
+        if own is None:
+            left = budget.delta - self._sum().delta
+            own = left if left > budget.delta * _ROUNDING else 0.0
         if own <= 0:
             return False
         found = tightest(call, min(own, _BELOW_ONE))
@@ -158,6 +173,19 @@ class _Account:
         pairs = [self._plain_node.cost, *self._pairs]
         epsilon = sum(pair.epsilon for pair in pairs)
         return Guarantee(epsilon, min(1.0, sum(pair.delta for pair in pairs)))
+
+
+def counted(
+    calls: Iterable[list[Release]], budget: Budget, delta: float | None = None
+) -> Guarantee | None:
+    """Return what a budget counts for calls, in order; None if they do not fit into it.
+
+    See `RunningTotals.check`. It holds even if calls follow from the outcomes of earlier ones.
+    """
+    account = _Account()
+    for call in calls:
+        account.add(call)
+    return account.counted(budget, delta)
 
 
 class RunningTotals:

@@ -44,9 +44,23 @@ def text(summary: Sequence[Row], table: Sequence[Row]) -> str:
     for line in table:
         # Most releases are made from all records: a column of ones says nothing.
         line = {**line, "sample_rate": line["sample_rate"] if line["sample_rate"] < 1 else None}
+        if line["rho"] is not None:
+            # Its cost is the rho. An infinite epsilon would read as a release without a promise.
+            line["epsilon"] = None
         alike[tuple(line[key] for key in _SHOWN)] += line["times"]
     lines = [{**dict(zip(_SHOWN, key, strict=True)), "times": n} for key, n in alike.items()]
-    return "\n\n".join(filter(None, [columns(summary), columns(lines)]))
+    return "\n\n".join(filter(None, [columns([by_or_why(r) for r in summary]), columns(lines)]))
+
+
+def by_or_why(line: Row) -> Row:
+    """Return a row of a summary with the accountant of a guarantee that holds under ``by``.
+
+    A row has one text beside its figures: which accountant found them, or why they promise
+    nothing. Under one heading the first would read as a reason for doubt.
+    """
+    holds = line["private"] == "yes"
+    rest = {key: value for key, value in line.items() if key != "why"}
+    return {**rest, "by": line["why"] if holds else "", "why": "" if holds else line["why"]}
 
 
 def folded(summary: Sequence[Row]) -> list[Row]:

@@ -27,6 +27,7 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, DiscreteGaussian, Release, rho_for, step
 from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy.planned import cost, planned, planned_total
 from hedgerow.protocols.units import Units
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.boost_counts import Gradients
@@ -115,6 +116,23 @@ class BoostPlan:
         """Noise of the sums, in records of gradient 1, if all rounds were one."""
         sigma = math.sqrt(self.sums.sigma2 / self.rounds) / self.gradients.unit
         return sigma / self.sample_rate
+
+    def __str__(self) -> str:
+        return planned(self._heading, self.releases(), self.delta)
+
+    def __repr__(self) -> str:
+        # Not the domain, which may have hundreds of attributes.
+        total = planned_total(self.releases(), self.delta)
+        return f"<BoostPlan: {self._heading}; {cost(total)}>"
+
+    @property
+    def _heading(self) -> str:
+        task = "regression" if self.n_classes is None else "classification"
+        pairs = f", {self.pair_share:.0%} of them on two attributes" if self.pair_share else ""
+        return (
+            f"{task}, {self.rounds:,} rounds{pairs}, {self.leaves} leaves, "
+            f"learning rate {self.rate:g}"
+        )
 
     def releases(self) -> list[Release]:
         """All that will be released."""

@@ -30,6 +30,7 @@ from hedgerow.privacy import (
     step,
 )
 from hedgerow.privacy.mechanisms import Choice
+from hedgerow.privacy.planned import cost, planned, planned_total
 from hedgerow.protocols.median_budget import (
     DepthBudget,
     MedianSpending,
@@ -218,6 +219,23 @@ class MedianPlan:
         counted = self.units.count(encoded).target
         assert counted is not None
         return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
+
+    def __str__(self) -> str:
+        return planned(self._heading, self.releases())
+
+    def __repr__(self) -> str:
+        # Not the domain, which may have hundreds of attributes.
+        return f"<MedianPlan: {self._heading}; {cost(planned_total(self.releases()))}>"
+
+    @property
+    def _heading(self) -> str:
+        task = "classification" if self.is_classifier else "regression"
+        records = "each record in one of them" if self.partition else "all records in each"
+        trees = "1 tree" if self.n_trees == 1 else f"{self.n_trees} trees ({records})"
+        return (
+            f"{task}, {trees}, depth {self.depth}, {self.variant} with "
+            f"K = {self.candidates}, {self.accounting} accounting"
+        )
 
     def releases(self) -> list[Release]:
         """List every release: trees that share no record are parts, others are steps.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Guarantee, Ledger, Release
-from hedgerow.privacy.accounting import basic, has_rho, tightest
+from hedgerow.privacy.accounting import has_rho, tightest
 from hedgerow.privacy.entries import seen_by
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _COLOURS = {
 def epsilon_over_delta(ledger: Ledger, audience: str = "public") -> list[Guarantee]:
     """Return the smallest epsilon that an accountant proves for the charges, for every delta.
 
-    Marks are left aside: what the charges would be worth.
+    Marks are left aside: what the charges would be worth, all of them fixed in advance.
     """
     releases = seen_by(ledger.releases, [audience])
     return [tightest(releases, float(delta)) for delta in DELTAS]
@@ -40,14 +41,17 @@ def epsilon_after_releases(
 ) -> list[tuple[Release, Guarantee]]:
     """Return what all releases so far cost together, for the first of them, the first two, ...
 
-    It is stated as the ledger states its total: at its delta where a release needs one, else by
-    basic composition. Of very many releases some are left out, never the last.
+    It is stated as the ledger states its total: calls with a release that needs a delta at that of
+    the ledger, else by basic composition. Of very many releases some are left out, never the last.
     """
-    releases = seen_by(ledger.releases, [audience])
+    calls = ledger.calls(audience)
+    releases = [release for call in calls for release in call]
     at = np.unique(np.linspace(0, len(releases) - 1, min(len(releases), _MOST_STEPS)).astype(int))
-    # The delta at which the whole is stated serves its beginnings, too.
-    delta = ledger.formal_total(audience).delta if has_rho(releases) else None
-    return [(releases[i], _total(releases[: i + 1], delta)) for i in at.tolist()]
+    if len(calls) == 1 and has_rho(releases):
+        # The delta at which the whole is stated serves its beginnings, too.
+        delta = ledger.formal_total(audience).delta
+        return [(releases[i], tightest(releases[: i + 1], delta)) for i in at.tolist()]
+    return [(releases[i], ledger.figure(_first(calls, i + 1))) for i in at.tolist()]
 
 
 def privacy_curve(ledger: Ledger, *, title: str = "", audience: str = "public") -> bytes:
@@ -75,6 +79,8 @@ def privacy_curve(ledger: Ledger, *, title: str = "", audience: str = "public") 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _draw_curve(left, epsilon_over_delta(ledger, audience))
+    if len(ledger.calls(audience)) > 1:
+        left.set_title("at each delta, charges fixed in advance")
     _draw_steps(right, epsilon_after_releases(ledger, audience))
     total = ledger.total(audience)
     figure.suptitle(title if total.private else f"{title} NOT PRIVATE: {total.why}".strip())
@@ -83,8 +89,10 @@ def privacy_curve(ledger: Ledger, *, title: str = "", audience: str = "public") 
     return picture.getvalue()
 
 
-def _total(releases: list[Release], delta: float | None) -> Guarantee:
-    return basic(releases) if delta is None else tightest(releases, delta)
+def _first(calls: list[list[Release]], n: int) -> list[list[Release]]:
+    """Return the first n releases, by calls."""
+    starts = [0, *accumulate(len(call) for call in calls)]
+    return [call[: n - start] for call, start in zip(calls, starts, strict=False) if start < n]
 
 
 def _draw_curve(axes: Axes, points: list[Guarantee]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -39,7 +40,7 @@ class Batches:
     source : path, sequence of paths, sequence of tables, or callable
         Parquet files or folders of them; tables (anything that `encode` takes), one per batch; or
         a function without arguments that returns the tables anew at each call, such as an Arrow
-        ``RecordBatchReader``.
+        ``RecordBatchReader``. A table may be a `Piece`, which says what messages call it.
     domain : Domain
         Public; with a target, whose column each table has.
     rows : int, default=262_144
@@ -161,7 +162,12 @@ class Batches:
             return
         assert self._open is not None
         for number, table in enumerate(self._open()):
-            yield number if number in kept else Piece(number, f"table {number}", 0, table)
+            if number in kept:
+                yield number
+            elif isinstance(table, Piece):
+                yield replace(table, number=number)
+            else:
+                yield Piece(number, f"table {number}", 0, table)
 
     def _encode(self, piece: Piece) -> Encoded:
         encoded = encode_piece(

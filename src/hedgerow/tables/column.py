@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
@@ -22,6 +23,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SECONDS_PER_DAY = 86_400
 _SHOWN_ROWS = 5
 _SHOWN_NAMES = 8
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 
 
 class Column:
@@ -56,10 +58,7 @@ class Column:
     def values(self) -> NDArray[Any] | pa.ChunkedArray:
         """Numbers and bools of NumPy as they are, everything else as Arrow; (n,)."""
         raw = self._raw
-        pandas = sys.modules.get("pandas")
-        if pandas is not None and isinstance(
-            raw, pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray
-        ):
+        if isinstance(raw, loaded("pandas", "Series", "Index", "api.extensions.ExtensionArray")):
             # A plain NumPy column is taken as it is; Arrow knows pandas' own types.
             raw = raw.to_numpy() if isinstance(raw.dtype, np.dtype) else self._to_arrow(raw)
         if isinstance(raw, str | bytes):
@@ -155,7 +154,7 @@ class Column:
         """
         family, values = self.family, self.values
         if family == "string":
-            raise self.wrong_type("numbers", f"strings: {self.where(np.arange(len(self)))}")
+            raise self.wrong_type("numbers", f"strings: {self.where(self._no_numbers())}")
         if isinstance(values, np.ndarray):
             return np.ascontiguousarray(values, dtype=np.float64)
         if pa.types.is_dictionary(values.type):
@@ -169,6 +168,13 @@ class Column:
             numbers: NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy()
             return np.ascontiguousarray(numbers)
         return _seconds(values.cast(pa.int64()), kind)
+
+    def _no_numbers(self) -> NDArray[np.int64]:
+        """Return the rows of a string column that do not look like a number; all if each does."""
+        strings = self.arrow().cast(pa.string())
+        other = pc.invert(pc.match_substring_regex(strings, _NUMBER)).fill_null(False)
+        rows = np.flatnonzero(other.to_numpy())
+        return rows if rows.size else np.arange(len(self))
 
     def where(self, rows: NDArray[np.int64]) -> str:
         """Describe rows of the column for a message: how many, the first few and their values."""
@@ -214,6 +220,22 @@ def _seconds(counts: pa.ChunkedArray, kind: pa.DataType) -> NDArray[np.float64]:
         seconds = whole // per + (whole % per) / per
     seconds[counts.is_null().to_numpy()] = np.nan
     return np.ascontiguousarray(seconds)
+
+
+def loaded(module: str, *names: str) -> tuple[Any, ...]:
+    """Return types of an optional library, for `isinstance`; none of them if it is not imported.
+
+    Another thread may be importing it: types that its module does not have yet are left out.
+    Whoever has a value of such a type has imported the library as a whole.
+    """
+    found: list[Any] = []
+    for name in names:
+        part: Any = sys.modules.get(module)
+        for attribute in name.split("."):
+            part = getattr(part, attribute, None)
+        if part is not None:
+            found.append(part)
+    return tuple(found)
 
 
 def listed(names: Sequence[str]) -> str:

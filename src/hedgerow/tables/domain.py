@@ -269,6 +269,12 @@ class Domain(Numbered):
             name = str(source)
             try:
                 text = Path(source).read_text(encoding="utf-8")
+            except FileNotFoundError:
+                raise Code.BAD_DOMAIN_FILE.error(
+                    expected="the file of a domain (TOML)",
+                    found=f"{name}: the file was not found",
+                    fix="check the path; `hedgerow domain suggest` writes a draft",
+                ) from None
             # Not a path (a null character) and not UTF-8 are both a ValueError.
             except (OSError, ValueError) as error:
                 raise Code.BAD_DOMAIN_FILE.error(found=f"{name}: {error}") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from hedgerow import threads
 from hedgerow.errors import Code
-from hedgerow.tables.column import Column, listed
+from hedgerow.tables.column import Column, listed, loaded
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -101,8 +100,7 @@ def view(table: Any) -> Frame:
     """
     if isinstance(table, Frame):
         return table
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and isinstance(table, pandas.DataFrame):
+    if isinstance(table, loaded("pandas", "DataFrame")):
         series = [table.iloc[:, i] for i in range(table.shape[1])]
         return _labelled(list(table.columns), series, len(table))
     if isinstance(table, Mapping):

@@ -13,6 +13,11 @@ from hedgerow.errors import Code
 from hedgerow.tables.column import listed
 from hedgerow.tables.reading import _numbered, _rechunk
 
+_EXPECTED = "a Parquet file or a folder of them: only these are read in pieces by their path"
+_FIX = """\
+check that the file is complete, or write the table to Parquet; other files are read by a \
+function, Batches(lambda: read_batches(path, domain=domain), domain)"""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -91,7 +96,7 @@ class ParquetPieces:
 
     def _survey(self, path: Path) -> _File:
         stat = path.stat()
-        with _numbered(path), pa.parquet.ParquetFile(path) as file:
+        with _numbered(path, expected=_EXPECTED, fix=_FIX), pa.parquet.ParquetFile(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         missing = [name for name in self.columns if name not in schema.names]
@@ -142,7 +147,7 @@ class ParquetPieces:
         self.check()
 
     def _read_run(self, file: _File, run: _Run) -> Iterator[Piece]:
-        with _numbered(file.path), pa.parquet.ParquetFile(file.path) as reader:
+        with _numbered(file.path, expected=_EXPECTED), pa.parquet.ParquetFile(file.path) as reader:
             if not reader.schema_arrow.equals(file.schema):
                 raise Code.TABLE_CHANGED.error(found=f"{file.path} has another schema")
             batches = reader.iter_batches(
@@ -161,10 +166,14 @@ def _files(paths: Sequence[Path]) -> list[Path]:
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*.parquet") if file.is_file())
             if not inside:
-                raise Code.UNREADABLE_FILE.error(found=f"no *.parquet in the folder {path}")
+                raise Code.UNREADABLE_FILE.error(
+                    expected=_EXPECTED, found=f"no *.parquet in the folder {path}", fix=_FIX
+                )
             found += inside
         elif path.is_file():
             found.append(path)
         else:
-            raise Code.UNREADABLE_FILE.error(found=f"{path} is not there")
+            raise Code.UNREADABLE_FILE.error(
+                expected=_EXPECTED, found=f"{path} is not there", fix="check the path"
+            )
     return found

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -26,6 +27,12 @@ _FORMATS: dict[str, _Format] = {
 }
 # The Arrow file format begins with this; the stream format does not.
 _ARROW_FILE = b"ARROW1"
+# What Arrow says of a cell that it cannot convert; it knows neither the name nor the row.
+_BAD_CELL = re.compile(
+    r"In CSV column #(?P<column>\d+): .*conversion error to (?P<type>[^:]+): "
+    r"invalid value '(?P<value>.*)'",
+    re.DOTALL,
+)
 
 
 def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
@@ -129,11 +136,31 @@ def _format(path: Path) -> _Format:
 
 
 @contextmanager
-def _numbered(path: Path) -> Iterator[None]:
+def _numbered(path: Path, *, expected: str | None = None, fix: str | None = None) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise Code.UNREADABLE_FILE.error(found=f"{path}: {error}") from None
+        raise Code.UNREADABLE_FILE.error(
+            expected=expected, found=f"{path}: {error}", fix=fix
+        ) from None
+
+
+@contextmanager
+def _cells_of(path: Path, names: Sequence[str]) -> Iterator[None]:
+    """Say of a CSV cell that does not fit its column which column that is, and what it holds."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        cell = _BAD_CELL.search(str(error))
+        if cell is None or int(cell["column"]) >= len(names):
+            raise
+        name = names[int(cell["column"])]
+        raise Code.UNREADABLE_FILE.error(
+            expected=f"a {cell['type']} in every cell of column {name!r}",
+            found=f"{path}: the value {cell['value']!r} in column {name!r}",
+            fix="correct the value, or check the column's kind in the domain; leave a cell empty "
+            "where the value is missing",
+        ) from None
 
 
 def _not_empty(n_rows: int, path: Path) -> None:
@@ -173,11 +200,10 @@ def _clean_csv(table: pa.Table) -> pa.Table:
 
 def _csv_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
     types = _strings(domain)
+    with pa.csv.open_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types)) as file:
+        looks = {field.name: field.type for field in file.schema}
+        names = file.schema.names
     if domain is not None:
-        with pa.csv.open_csv(
-            path, convert_options=pa.csv.ConvertOptions(column_types=types)
-        ) as file:
-            looks = {field.name: field.type for field in file.schema}
         numeric = [a.name for a in domain.attributes if a.kind == "numeric"]
         if domain.target is not None and domain.target.bounds is not None:
             numeric.append(domain.target.name)
@@ -186,7 +212,8 @@ def _csv_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Ta
             for name in numeric
             if name in looks and not pa.types.is_temporal(looks[name])
         }
-    with pa.csv.open_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types)) as file:
+    options = pa.csv.ConvertOptions(column_types=types)
+    with _cells_of(path, names), pa.csv.open_csv(path, convert_options=options) as file:
         for batch in file:
             yield _clean_csv(pa.Table.from_batches([batch]))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees import schema
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.forest import Forest
@@ -48,14 +49,52 @@ def model_from_json(text: str | bytes) -> ModelFile:
 
 
 def read_model(path: str | Path) -> ModelFile:
-    """Read a model file written by `write_model`."""
+    """Read a model file: written by `write_model`, by an estimator's `to_json`, or by a fit.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, or a folder that ``hedgerow fit`` made, with a ``model.json`` in it.
+
+    Returns
+    -------
+    ModelFile
+        The model, and its ledger as it was written.
+
+    Raises
+    ------
+    HedgerowError
+        `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file /= "model.json"
     try:
-        text = Path(path).read_bytes()
+        text = file.read_bytes()
     except OSError as error:
         raise Code.BAD_MODEL_FILE.error(
-            found=f"{path}: {error.strerror}", fix="check the path"
+            found=f"{file}: {error.strerror}", fix="check the path"
         ) from error
-    return model_from_json(text)
+    try:
+        return model_from_json(text)
+    except HedgerowError as error:
+        found, fix = f"{path}: {error.found}", error.fix
+        if _is_cut_off(text, error.__cause__):
+            found = f"{path}: the file is incomplete, it ends after {len(text):,} bytes"
+            fix = "copy or write the file again"
+        raise error.code.error(expected=error.expected, found=found, fix=fix) from error.__cause__
+
+
+def _is_cut_off(text: bytes, cause: BaseException | None) -> bool:
+    """Whether text that could not be read is the beginning of a JSON object."""
+    text = text.strip()
+    if not text:
+        return True
+    if not text.startswith(b"{") or not isinstance(cause, ValueError):
+        return False
+    # The last brace of a part is not that of the whole: the reader then wants more at the end.
+    at_end = isinstance(cause, JSONDecodeError) and cause.pos >= len(cause.doc.rstrip())
+    return at_end or not text.endswith(b"}")
 
 
 def write_model(model: Model, path: str | Path, *, privacy: dict[str, Any] | None = None) -> None:

@@ -39,6 +39,7 @@ from hedgerow.privacy import (
     part,
     step,
 )
+from hedgerow.privacy.planned import cost, planned, planned_total
 from hedgerow.tables import Domain, Encoded, check_capacity
 from hedgerow.trees.budget import SPLIT_SHARE, Spending, criterion_for, depth_for, divide
 from hedgerow.trees.candidates import Branching, Candidates
@@ -102,6 +103,20 @@ class PrivatePlan:
     @property
     def _shift(self) -> int:
         return 0 if self.score.name == "max" else GRID_BITS
+
+    def __str__(self) -> str:
+        return planned(self._heading, self.releases())
+
+    def __repr__(self) -> str:
+        # Not the domain, which may have hundreds of attributes.
+        return f"<PrivatePlan: {self._heading}; {cost(planned_total(self.releases()))}>"
+
+    @property
+    def _heading(self) -> str:
+        return (
+            f"classification, 1 tree, depth {self.spending.depth}, {self.branching} splits by "
+            f"{self.score.name} among {len(self.candidates):,} candidates"
+        )
 
     def releases(self) -> list[Release]:
         """One release per level and one for the leaves; each node or leaf is a part."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode, read_batches
+from hedgerow.tables.frame import view
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.model import Model
 
@@ -35,7 +36,8 @@ def answer_table(
     Yields
     ------
     pyarrow.Table
-        ``row`` (from 1), then ``class`` or ``value``; a class that was not released is null.
+        ``row`` (from 0, as errors count rows), then ``class`` or ``value``; a class that was not
+        released is null.
 
     Raises
     ------
@@ -49,18 +51,17 @@ def answer_table(
         )
     done = 0
     for piece in read_batches(path, rows=rows, domain=model.domain):
+        frame = view(piece)
+        for column in frame.columns:
+            # Messages count the rows of the file, and so does the answer.
+            column.first_row = done
         try:
-            bins = encode(piece, model.domain).bins
+            bins = encode(frame, model.domain).bins
         except HedgerowError as error:
-            if done == 0:
-                raise
-            # The encoder counts the rows of the piece.
             raise error.code.error(
-                expected=error.expected,
-                found=f"{error.found} in the piece that begins at row {done} of {Path(path).name}",
-                fix=error.fix,
+                expected=error.expected, found=f"{path}: {error.found}", fix=error.fix
             ) from None
-        columns: dict[str, Any] = {"row": np.arange(done + 1, done + 1 + len(bins))}
+        columns: dict[str, Any] = {"row": np.arange(done, done + len(bins))}
         yield pa.table(columns | _answers(model, bins, proba))
         done += len(bins)
 
