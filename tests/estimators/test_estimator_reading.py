@@ -88,10 +88,9 @@ def test_categories_that_floats_cannot_hold_are_refused() -> None:
 def test_declared_classes_are_not_guessed_at() -> None:
     # scikit-learn takes (0.5, 1.0) for numbers as soon as a row has 0.5.
     domain = DOMAIN.model_copy(update={"target": Target(name="y", classes=(0.5, 1.0))})
-    model = DPTreeClassifier(1.0, domain)
     rows = [["a", 0, 1.0]] * 3
     for classes in ([1.0, 1.0, 1.0], [1.0, 0.5, 1.0]):
-        assert list(model.fit(rows, classes).classes_) == [0.5, 1.0]
+        assert list(DPTreeClassifier(1.0, domain).fit(rows, classes).classes_) == [0.5, 1.0]
 
 
 def test_rows_without_a_number_to_learn_are_named_and_to_be_dropped():
