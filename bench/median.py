@@ -130,10 +130,12 @@ def fit_times(table: OneTable, theirs: float) -> list[dict[str, Any]]:
     rows, label = table.frame.take(train), table.target[train]
     found = []
     for variant, more in (("random", {}), ("base", {}), ("flip", {"max_features": 5})):
-        model = MedianForestClassifier(
-            1.0, table.domain, variant=variant, partition=True, **EQUAL, **more
-        )
-        ours = seconds(lambda model=model: model.fit(rows, label))
+        options = EQUAL | {"variant": variant, "partition": True} | more
+
+        def fit(options: dict[str, Any] = options) -> None:
+            MedianForestClassifier(1.0, table.domain, **options).fit(rows, label)
+
+        ours = seconds(fit)
         case = f"adult, 30 trees of depth 10, {variant}: fit, diffprivlib"
         found.append(row(case, ours, theirs, "s"))
     return found
