@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
+from sklearn.utils import Tags
+
 from hedgerow.errors import HedgerowWarning
 from hedgerow.estimators.account import Account, account_of
+from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import Mark
@@ -139,6 +142,34 @@ class AccountedEstimator(TableEstimator):
         account = account_of(self.account)
         if account is not None:
             account.check(plan.releases(), self._foreseen_marks())
+
+    def _source(self, *, stacklevel: int) -> NoiseSource:
+        """Return where noise comes from; a seed warns, and what it draws promises nothing."""
+        if self._noise is not None:
+            return self._noise
+        if self.random_state is None:
+            return NoiseSource.system()
+        check_parameter(
+            "random_state",
+            self.random_state,
+            is_count(self.random_state, 0),
+            "must be None or >= 0",
+        )
+        warnings.warn(
+            "random_state makes the noise repeatable: the ledger records this model as not private",
+            HedgerowWarning,
+            stacklevel=stacklevel,
+        )
+        return NoiseSource.insecure_seeded(int(self.random_state))
+
+    def _tagged(self, tags: Tags) -> Tags:
+        tags = super()._tagged(tags)
+        tags.non_deterministic = True
+        # Noise can drown any signal: no accuracy is promised for a given epsilon.
+        for own in (tags.classifier_tags, tags.regressor_tags):
+            if own is not None:
+                own.poor_score = True
+        return tags
 
     def _foreseen_marks(self) -> list[Mark]:
         """Return why a fit will promise nothing, as far as the parameters tell."""

@@ -9,7 +9,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, HedgerowWarning
@@ -25,7 +24,7 @@ from hedgerow.estimators.parameters import (
     warn_of_domain_from_data,
 )
 from hedgerow.estimators.table import TableClassifier, TableRegressor
-from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.privacy import Ledger
 from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
 from hedgerow.protocols.dp_boosting import Tell, boost
 from hedgerow.tables import Batches, Domain, Encoded, encode
@@ -84,7 +83,7 @@ class _DPBoosting(AccountedEstimator):
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         else:
             self._check_account(self._plan(self.domain, self.domain.capacity))
-        source = self._source()
+        source = self._source(stacklevel=4)
         counts, plan = self._large(X, y) if is_large(X) else self._in_memory(X, y)
         try:
             with stays_charged(ledger):
@@ -247,33 +246,6 @@ class _DPBoosting(AccountedEstimator):
             is_count(self.public_seed, 0),
             "must be a whole number of at least 0",
         )
-
-    def _source(self) -> NoiseSource:
-        if self._noise is not None:
-            return self._noise
-        if self.random_state is None:
-            return NoiseSource.system()
-        check_parameter(
-            "random_state",
-            self.random_state,
-            is_count(self.random_state, 0),
-            "must be None or >= 0",
-        )
-        warnings.warn(
-            "random_state makes the noise repeatable: the ledger records this model as not private",
-            HedgerowWarning,
-            stacklevel=4,
-        )
-        return NoiseSource.insecure_seeded(int(self.random_state))
-
-    def _tagged(self, tags: Tags) -> Tags:
-        tags = super()._tagged(tags)
-        tags.non_deterministic = True
-        # Noise can drown any signal: no accuracy is promised for a given epsilon.
-        for own in (tags.classifier_tags, tags.regressor_tags):
-            if own is not None:
-                own.poor_score = True
-        return tags
 
 
 def _below(capacity: int) -> float:

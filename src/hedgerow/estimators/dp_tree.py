@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import numbers
-import warnings
-from typing import Any, Self
+from typing import Self
 
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.base import TreeClassifier
@@ -154,7 +152,7 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         else:
             self._check_account(self._plan(self.domain, self.domain.capacity))
-        source = self._source()
+        source = self._source(stacklevel=3)
         encoded = self._encode_training(
             X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
         )
@@ -215,28 +213,3 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
             isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
             "must lie strictly between 0 and 1",
         )
-
-    def _source(self) -> NoiseSource:
-        if self._noise is not None:
-            return self._noise
-        if self.random_state is None:
-            return NoiseSource.system()
-        check_parameter(
-            "random_state",
-            self.random_state,
-            is_count(self.random_state, 0),
-            "must be None or >= 0",
-        )
-        warnings.warn(
-            "random_state makes the noise repeatable: the ledger records this model as not private",
-            HedgerowWarning,
-            stacklevel=3,
-        )
-        return NoiseSource.insecure_seeded(int(self.random_state))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags: Any = super().__sklearn_tags__()
-        tags.non_deterministic = True
-        # Noise can drown any signal: no accuracy is promised for a given epsilon.
-        tags.classifier_tags.poor_score = True
-        return tags

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import numbers
-import warnings
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.large import counts_over, has_names, is_large
@@ -96,7 +94,7 @@ class _MedianForest(AccountedEstimator):
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         else:
             self._check_account(self._plan(self.domain, self.domain.capacity))
-        source = self._source()
+        source = self._source(stacklevel=4)
         counts, plan = self._large(X, y) if is_large(X) else self._in_memory(X, y)
         # What an interrupted fit has charged stays charged, and belongs to no earlier forest.
         self.__dict__.pop("forest_", None)
@@ -233,33 +231,6 @@ class _MedianForest(AccountedEstimator):
             isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
             "must lie strictly between 0 and 1",
         )
-
-    def _source(self) -> NoiseSource:
-        if self._noise is not None:
-            return self._noise
-        if self.random_state is None:
-            return NoiseSource.system()
-        check_parameter(
-            "random_state",
-            self.random_state,
-            is_count(self.random_state, 0),
-            "must be None or >= 0",
-        )
-        warnings.warn(
-            "random_state makes the noise repeatable: the ledger records this model as not private",
-            HedgerowWarning,
-            stacklevel=4,
-        )
-        return NoiseSource.insecure_seeded(int(self.random_state))
-
-    def _tagged(self, tags: Tags) -> Tags:
-        tags = super()._tagged(tags)
-        tags.non_deterministic = True
-        # Noise can drown any signal: no accuracy is promised for a given epsilon.
-        for own in (tags.classifier_tags, tags.regressor_tags):
-            if own is not None:
-                own.poor_score = True
-        return tags
 
 
 class MedianForestClassifier(TableClassifier, _MedianForest):

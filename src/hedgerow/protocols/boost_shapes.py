@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from hedgerow.protocols.boost_marginals import Marginals, Profile
 from hedgerow.protocols.boost_plan import BoostPlan
+from hedgerow.protocols.public_choices import public_sample, public_uniform
 from hedgerow.trees.boost_counts import Shape
 
 PAIR_PARTS = 3
@@ -25,9 +26,9 @@ def shapes(plan: BoostPlan, marginals: Marginals) -> Iterator[Shape]:
     one whose use drowned in noise is not lost. Cuts lie between groups, more often between groups
     of many records.
     """
-    public = np.random.default_rng(plan.public_seed)
+    seed = plan.public_seed
     turns = _turns(marginals.profiles)
-    credit = public.random(len(turns)) * turns
+    credit = public_uniform(seed, "boosting/turns", len(turns)) * turns
     first_pair = plan.rounds - int(plan.rounds * plan.pair_share)
     splittable = int(np.count_nonzero(turns))
     for at in range(plan.rounds):
@@ -37,9 +38,12 @@ def shapes(plan: BoostPlan, marginals: Marginals) -> Iterator[Shape]:
         features, parts = [one], plan.leaves
         if at >= first_pair and splittable > 1:
             others = np.where(np.arange(len(turns)) == one, 0.0, turns)
-            features.append(int(public.choice(len(turns), p=others / others.sum())))
+            features.append(int(public_sample(seed, f"boosting/partner/{at}", others, 1)[0]))
             parts = PAIR_PARTS
-        cut = [_cut(marginals.profiles[feature], parts, public) for feature in features]
+        cut = [
+            _cut(marginals.profiles[feature], parts, seed, f"boosting/cuts/{at}/{feature}")
+            for feature in features
+        ]
         yield Shape(
             np.array(features, dtype=np.int64),
             tuple(cut),
@@ -71,12 +75,11 @@ def _turns(profiles: list[Profile]) -> NDArray[np.float64]:
     return mixed
 
 
-def _cut(profile: Profile, parts: int, public: np.random.Generator) -> NDArray[np.int64]:
+def _cut(profile: Profile, parts: int, seed: int, address: str) -> NDArray[np.int64]:
     """Draw cuts between the groups; return the part of each bin."""
     share = profile.share
     if len(share) == 1:
         return np.zeros_like(profile.group)
     weight = (share[:-1] + share[1:]) ** _CUT_POWER
-    n = min(parts - 1, len(weight))
-    cuts = np.sort(public.choice(len(weight), size=n, replace=False, p=weight / weight.sum()))
+    cuts = public_sample(seed, address, weight, parts - 1)
     return np.searchsorted(cuts, np.arange(len(share)))[profile.group]

@@ -8,14 +8,13 @@ node, and above that `SAMPLED` random bipartitions, drawn anew for each level fr
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.crypto.prg import KEY_BYTES, Prg
+from hedgerow.protocols.public_choices import public_words
 from hedgerow.tables import Attribute, Domain
 from hedgerow.trees.forest_counts import Splits
 from hedgerow.trees.layout import SplitKind
@@ -105,13 +104,6 @@ def widest_choice(attributes: Attributes) -> int:
         attributes.n_bins - 1,
     )
     return max(1, int(most.max()))
-
-
-def public_words(public_seed: int, address: str, shape: tuple[int, ...]) -> NDArray[np.uint64]:
-    """Draw uniform words that anybody can draw again; uint64 of that shape."""
-    name = f"hedgerow/public choices/{public_seed}".encode()
-    words = Prg(hashlib.sha256(name).digest()[:KEY_BYTES]).fill(address, shape, np.uint64)
-    return words.astype(np.uint64, copy=False)
 
 
 @dataclass(frozen=True, eq=False)
