@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         MedianForestClassifier,
         MedianForestRegressor,
         OpenTreeClassifier,
+        TopDownTreeClassifier,
+        VerticalID3Classifier,
     )
     from hedgerow.privacy import Ledger
     from hedgerow.tables import Attribute, Batches, Domain, Target
@@ -48,6 +50,8 @@ __all__ = [
     "MedianForestRegressor",
     "OpenTreeClassifier",
     "Target",
+    "TopDownTreeClassifier",
+    "VerticalID3Classifier",
     "read_model",
 ]
 

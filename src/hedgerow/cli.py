@@ -26,6 +26,8 @@ from hedgerow.commands import (
     query,
     serve,
     show,
+    site,
+    topdown,
     train,
     upload,
 )
@@ -55,6 +57,8 @@ app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(show.show)
 app.add_typer(account.app, name="account")
+app.add_typer(topdown.app, name="topdown")
+app.add_typer(site.app, name="site")
 
 
 def _print_version(wanted: bool) -> None:
@@ -80,6 +84,7 @@ AUDIT_TARGETS = [
     "hedgerow.estimators.audit_targets",
     "hedgerow.estimators.audit_median",
     "hedgerow.estimators.audit_boosting",
+    "hedgerow.estimators.audit_topdown",
 ]
 
 FEW_CLASSES = 10

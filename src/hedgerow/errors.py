@@ -4,7 +4,8 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 ``errors.toml`` next to this file. ``hedgerow errors --write docs/errors`` makes a page of each.
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
-6xx audit, 7xx secret arrays, 80x to 84x network, 85x to 89x parties, 9xx command line.
+6xx audit, 7xx secret arrays, 80x and 81x network, 82x to 84x messages of protocols,
+85x to 89x parties, 9xx command line.
 """
 
 from __future__ import annotations
@@ -139,6 +140,12 @@ class Code(Enum):
     WRONG_THREAD = 703
     SHARES_DIFFER = 704
     ADDRESS_USED_TWICE = 750
+    BAD_ELEMENT = 751
+    BAD_SITE_MESSAGE = 752
+    UNKNOWN_NODE = 753
+    SITE_CONTRADICTS = 754
+    BAD_SITES = 755
+    SEALED_REFUSED = 760
     BAD_PLAN = 801
     NETWORK_CLOSED = 802
     PEER_TIMEOUT = 803
@@ -153,6 +160,15 @@ class Code(Enum):
     PARTY_FAILED = 812
     BAD_METER = 813
     TOO_MUCH_FOR_ONE_KEY = 814
+    BAD_ASK = 820
+    ASKED_TWICE = 821
+    BAD_ANSWER = 822
+    UNEXPECTED_ANSWER = 823
+    TOO_FEW_OWNERS = 824
+    ANSWERS_LOST = 840
+    PUT_OUT = 841
+    SITE_LOST = 842
+    NOT_GROWN = 843
     UNKNOWN_MEMBER = 850
     BAD_NAME = 851
     BAD_PARTY_FILE = 852

@@ -45,6 +45,12 @@ def refused(*arguments: str) -> Code:
     return caught.value.code
 
 
+def test_a_best_first_tree() -> None:
+    text = run(*FIT, "--model", "topdown", "--depth", "2", "--epsilon", "1", "--out", "best")
+    assert "worth of the split of each node at depth 2" in text
+    assert "leaves" in run("show", "best/model.json", "--depth", "1")
+
+
 def test_fit_show_and_predict() -> None:
     text = run(*TREE, "--out", "tree")
     assert "class counts of each leaf" in text

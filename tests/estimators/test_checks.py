@@ -19,6 +19,7 @@ from hedgerow import (
     HiddenTreeRegressor,
     ID3Classifier,
     OpenTreeClassifier,
+    TopDownTreeClassifier,
 )
 
 ESTIMATORS = [
@@ -30,6 +31,10 @@ ESTIMATORS = [
     ID3Classifier(),
     DPTreeClassifier(epsilon=100.0, insecure_domain_from_data=True),
     DPTreeClassifier(epsilon=100.0, insecure_domain_from_data=True, criterion="entropy"),
+    TopDownTreeClassifier(epsilon=100.0, insecure_domain_from_data=True),
+    TopDownTreeClassifier(
+        epsilon=1000.0, insecure_domain_from_data=True, method="local-rnm", max_depth=4
+    ),
     HiddenTreeClassifier(epsilon=100.0, insecure_domain_from_data=True, max_depth=2),
     HiddenTreeClassifier(
         epsilon=100.0,

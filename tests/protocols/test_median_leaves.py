@@ -11,7 +11,6 @@ from hedgerow.protocols.median_leaves import (
     draw_leaves,
     node_values,
     summed,
-    variance,
 )
 from hedgerow.protocols.median_plan import plan_median
 from hedgerow.tables import Attribute, Domain, Target
@@ -42,7 +41,7 @@ def test_inner_nodes_are_sums_of_their_leaves() -> None:
 def test_variance_of_the_noise(epsilon: float) -> None:
     mechanism = TwoSidedGeometric(epsilon)
     k = np.arange(-20_000, 20_001)
-    assert variance(mechanism) == pytest.approx((k**2 * mechanism.law(k)).sum(), rel=1e-6)
+    assert mechanism.variance == pytest.approx((k**2 * mechanism.law(k)).sum(), rel=1e-6)
 
 
 def test_without_noise_a_node_holds_its_counts_and_an_empty_leaf_answers_as_its_parent() -> None:
@@ -110,7 +109,7 @@ def test_private_leaves_have_the_law_of_their_mechanisms() -> None:
     channels[:, 0], channels[:, 1] = 7, 1234
     drawn = draw_leaves(channels, noisy, NoiseSource.insecure_seeded(1))
     for column, mechanism, centre in ((0, noisy.count, 7), (1, noisy.sum, 1234)):
-        spread = variance(mechanism)
+        spread = mechanism.variance
         assert drawn[:, column].mean() == pytest.approx(centre, abs=5 * math.sqrt(spread / 40_000))
         assert drawn[:, column].var() == pytest.approx(spread, rel=0.06)
 

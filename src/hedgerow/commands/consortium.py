@@ -29,11 +29,21 @@ NOT_READY = 1
 @app.command("new")
 def new(
     name: Annotated[str, typer.Argument(help="of the consortium")],
-    servers: Annotated[str, typer.Option(help="names of the three servers: a,b,c")],
-    owners: Annotated[str, typer.Option(help="names of the owners of tables: x,y")],
+    owners: Annotated[str, typer.Option(help="names of the owners of tables: x,y")] = "",
+    servers: Annotated[
+        str,
+        typer.Option(help="names of the three servers: a,b,c; none beside a coordinator or sites"),
+    ] = "",
     analysts: Annotated[str, typer.Option(help="names of those who may ask: z")] = "",
+    coordinator: Annotated[
+        str, typer.Option(help="name of who carries top-down runs between the owners")
+    ] = "",
+    sites: Annotated[
+        str, typer.Option(help="names of sites that hold columns of the same records: u,v")
+    ] = "",
     hosts: Annotated[
-        str, typer.Option(help="hosts of the three servers; without, this machine for all")
+        str,
+        typer.Option(help="hosts of servers, coordinator and sites; without, this machine"),
     ] = "",
     first_port: Annotated[int, typer.Option(help="the servers use ports from here on")] = 7600,
     populations: Annotated[
@@ -49,6 +59,8 @@ def new(
         listed(servers),
         listed(owners),
         listed(analysts),
+        coordinator=coordinator,
+        sites=listed(sites),
         hosts=listed(hosts),
         first_port=first_port,
     )
@@ -175,7 +187,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
 
 def _said(finding: Finding) -> str:
     member = finding.member
-    if member.role != "server":
+    if not member.takes_calls:
         return "takes no calls"
     lines = [f"{member.host}:{member.port}"]
     if finding.reached is not None:

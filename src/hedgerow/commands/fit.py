@@ -27,6 +27,7 @@ class Kind(StrEnum):
 
     # The estimators know them, too; but to load these takes seconds.
     tree = "tree"
+    topdown = "topdown"
     median_forest = "median-forest"
     boosting = "boosting"
 

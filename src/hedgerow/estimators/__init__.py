@@ -11,6 +11,8 @@ from hedgerow.estimators.hidden_regressor import HiddenTreeRegressor
 from hedgerow.estimators.id3 import ID3Classifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.estimators.open_tree import OpenTreeClassifier
+from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
+from hedgerow.estimators.vertical_id3 import VerticalID3Classifier
 
 __all__ = [
     "Account",
@@ -28,4 +30,6 @@ __all__ = [
     "MedianForestClassifier",
     "MedianForestRegressor",
     "OpenTreeClassifier",
+    "TopDownTreeClassifier",
+    "VerticalID3Classifier",
 ]

@@ -17,6 +17,7 @@ from hedgerow.estimators.account import account_of
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
+from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.parties.durable import replacing
 from hedgerow.privacy import Ledger
 from hedgerow.reports.privacy_curve import privacy_curve
@@ -25,6 +26,7 @@ from hedgerow.tables.parquet_pieces import Piece
 
 Model = (
     DPTreeClassifier
+    | TopDownTreeClassifier
     | MedianForestClassifier
     | MedianForestRegressor
     | DPBoostingClassifier
@@ -38,6 +40,7 @@ class Kind(StrEnum):
     """Private models of one table."""
 
     tree = "tree"
+    topdown = "topdown"
     median_forest = "median-forest"
     boosting = "boosting"
 
@@ -45,6 +48,7 @@ class Kind(StrEnum):
 # Which options a model has, and what its estimator calls them.
 OPTIONS: dict[Kind, dict[str, str]] = {
     Kind.tree: {"depth": "max_depth"},
+    Kind.topdown: {"depth": "max_depth"},
     Kind.median_forest: {"trees": "n_estimators", "depth": "max_depth"},
     Kind.boosting: {"trees": "n_estimators", "leaves": "max_leaves", "delta": "delta"},
 }
@@ -151,14 +155,15 @@ def private_model(
             )
         parameters[OPTIONS[kind][name]] = value
     numbers = domain.target is not None and domain.target.bounds is not None
-    if kind is Kind.tree:
+    if kind in (Kind.tree, Kind.topdown):
         if numbers:
             raise Code.BAD_TARGET.error(
                 expected="a target with classes",
                 found="a target with bounds",
                 fix="choose median-forest or boosting for numbers",
             )
-        return DPTreeClassifier(epsilon, domain, **parameters)
+        tree = DPTreeClassifier if kind is Kind.tree else TopDownTreeClassifier
+        return tree(epsilon, domain, **parameters)
     if kind is Kind.median_forest:
         forest = MedianForestRegressor if numbers else MedianForestClassifier
         return forest(epsilon, domain, **parameters)

@@ -71,6 +71,7 @@ class Analyst:
         config.member(config.name, "analyst")
         self.config, self.timeout = config, timeout
         self._waits = waits or (lambda why: None)
+        config.check_servers()
         self._certificates = {s.name: config.certificate(s.name) for s in config.servers}
         self._lines: dict[tuple[str, Identity], Lines] = {}
 

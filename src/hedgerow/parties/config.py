@@ -1,7 +1,9 @@
 """`PartyConfig`: who a party is and who the others are, from the ``party.toml`` of its folder.
 
 The list of members is the same at all parties. The order of its three servers is their numbering:
-the first is server 0. ``hedgerow consortium new`` writes the file with a comment on every option.
+the first is server 0. Owners whose jobs need no servers have a coordinator instead, or both. Sites
+that hold columns of the same records need neither: they call each other.
+``hedgerow consortium new`` writes the file with a comment on every option.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.folders import StateFolder, check_private, read_small
 from hedgerow.parties.names import Name, check_name
 
-Role = Literal["server", "owner", "analyst"]
-Plane = Literal["run", "query"]
+Role = Literal["server", "owner", "analyst", "coordinator", "site"]
+Plane = Literal["run", "query", "topdown"]
 
 SERVERS = 3
 MAX_FILE_BYTES = 1 << 20
@@ -51,11 +53,15 @@ class Member(Numbered):
     Parameters
     ----------
     name : str
-    role : {"server", "owner", "analyst"}
+    role : {"server", "owner", "analyst", "coordinator", "site"}
     host : str
-        Where the others reach a server; empty for the other roles, who are never called.
+        Where the others reach a server, a coordinator or a site; empty for the other roles, who are
+        never called.
     port, run_port, query_port : int
-        Of a server: for requests, for training with the other servers, for answers with them.
+        Of a server: for requests, for training with the other servers, for answers with them. A
+        coordinator and a site have the first of them alone.
+    topdown_port : int
+        Of a server: for runs of a coordinator with the other servers; 0 where there are none.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -66,11 +72,22 @@ class Member(Numbered):
     port: Port = 0
     run_port: Port = 0
     query_port: Port = 0
+    topdown_port: Port = 0
 
     @property
     def ports(self) -> tuple[int, int, int]:
         """All three of them."""
         return self.port, self.run_port, self.query_port
+
+    @property
+    def kind(self) -> str:
+        """Its role with an article, for messages."""
+        return f"{'an' if self.role[0] in 'ao' else 'a'} {self.role}"
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether others call it, at its host and port."""
+        return self.role in ("server", "coordinator", "site")
 
     @model_validator(mode="after")
     def _address(self) -> Self:
@@ -78,8 +95,12 @@ class Member(Numbered):
             check_host(self.host)
             if 0 in self.ports:
                 raise ValueError("a server needs port, run_port and query_port")
-        elif self.host or any(self.ports):
-            raise ValueError(f"an {self.role} is never called and has neither host nor ports")
+        elif self.takes_calls:
+            check_host(self.host)
+            if not self.port or self.run_port or self.query_port or self.topdown_port:
+                raise ValueError(f"{self.kind} needs port, and has no other")
+        elif self.host or any(self.ports) or self.topdown_port:
+            raise ValueError(f"{self.kind} is never called and has neither host nor ports")
         return self
 
 
@@ -119,7 +140,8 @@ class PartyConfig(Numbered):
     name : str
         This party's name in the list.
     members : tuple of Member
-        All of them, this party too; exactly three servers, whose order counts.
+        All of them, this party too; exactly three servers, whose order counts, or none where there
+        is a coordinator or are two sites.
     listen : str
         Address on which this party takes calls, if it is another one than its host in the list.
     timeouts : Timeouts
@@ -152,14 +174,24 @@ class PartyConfig(Numbered):
             raise ValueError(f"{', '.join(repeated)} more than once among the members")
         if self.name not in names:
             raise ValueError(f"this party, {self.name}, is not among the members")
-        if len(self.servers) != SERVERS:
+        coordinators = [member for member in self.members if member.role == "coordinator"]
+        if len(coordinators) > 1:
+            raise ValueError(f"at most one coordinator is expected, {len(coordinators)} listed")
+        alone = coordinators or len(self.sites) > 1
+        if len(self.servers) != SERVERS and (self.servers or not alone):
             raise ValueError(f"exactly {SERVERS} servers are expected, {len(self.servers)} listed")
-        used = Counter((server.host, port) for server in self.servers for port in server.ports)
+        called = [member for member in self.members if member.takes_calls]
+        used = Counter(
+            (member.host, port)
+            for member in called
+            for port in (*member.ports, member.topdown_port)
+            if port
+        )
         twice = [f"{host}:{port}" for (host, port), count in used.items() if count > 1]
         if twice:
             raise ValueError(f"{', '.join(twice)} is used twice")
-        if self.listen and self.role != "server":
-            raise ValueError("listen is for servers alone")
+        if self.listen and not self.me.takes_calls:
+            raise ValueError("listen is for servers alone, for a coordinator and for sites")
         return self
 
     @classmethod
@@ -204,17 +236,45 @@ class PartyConfig(Numbered):
 
     @property
     def servers(self) -> tuple[Member, ...]:
-        """The three servers, in order."""
+        """The three servers, in order; none in a consortium that needs none."""
         return tuple(member for member in self.members if member.role == "server")
+
+    @property
+    def sites(self) -> tuple[Member, ...]:
+        """The sites, in order."""
+        return tuple(member for member in self.members if member.role == "site")
+
+    def check_servers(self) -> None:
+        """Refuse what needs servers in a consortium without any; H850."""
+        if not self.servers:
+            raise Code.UNKNOWN_MEMBER.error(
+                expected=f"three servers among the members of {self.consortium}", found="none"
+            )
+
+    @property
+    def coordinator(self) -> Member:
+        """The coordinator; H850 if there is none."""
+        for member in self.members:
+            if member.role == "coordinator":
+                return member
+        raise Code.UNKNOWN_MEMBER.error(
+            expected=f"a coordinator among the members of {self.consortium}", found="none"
+        )
 
     @property
     def number(self) -> int:
         """Which of the servers this party is; H850 if it is none."""
         if self.role != "server":
             raise Code.UNKNOWN_MEMBER.error(
-                expected="a server", found=f"{self.name}, which is an {self.role}"
+                expected="a server", found=f"{self.name}, which is {self.me.kind}"
             )
         return self.servers.index(self.me)
+
+    def speaks_to(self, member: Member) -> bool:
+        """Whether this party calls a member or is called by it, and needs its certificate."""
+        roles = {self.role, member.role}
+        pairs = ({"coordinator", "owner"}, {"site"})
+        return member != self.me and ("server" in roles or roles in pairs)
 
     @property
     def list_digest(self) -> str:
@@ -231,7 +291,7 @@ class PartyConfig(Numbered):
         Parameters
         ----------
         name : str
-        *roles : {"server", "owner", "analyst"}
+        *roles : {"server", "owner", "analyst", "coordinator", "site"}
         """
         check_name(name, "member")
         for member in self.members:
@@ -258,15 +318,25 @@ class PartyConfig(Numbered):
 
         Parameters
         ----------
-        plane : {"run", "query"}
-            For training or for answers: sessions on different ports, side by side.
+        plane : {"run", "query", "topdown"}
+            For training, for answers or for runs of a coordinator: sessions on different ports,
+            side by side.
+
+        Raises
+        ------
+        HedgerowError
+            H850 if a server has no port for it, H857 if its certificate was not added.
         """
+        ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}
+        for name, port in ports.items():
+            if not port:
+                raise Code.UNKNOWN_MEMBER.error(
+                    expected=f"a {plane}_port of every server",
+                    found=f"none of {name}",
+                    fix=f"add a line {plane}_port to {name} in party.toml, the same at all parties",
+                )
         return tuple(
-            meeting.Member(
-                server.host,
-                server.run_port if plane == "run" else server.query_port,
-                self.certificate(server.name),
-            )
+            meeting.Member(server.host, ports[server.name], self.certificate(server.name))
             for server in self.servers
         )
 

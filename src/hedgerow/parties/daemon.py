@@ -38,8 +38,10 @@ from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.uploads import upload_verbs
 
 _logger = logging.getLogger(__name__)
-_EVERYBODY = ("server", "owner", "analyst")
+_EVERYBODY = ("server", "owner", "analyst", "coordinator", "site")
 LOG_FILE = "log.jsonl"
+_AWAKE = 0.25
+"""Seconds between looks at signals."""
 
 
 class Daemon:
@@ -197,9 +199,20 @@ def serve(
         daemon = Daemon(config, policy).start()
         if ready is not None:
             ready()
-        while signals.get() == signal.SIGHUP:
+        while _next(signals) == signal.SIGHUP:
             daemon.reload()
         daemon.stop(patience)
+
+
+def _next(signals: queue.SimpleQueue[int]) -> int:
+    """Wait for a signal, and look up now and then.
+
+    A signal that arrives just before the wait begins, or that another thread is handed, does not
+    end the wait; its handler runs when this thread is awake.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return signals.get(timeout=_AWAKE)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hedgerow.errors import Code
-from hedgerow.parties.config import SERVERS, Member, PartyConfig
+from hedgerow.parties.config import SERVERS, Member, PartyConfig, Role
 from hedgerow.parties.folders import make_private, write_new
 from hedgerow.parties.names import check_name
 from hedgerow.parties.policy import Policy
@@ -32,19 +32,22 @@ step = {t.step:g}        # for one step of a computation among the servers, besi
 rejoin = {t.rejoin:g}     # for a server that fell over to come back, before a run ends for all
 clock = {t.clock:g}       # by which the clock of a server may differ
 
-# The members, the same list in the same order at all parties: names, roles and, for the servers,
-# addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
-# role        server: computes on shares; there are exactly three.
-#             owner: uploads shares of its table. analyst: asks models.
-# host        where the others reach a server. 127.0.0.1 is this machine alone, for study:
-#             write the real host name or address before machines of their own are used.
-# port        for requests: of owners, of analysts and of the other servers.
+# The members, the same list in the same order at all parties: names, roles and, for those who are
+# called, addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
+# role        server: computes on shares; there are exactly three, or none beside a coordinator.
+#             owner: uploads shares of its table, or answers a coordinator with noise.
+#             analyst: asks models. coordinator: carries a top-down run; nobody trusts it.
+#             site: holds columns of records that other sites have columns of; they call each other.
+# host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
+#             alone, for study: write the real host name before other machines are used.
+# port        for requests: of owners, of analysts and of the servers.
 # run_port    for training with the other servers.
 # query_port  for answers with the other servers.
+# topdown_port  for runs of a coordinator with the other servers; only where there is one.
 {members}"""
 
 _LISTEN = """
-# Address on which this server takes calls, if it is another one than its host below: such as
+# Address on which this party takes calls, if it is another one than its host below: such as
 # "0.0.0.0" (all networks) behind a router. Empty: the host below.
 listen = "{listen}"
 """
@@ -64,7 +67,9 @@ largest_delta_per_job = {p.largest_delta_per_job:g}
 allow_exact = {exact}
 
 # Kinds of models that may be trained. "trees", "regression" and "boosting" stay hidden on the
-# servers; "open" would publish the tree, with noise by its epsilon.
+# servers; "open" would publish the tree, with noise by its epsilon, and so does "topdown".
+# "ppid3" grows a tree in pieces that stay at their sites, which learn exact counts: it needs
+# allow_exact, and a population without a limit.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.
@@ -106,6 +111,9 @@ _LAST = {
     "server": "7. Run this server:                                hedgerow serve",
     "owner": "7. Share your table with the servers:              hedgerow upload --help",
     "analyst": "7. Ask a model:                                    hedgerow query --help",
+    "coordinator": "7. Carry a run:                                    "
+    "hedgerow topdown coordinate --help",
+    "site": "7. Take part in a run:                             hedgerow site serve --help",
 }
 
 
@@ -114,6 +122,8 @@ def list_members(
     owners: Sequence[str],
     analysts: Sequence[str] = (),
     *,
+    coordinator: str = "",
+    sites: Sequence[str] = (),
     hosts: Sequence[str] = (),
     first_port: int = FIRST_PORT,
 ) -> tuple[Member, ...]:
@@ -122,28 +132,39 @@ def list_members(
     Parameters
     ----------
     servers, owners, analysts : sequence of str
-        Their names; three servers.
+        Their names; three servers, or none if there is a coordinator or are sites.
+    coordinator : str, optional
+        Its name.
+    sites : sequence of str, optional
+        Names of sites, at least two.
     hosts : sequence of str, optional
-        Of the servers, one each; by default this machine's loopback address.
+        Of the servers, one each, then of the coordinator and of the sites; by default this
+        machine's loopback address.
     first_port : int
-        Server i gets first_port + 10 i and the two ports after it.
+        Server i gets first_port + 10 i and the ports after it; the coordinator comes next, then
+        the sites.
 
     Raises
     ------
     HedgerowError
         H851 for a name, H852 for what a list of members may not be.
     """
-    if len(servers) != SERVERS:
+    if len(sites) == 1:
+        raise Code.BAD_PARTY_FILE.error(expected="two sites or more", found=f"{sites[0]} alone")
+    if len(servers) != SERVERS and (servers or not (coordinator or sites)):
         raise Code.BAD_PARTY_FILE.error(
             expected=f"exactly {SERVERS} servers",
             found=f"{len(servers)}: {', '.join(servers)}",
             fix="name three servers, run by three organisations that do not pool their shares",
         )
-    if hosts and len(hosts) != SERVERS:
+    called = [*servers, *([coordinator] if coordinator else []), *sites]
+    if hosts and len(hosts) != len(called):
         raise Code.BAD_PARTY_FILE.error(
-            expected="a host for each server", found=f"{len(hosts)} hosts", fix="name three hosts"
+            expected=f"a host for each of {', '.join(called)}",
+            found=f"{len(hosts)} hosts",
+            fix=f"name {len(called)} hosts",
         )
-    for name in (*servers, *owners, *analysts):
+    for name in (*called, *owners, *analysts):
         check_name(name, "member")
     listed = [
         Member(
@@ -153,11 +174,16 @@ def list_members(
             port=first_port + _STEP * i,
             run_port=first_port + _STEP * i + 1,
             query_port=first_port + _STEP * i + 2,
+            topdown_port=first_port + _STEP * i + 3 if coordinator else 0,
         )
         for i, name in enumerate(servers)
     ]
     listed += [Member(name=name, role="owner") for name in owners]
     listed += [Member(name=name, role="analyst") for name in analysts]
+    for i in range(len(servers), len(called)):
+        host, port = hosts[i] if hosts else HOST, first_port + _STEP * i
+        role: Role = "coordinator" if called[i] == coordinator else "site"
+        listed.append(Member(name=called[i], role=role, host=host, port=port))
     return tuple(listed)
 
 
@@ -191,9 +217,13 @@ def found_consortium(
         H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")
+    allowed = ["trees", "regression", "boosting"]
+    for role, protocol in (("coordinator", "topdown"), ("site", "ppid3")):
+        if any(member.role == role for member in members):
+            allowed.append(protocol)
     policy = Policy(
         largest_epsilon_per_job=1.0,
-        allowed_protocols=("trees", "regression", "boosting"),
+        allowed_protocols=tuple(allowed),
         allowed_analysts=tuple(member.name for member in members if member.role == "analyst"),
         queries_per_model=1000,
         queries_per_analyst=1000,
@@ -222,7 +252,7 @@ def party_toml(config: PartyConfig) -> str:
     return _PARTY.format(
         consortium=config.consortium,
         name=config.name,
-        listen=_LISTEN.format(listen=config.listen) if config.role == "server" else "",
+        listen=_LISTEN.format(listen=config.listen) if config.me.takes_calls else "",
         t=config.timeouts,
         members="\n".join(_member(member) for member in config.members),
     )
@@ -241,24 +271,21 @@ def policy_toml(policy: Policy) -> str:
 
 def _member(member: Member) -> str:
     lines = ["[[members]]", f'name = "{member.name}"', f'role = "{member.role}"']
+    if member.takes_calls:
+        lines += [f'host = "{member.host}"', f"port = {member.port}"]
     if member.role == "server":
-        lines += [
-            f'host = "{member.host}"',
-            f"port = {member.port}",
-            f"run_port = {member.run_port}",
-            f"query_port = {member.query_port}",
-        ]
+        lines += [f"run_port = {member.run_port}", f"query_port = {member.query_port}"]
+        lines += [f"topdown_port = {member.topdown_port}"] if member.topdown_port else []
     return "\n".join(lines) + "\n"
 
 
 def _readme(config: PartyConfig) -> str:
-    names = [m.name for m in config.members if m.name != config.name]
-    servers = [m.name for m in config.servers]
+    others = [member.name for member in config.members if config.speaks_to(member)]
     return _README.format(
         name=config.name,
         role=config.role,
         consortium=config.consortium,
-        others=", ".join(names if config.role == "server" else servers),
+        others=", ".join(others),
         state=_STATE if config.role == "server" else "",
         last=_LAST[config.role],
     )

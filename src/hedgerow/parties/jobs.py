@@ -23,20 +23,16 @@ run, however often it is proposed.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
-import tomli_w
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.numbered import Numbered
+from hedgerow.errors import HedgerowError
 from hedgerow.parties.costs import costs_of
+from hedgerow.parties.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
+from hedgerow.parties.job_files import JobFile
 from hedgerow.parties.job_plans import MAX_SLOTS, OPTIONS, AnyPlan, Options
 from hedgerow.parties.job_tables import placed_uploads
 from hedgerow.parties.manifests import Manifest
@@ -45,14 +41,9 @@ from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.integrate import Partition
 from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.table import Upload
-from hedgerow.tables import Domain
-
-MAX_JOB_BYTES = 1 << 20
-RUN_DIGITS = 12
-_LONGEST = 63 - 1 - RUN_DIGITS
 
 
-class Job(Numbered):
+class Job(JobFile):
     """A job; use `load` at whoever proposes it and `from_toml` at a server.
 
     Parameters
@@ -81,9 +72,6 @@ class Job(Numbered):
         H885.
     """
 
-    code: ClassVar[Code] = Code.BAD_JOB
-
-    name: Name
     kind: Literal["trees", "open", "regression", "boosting"]
     model: Name
     population: Name
@@ -91,7 +79,6 @@ class Job(Numbered):
     partition: Partition = "horizontal"
     analysts: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
     plan: SerializeAsAny[Options]
-    domain: Domain
 
     @field_validator("plan", mode="before")
     @classmethod
@@ -108,8 +95,7 @@ class Job(Numbered):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if len(self.name) > _LONGEST:
-            raise ValueError(f"a name of more than {_LONGEST} characters")
+        self.check_name_length()
         for key in ("uploads", "analysts"):
             names = getattr(self, key)
             if len(set(names)) < len(names):
@@ -120,77 +106,6 @@ class Job(Numbered):
         if self.kind != "open" and not self.analysts:
             raise ValueError("no analysts: nobody could ask the model")
         return self
-
-    @classmethod
-    def load(cls, path: str | Path) -> Job:
-        """Read a job file; a domain that is another file, beside it, is put in its place.
-
-        Raises
-        ------
-        FormatError
-            H885 for the job, H114 for a domain in a file of its own.
-        """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        # Not a path and not UTF-8 are both a ValueError.
-        except (OSError, ValueError) as error:
-            raise Code.BAD_JOB.error(found=f"{path}: {error}") from None
-        data = _parsed(text, str(path))
-        domain = data.get("domain")
-        if isinstance(domain, dict) and isinstance(domain.get("file"), str):
-            if len(domain) > 1:
-                raise Code.BAD_JOB.error(found=f"in {path}: domain.file beside other keys")
-            # What a server reads is the text: the domain is in it.
-            data["domain"] = Domain.from_toml(path.parent / domain["file"]).to_dict()
-        return cls._validated(data, str(path))
-
-    @classmethod
-    def from_toml(cls, text: str) -> Job:
-        """Read the text of a job, also from somebody hostile; no file is opened.
-
-        Raises
-        ------
-        FormatError
-            H885.
-        """
-        data = _parsed(text, "the job")
-        domain = data.get("domain")
-        if isinstance(domain, dict) and "file" in domain:
-            raise Code.BAD_JOB.error(
-                expected="the domain itself in a job that is proposed",
-                found="domain.file",
-                fix="propose it with `hedgerow train`, which puts the domain in its place",
-            )
-        return cls._validated(data, "the job")
-
-    @classmethod
-    def _validated(cls, data: Mapping[str, Any], source: str) -> Job:
-        try:
-            return cls.model_validate(data)
-        except HedgerowError as error:
-            title = "" if error.code is Code.BAD_JOB else f"{error.code.spec.title}: "
-            raise Code.BAD_JOB.error(found=f"in {source}: {title}{error.found}") from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, without those that are not set."""
-        fields = self.model_dump(mode="json", exclude={"domain"}, exclude_none=True)
-        return fields | {"domain": self.domain.to_dict()}
-
-    def to_toml(self) -> str:
-        """Write it with all of its domain, for the servers."""
-        return tomli_w.dumps(self.to_dict())
-
-    @cached_property
-    def hash(self) -> str:
-        """SHA-256 of everything in it, 64 hexadecimal digits."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(b"hedgerow/job/v1" + text.encode()).hexdigest()
-
-    @property
-    def run_id(self) -> str:
-        """Name of its run: its own name and the beginning of its hash."""
-        return f"{self.name}-{self.hash[:RUN_DIGITS]}"
 
     def make_plan(self) -> AnyPlan:
         """Return the plan, from public numbers alone.
@@ -250,13 +165,3 @@ class Job(Numbered):
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
         return costs_of(self.kind, self.make_plan())
-
-
-def _parsed(text: str, source: str) -> dict[str, Any]:
-    if len(text) > MAX_JOB_BYTES:
-        raise Code.BAD_JOB.error(found=f"{source} of more than {MAX_JOB_BYTES} characters")
-    try:
-        return tomllib.loads(text)
-    # An integer of very many digits is a ValueError of its own.
-    except (ValueError, RecursionError) as error:
-        raise Code.BAD_JOB.error(found=f"in {source}: {error}") from None

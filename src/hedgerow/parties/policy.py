@@ -25,6 +25,9 @@ _SLACK = 1 + 1e-12
 
 Count = Annotated[int, Strict(), Field(ge=0)]
 
+PROTOCOLS = (*KINDS, "topdown", "ppid3")
+"""What a policy may allow: the kinds that servers train, runs of a coordinator, and of sites."""
+
 
 class Policy(Numbered):
     """What a party allows; use `load`.
@@ -38,7 +41,7 @@ class Policy(Numbered):
     allow_exact : bool
         Whether a job may have no finite epsilon for some audience.
     allowed_protocols : tuple of str
-        Kinds of models, see `hedgerow.protocols.kinds`.
+        Kinds of models, of `PROTOCOLS`.
     allowed_analysts : tuple of str
         Members that may ask models.
     queries_per_model : int
@@ -71,9 +74,9 @@ class Policy(Numbered):
             names = getattr(self, key)
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
-        unknown = [name for name in self.allowed_protocols if name not in KINDS]
+        unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
         if unknown:
-            raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(KINDS)}")
+            raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(PROTOCOLS)}")
         for name, epsilon in self.populations.items():
             if math.isinf(epsilon) and not self.allow_exact:
                 raise ValueError(f"populations.{name} is infinite, and allow_exact is false")

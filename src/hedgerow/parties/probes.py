@@ -115,7 +115,8 @@ def shake_hands(config: PartyConfig, server: Member) -> None:
         fix = f"open the port in the firewalls between here and {server.name}; compare the host"
         raise ProbeError(f"no answer at {place}", fix) from None
     except OSError as error:
-        fix = f"have {server.name} start `hedgerow serve`; compare host and port in party.toml"
+        verb = {"server": "serve", "site": "site serve"}.get(server.role, "topdown coordinate")
+        fix = f"have {server.name} start `hedgerow {verb}`; compare host and port in party.toml"
         raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
     refused = ProbeError(
         f"{place} does not accept this party's certificate",

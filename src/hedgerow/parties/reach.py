@@ -54,7 +54,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-able values."""
-        server = self.member.role == "server"
+        called = self.member.takes_calls
         known = self.certificate
         return {
             "member": self.member.name,
@@ -63,7 +63,7 @@ class Finding:
             "needed": self.needed,
             "fingerprint": readable(known.fingerprint) if known else None,
             "expires": known.ends.isoformat() if known else None,
-            "address": f"{self.member.host}:{self.member.port}" if server else None,
+            "address": f"{self.member.host}:{self.member.port}" if called else None,
             "reached": self.reached,
             "version": self.version,
             "clock_difference": self.clock,
@@ -91,12 +91,12 @@ def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Fi
     called = [
         finding
         for finding in findings
-        if finding.member.role == "server" and finding.member != config.me and finding.certificate
+        if finding.member.takes_calls and config.speaks_to(finding.member) and finding.certificate
     ]
     mine = next(finding for finding in findings if finding.member == config.me)
     if mine.certificate and not mine.problems:
         # At once: each of them may take the whole timeout.
-        with ThreadPoolExecutor(max_workers=3) as pool:
+        with ThreadPoolExecutor(max_workers=4) as pool:
             list(pool.map(lambda finding: _reach(config, finding, probe or ask_health), called))
     _check_policy(config, mine)
     return findings
@@ -104,8 +104,7 @@ def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Fi
 
 def _certificate_of(config: PartyConfig, member: Member) -> Finding:
     me = member == config.me
-    # Owners and analysts speak to servers alone.
-    finding = Finding(member, needed=me or "server" in (member.role, config.role))
+    finding = Finding(member, needed=me or config.speaks_to(member))
     try:
         finding.certificate = Certificate.of(config, member.name)
         if me:

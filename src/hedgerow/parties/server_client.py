@@ -26,6 +26,7 @@ class ServerClient:
 
     def __init__(self, config: PartyConfig) -> None:
         self._config = config
+        config.check_servers()
         self.servers = [server for server in config.servers if server != config.me]
 
     def _ask_all(self, verb: str, fields: Fields) -> dict[str, Reply | HedgerowError]:

@@ -125,8 +125,9 @@ def share_upload(
     begun = time.monotonic()
     if config.role != "owner":
         raise Code.UNKNOWN_MEMBER.error(
-            expected="an owner", found=f"{config.name}, which is a {config.role}"
+            expected="an owner", found=f"{config.name}, which is {config.me.kind}"
         )
+    config.check_servers()
     check_name(id, "upload")
     check_name(population, "population")
     table = Path(table)

@@ -21,7 +21,7 @@ from hedgerow.errors import Code
 from hedgerow.jsonfile import shown
 from hedgerow.privacy.scopes import Scope
 
-ROLES = ("server", "peer", "owner", "site", "analyst")
+ROLES = ("server", "peer", "owner", "site", "coordinator", "analyst")
 MAX_COUNT = 2**53
 """Counts are multiplied with floats, which hold every whole number up to here."""
 _SINCE_VERSION_2 = {"rho", "sample_rate"}

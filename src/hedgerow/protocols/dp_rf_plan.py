@@ -34,8 +34,8 @@ from hedgerow.privacy import (
     step,
 )
 from hedgerow.protocols import bootstrap
+from hedgerow.protocols.as_published import DATA_SCALED
 from hedgerow.protocols.median_budget import SUM_SHARE
-from hedgerow.protocols.median_plan import DATA_SCALED
 from hedgerow.protocols.units import COARSE, Units, cut, rounded_down, units_for
 from hedgerow.protocols.wary import check_depth
 from hedgerow.tables import Domain

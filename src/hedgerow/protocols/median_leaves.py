@@ -16,13 +16,13 @@ towards the node above it, from the root down:
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy import NoiseSource, TwoSidedGeometric
+from hedgerow.privacy import NoiseSource
+from hedgerow.protocols.as_published import laplace
 from hedgerow.protocols.median_plan import MedianPlan
 
 Floats = NDArray[np.float64]
@@ -86,10 +86,7 @@ def _paper_means(channels: NDArray[np.int64], plan: MedianPlan, source: NoiseSou
     assert plan.spending is not None
     held = np.maximum(channels[:, 0], 1)
     reach = max(abs(plan.units.low), abs(plan.units.high)) / plan.units.half * plan.units.most
-    words = source.words(2 * len(held)).reshape(2, -1)
-    uniform = ((words[0] >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-    sign = np.where(words[1] & np.uint64(1), 1.0, -1.0)
-    noise = -np.log(uniform) * sign * 2 * reach / (held * plan.spending.counts)
+    noise = laplace(len(held), source) * 2 * reach / (held * plan.spending.counts)
     means: Floats = channels[:, 1] / held + noise
     return means[:, None]
 
@@ -125,12 +122,6 @@ def summed(drawn: Floats, nodes: Shape) -> Floats:
     return totals
 
 
-def variance(mechanism: TwoSidedGeometric) -> float:
-    """Variance of two-sided geometric noise: 2 p / (1 - p)^2 with p = exp(-a)."""
-    half = float(mechanism.variable.a) / 2
-    return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
-
-
 def _levels(nodes: Shape) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(nodes.depth == level) for level in range(int(nodes.depth.max()) + 1)]
 
@@ -138,7 +129,7 @@ def _levels(nodes: Shape) -> list[NDArray[np.int64]]:
 def _shares(totals: Floats, nodes: Shape, plan: MedianPlan) -> Floats:
     """Estimate the class shares of every node; float64 (n, classes)."""
     k = totals.shape[1]
-    noise = variance(plan.count) if plan.spending is not None else 0.0
+    noise = plan.count.variance if plan.spending is not None else 0.0
     below = summed(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
     shares = np.empty_like(totals)
     for here in _levels(nodes):
@@ -163,7 +154,7 @@ def _means(totals: Floats, nodes: Shape, plan: MedianPlan) -> Floats:
     """Estimate the mean of every node, in units; float64 (n, 1)."""
     of_count = of_sum = 0.0
     if plan.spending is not None:
-        of_count, of_sum = variance(plan.count), variance(plan.sum)
+        of_count, of_sum = plan.count.variance, plan.sum.variance
     below = summed(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
     means = np.empty((len(totals), 1))
     assert plan.units is not None

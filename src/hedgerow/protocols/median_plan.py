@@ -26,11 +26,11 @@ from hedgerow.privacy import (
     Scope,
     TwoSidedGeometric,
     part,
-    register_mechanism,
     step,
 )
 from hedgerow.privacy.mechanisms import Choice
 from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.protocols.as_published import DATA_SCALED
 from hedgerow.protocols.median_budget import (
     DepthBudget,
     MedianSpending,
@@ -65,12 +65,6 @@ _MECHANISMS: dict[str, type[Choice]] = {
     "flip": PermuteAndFlip,
     "max": NoisyMax,
 }
-
-DATA_SCALED = register_mechanism(
-    "laplace scaled by a private count",
-    argument="the scale of the noise is 2B/(N_i epsilon), and N_i is private: no finite epsilon",
-    guarantee=False,
-)
 
 
 @dataclass(frozen=True, eq=False)

@@ -142,10 +142,15 @@ def ledger_of(job: Job, plan: Any) -> Ledger:
         ledger.mark_not_private(reason, audiences)
     if job["seed"] is not None:
         ledger.mark_not_private(SEEDED)
+    mark_collusion(ledger)
+    return ledger
+
+
+def mark_collusion(ledger: Ledger) -> None:
+    """Record that two servers together know everything."""
     for server in range(SERVERS):
         pair = [f"server {server}", f"server {(server + 1) % SERVERS}"]
         ledger.mark_not_private(COLLUSION, pair)
-    return ledger
 
 
 def engine_of(network: Network, job: Job, leakage: Leakage, seats: Mapping[str, int]) -> Engine:

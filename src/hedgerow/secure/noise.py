@@ -125,13 +125,13 @@ def coins(engine: Engine, constants: Sequence[int], t: int, n: int) -> SecretBit
         pools = [planes.data]
         if level.left.size:
             pools.append((planes[level.left] & planes[level.right]).data)
-        planes = planes.like(_xor_planes(pools, level))
+        planes = planes.like(xor_planes(pools, level))
         if level.flips.size:
             planes.data[..., level.flips, :] = (~planes[level.flips]).data
     return planes
 
 
-def _xor_planes(pools: list[NDArray[np.uint64]], level: Level) -> NDArray[np.uint64]:
+def xor_planes(pools: list[NDArray[np.uint64]], level: Level) -> NDArray[np.uint64]:
     """Sum up the planes that are kept after a level, before flips."""
     pool = [part[..., i, :] for part in pools for i in range(part.shape[-2])]
     lead, width = pools[0].shape[:-2], pools[0].shape[-1]

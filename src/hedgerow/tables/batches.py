@@ -209,7 +209,7 @@ def encode_piece(table: Any, domain: Domain, y: Any, *, origin: str, first_row: 
         Where `table` begins in it.
     """
     if _n_rows(table) == 0:
-        return _no_rows(domain)
+        return no_rows(domain)
     try:
         frame = view(table)
         for column in frame.columns:
@@ -229,7 +229,8 @@ def checksum(encoded: Encoded) -> int:
     return total
 
 
-def _no_rows(domain: Domain) -> Encoded:
+def no_rows(domain: Domain) -> Encoded:
+    """Return a table without a record under a domain."""
     target: NDArray[Any] = np.zeros(0)
     if domain.target is not None and domain.target.classes is not None:
         target = np.zeros(0, dtype=np.uint8 if len(domain.target.classes) <= 256 else np.uint16)

@@ -67,6 +67,12 @@ class TwoSidedGeometric:
         log_weight = math.log(2 * DESIGN_VARIABLES) + _log_one_plus_exp(self.epsilon)
         return shortest(rate(self.epsilon, self.sensitivity), log_weight)
 
+    @property
+    def variance(self) -> float:
+        """Variance of the noise: 2 p / (1 - p)^2 with p = exp(-a)."""
+        half = float(self.variable.a) / 2
+        return 0.5 / math.sinh(half) ** 2 if half < 300 else 0.0
+
     def delta(self, m: int, t: int | None = None) -> float:
         """Price of finite precision for one release of m values.
 

@@ -7,7 +7,7 @@ and gets its answer in two halves; the servers need no seat for it in their sess
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +75,18 @@ def taken(
 ) -> Secret:
     """Make a secret of dealt parts, one for every server that lives here; no message."""
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
+
+
+def whole(parts: Sequence[Dealt], shape: tuple[int, ...], ring: Ring) -> Array:
+    """Return the array of which one holds the parts of all three servers: nothing is hidden."""
+    zero, one, _ = parts
+    rest = one.correction
+    if rest is None or rest.shape != shape or rest.dtype != ring.dtype:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"share 2 of {ring.dtype} {shape}",
+            found="none" if rest is None else f"{rest.dtype} {rest.shape}",
+        )
+    return np.asarray(sum((_expanded(zero.seeds[j], shape, ring.dtype) for j in range(2)), rest))
 
 
 def taken_bits(

@@ -1,0 +1,263 @@
+"""``hedgerow site``: a tree over columns that lie at several sites, each on its own machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.commands.formats import FolderArgument, Format, FormatOption
+
+app = typer.Typer(
+    help="Grow and ask an ID3 tree with other sites, who hold other columns of the same records.",
+    no_args_is_help=True,
+)
+HERE = Path()
+_LOOK = 0.25
+
+JobArgument = Annotated[Path, typer.Argument(help="what is grown, and with whom (TOML)")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="show no progress")]
+
+
+@app.command("serve")
+def serve(
+    job: JobArgument,
+    folder: FolderArgument = HERE,
+    *,
+    table: Annotated[
+        Path, typer.Option(help="CSV, Parquet or Arrow file with this site's columns")
+    ],
+    domain: Annotated[Path, typer.Option(help="this site's own domain (TOML)")],
+    ids: Annotated[str, typer.Option(help="column with the ids of the records")] = "id",
+    instances: Annotated[
+        Path | None, typer.Option(help="records that may be asked about; without, the table")
+    ] = None,
+    quiet: QuietOption = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Take part in training, keep the own nodes, then answer tokens until told to stop."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.daemon import logging_to
+    from hedgerow.parties.policy import Policy
+    from hedgerow.parties.site_job import VerticalJob
+    from hedgerow.parties.site_run import SiteRun
+    from hedgerow.parties.site_service import SiteService, status_fields
+
+    config, policy, read = PartyConfig.load(folder), Policy.load(folder), VerticalJob.load(job)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def note(what: str, fields: dict[str, Any]) -> None:
+        _say(format, _words(what, fields), event=what, **fields)
+
+    run = SiteRun(config, policy, read, domain, table, ids, instances=instances, tell=note)
+    try:
+        with logging_to(config), SiteService(run):
+            address = f"{config.listen or config.me.host}:{config.me.port}"
+            text = f"{config.name} serves {read.run_id} at {address}; run folder: {run.folder}"
+            fields = {"run": read.run_id, "address": address, "folder": str(run.folder)}
+            _say(format, text, event="serving", **fields)
+            with _shown(quiet, format, read.starter) as show:
+                while True:
+                    _, status = run.status()
+                    show(status_fields(status))
+                    time.sleep(_LOOK)
+    except KeyboardInterrupt:
+        _say(format, f"{config.name} has stopped", event="stopped")
+
+
+@app.command("train")
+def train(
+    job: JobArgument,
+    folder: FolderArgument = HERE,
+    quiet: QuietOption = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Grow the tree, at the site with the class or else at the first; all sites must serve."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.site_client import SiteClient
+    from hedgerow.parties.site_job import VerticalJob
+
+    config, read = PartyConfig.load(folder), VerticalJob.load(job)
+    with _shown(quiet, format, read.starter, events=True) as show:
+        status = SiteClient(config, read).train(show)
+    fields = {"run": read.run_id, "tree": status["attempt"], "root": status["root"]}
+    if format is Format.json:
+        print(json.dumps({"ok": True, **fields, "nodes": status["nodes"]}))
+        return
+    print(f"{read.run_id} is grown; its root is {status['root']}, {status['nodes']} nodes lie here")
+
+
+@app.command("classify")
+def classify(
+    job: JobArgument,
+    folder: FolderArgument = HERE,
+    *,
+    id: Annotated[list[str], typer.Option("--id", help="an instance; may be given several times")],
+    format: FormatOption = Format.text,
+) -> None:
+    """Ask for the class of instances; shows their tokens as far as this site sees them."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.site_client import SiteClient
+    from hedgerow.parties.site_job import VerticalJob
+
+    config, read = PartyConfig.load(folder), VerticalJob.load(job)
+    answers = SiteClient(config, read).ask(id)
+    rows = [
+        {
+            "id": answer.id,
+            "class": None if answer.counts is None else _class(read.label, answer.counts),
+            "counts": None if answer.counts is None else list(answer.counts),
+            "path": list(answer.path),
+        }
+        for answer in answers
+    ]
+    if format is Format.json:
+        print(json.dumps({"ok": True, "answers": rows}))
+        return
+    for answer, row in zip(answers, rows, strict=True):
+        said = f"{row['class']} {row['counts']}" if row["counts"] else f"kept by {read.class_at}"
+        print(f"{answer.id}: {' > '.join(answer.path)} : {said}")
+
+
+@app.command("kept")
+def kept(
+    job: JobArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
+) -> None:
+    """Print the answers that this site, which holds the class, keeps to itself."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.site_answering import read_kept
+    from hedgerow.parties.site_job import VerticalJob
+    from hedgerow.parties.site_nodes import run_folder
+
+    config, read = PartyConfig.load(folder), VerticalJob.load(job)
+    read.index(config)
+    rows = [
+        {"id": name, "class": _class(read.label, counts), "counts": counts}
+        for name, counts in read_kept(run_folder(config, read))
+    ]
+    if format is Format.json:
+        print(json.dumps({"ok": True, "answers": rows}))
+        return
+    for row in rows:
+        print(f"{row['id']}: {row['class']} {row['counts']}")
+
+
+@app.command("learned")
+def learned(
+    job: JobArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
+) -> None:
+    """Print what this site has learned, attempt by attempt, beside what was declared."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.site_job import VerticalJob
+    from hedgerow.parties.site_learned import Learned
+    from hedgerow.parties.site_nodes import run_folder
+
+    config, read = PartyConfig.load(folder), VerticalJob.load(job)
+    read.index(config)
+    records = Learned.all_of(run_folder(config, read))
+    if format is Format.json:
+        rows = [
+            {"attempt": one.attempt, "begun": one.begun, "state": one.state, "rows": one.rows}
+            for one in records
+        ]
+        print(json.dumps({"ok": True, "site": config.name, "records": rows}))
+        return
+    console = Console()
+    for one in records:
+        table = Table("what", "at most", "learned", "numbers", "why")
+        for row in one.rows:
+            if row["learned"]:
+                most = "any number" if row["declared"] >= 1 << 60 else f"{row['declared']:,}"
+                why = row["why"].removeprefix("release: ").removesuffix(f" ({row['name']})")
+                cells = (row["name"], most, f"{row['learned']:,}", f"{row['values']:,}", why)
+                table.add_row(*map(escape, cells))
+        silent = sum(not row["learned"] for row in one.rows)
+        console.print(escape(f"{config.name}, {one.attempt}: {one.state}"), soft_wrap=True)
+        console.print(table)
+        console.print(f"declared besides, and never seen: {silent}\n")
+
+
+def _class(label: Callable[[int], str], counts: list[int] | tuple[int, ...]) -> str:
+    """Return the class with most records; the first of equal ones."""
+    return label(max(range(len(counts)), key=lambda i: (counts[i], -i)))
+
+
+def _words(what: str, fields: dict[str, Any]) -> str:
+    """Say in words what has happened."""
+    match what:
+        case "token":
+            path = " > ".join(fields["path"])
+            many = "1 instance" if fields["instances"] == 1 else f"{fields['instances']} instances"
+            return f"{many} from {fields['from']}: {path}"
+        case "grown":
+            return (
+                f"the tree is grown; its root is {fields['root']}, {fields['nodes']} nodes lie here"
+            )
+        case "failed":
+            return f"the attempt has ended, and nothing of it is kept. {fields['error']}"
+        case "refused":
+            return f"refused {fields['site']}: {fields['error']}"
+    return f"{fields['site']} has not heard that the tree is grown: {fields['error']}"
+
+
+def _progress(status: dict[str, Any], starter: str) -> str:
+    """Say in words how far a run is, and whom it waits for."""
+    away = set(status["away"])
+    names = ", ".join(
+        f"{name} (not reached)" if name in away else name for name in status["waiting_for"]
+    )
+    match status["state"]:
+        case "gathering":
+            return f"waiting for {names or 'all sites'} to serve the job"
+        case "growing":
+            sent = f"{status['messages']:,} messages, {status['bytes'] / 1e6:,.2f} MB sent"
+            return f"growing: {f'waiting for {names}' if names else 'computing'}; {sent}"
+        case "storing":
+            return "grown; waiting until all sites have their nodes on disk"
+        case "grown":
+            return "answering"
+    return f"waiting for {starter} to begin"
+
+
+@contextmanager
+def _shown(
+    quiet: bool, format: Format, starter: str, *, events: bool = False
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """Yield what shows a status on standard error, or prints a line of JSON, if it has changed."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    hidden = quiet or format is Format.json
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=hidden
+    ) as progress:
+        task, before = progress.add_task("waiting", total=None), ""
+
+        def show(status: dict[str, Any]) -> None:
+            nonlocal before
+            text = _progress(status, starter)
+            if text == before:
+                return
+            before = text
+            # Names come from another party.
+            progress.update(task, description=escape(text))
+            if events and format is Format.json:
+                print(json.dumps({"event": "status", **status}), flush=True)
+
+        yield show
+
+
+def _say(format: Format, text: str, **fields: Any) -> None:
+    if format is Format.json:
+        print(json.dumps({"ok": "error" not in fields, **fields}), flush=True)
+    else:
+        Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,191 @@
+"""Sealed messages: for the eyes of one receiver, whoever carries them.
+
+A message is encrypted to the X25519 key of its receiver and bound to a context, bytes that both
+sides know: to which run, round, sender and receiver it belongs. Who relays it can neither read nor
+change it, nor pass it on as the message of another context.
+
+1. The sender draws a key pair for this one message; z is the X25519 product with the receiver's
+   public key.
+2. Key and nonce are HKDF-SHA256 of z, salted with both public keys, under a label of the format.
+3. AES-256-GCM with the context as associated data.
+
+A sealed message does not say who made it: anybody who knows the public key can seal one. It is a
+version, the sender's fresh public key and the ciphertext with its tag: 49 bytes longer than what is
+in it.
+
+Keys of receivers have to be authentic. They stand in something that all parties have agreed on, or
+come with a signature of the key behind a certificate that is known (`sign_key`, `check_signed`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from hedgerow.errors import Code
+from hedgerow.net.certificates import Identity
+
+KEY_BYTES = 32
+OVERHEAD = 1 + KEY_BYTES + 16
+"""Bytes that sealing adds."""
+_VERSION = b"\x01"
+_LABEL = b"hedgerow/sealed/v1"
+_SIGNED = b"hedgerow/sealing key/v1\x00"
+_NONCE_BYTES = 12
+
+
+class SealingKey:
+    """The key pair of a receiver.
+
+    Parameters
+    ----------
+    secret : bytes of length 32, optional
+        From `secret`, of a key that was made before; a new key by default.
+    """
+
+    def __init__(self, secret: bytes | None = None) -> None:
+        if secret is not None and len(secret) != KEY_BYTES:
+            raise _refused(f"a secret key of {KEY_BYTES} bytes", f"{len(secret)} bytes")
+        self._key = X25519PrivateKey.from_private_bytes(secret or os.urandom(KEY_BYTES))
+
+    @property
+    def public(self) -> bytes:
+        """What senders need, 32 bytes."""
+        return self._key.public_key().public_bytes_raw()
+
+    @property
+    def secret(self) -> bytes:
+        """What must be kept, and from everybody else, to open messages later; 32 bytes."""
+        return self._key.private_bytes_raw()
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Return what was sealed to this key in this context.
+
+        Raises
+        ------
+        FormatError
+            H760 for a message that was changed, sealed to another key or in another context.
+        """
+        message = bytes(sealed)
+        if len(message) < OVERHEAD or message[:1] != _VERSION:
+            raise _refused("a sealed message of version 1", f"{len(message)} other bytes")
+        fresh, body = message[1 : 1 + KEY_BYTES], message[1 + KEY_BYTES :]
+        try:
+            shared = self._key.exchange(X25519PublicKey.from_public_bytes(fresh))
+            key, nonce = _derived(shared, fresh, self.public)
+            return AESGCM(key).decrypt(nonce, body, context)
+        except (InvalidTag, ValueError):
+            # A product that is zero (a key of small order) is refused like any other forgery.
+            raise _refused(
+                f"a message sealed to this key for {context!r:.200}", "one that does not open"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<SealingKey {self.public.hex()[:16]}>"
+
+
+def seal(
+    message: bytes,
+    to: bytes,
+    context: bytes,
+    *,
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> bytes:
+    """Seal a message to a public key.
+
+    Parameters
+    ----------
+    message : bytes
+    to : bytes of length 32
+        Public key of the receiver, known to be authentic.
+    context : bytes
+        Both sides know it; it is not sent.
+    entropy : callable
+        Returns so many random bytes; only tests pass anything but the operating system's.
+
+    Raises
+    ------
+    FormatError
+        H760 for a key that is none.
+    """
+    fresh = X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES))
+    try:
+        shared = fresh.exchange(X25519PublicKey.from_public_bytes(to))
+    except ValueError:
+        raise _refused("an X25519 public key", f"{to.hex()[:80]}") from None
+    public = fresh.public_key().public_bytes_raw()
+    key, nonce = _derived(shared, public, to)
+    return _VERSION + public + AESGCM(key).encrypt(nonce, message, context)
+
+
+def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
+    """Sign a sealing key with the key behind a party's certificate, for one context.
+
+    Parameters
+    ----------
+    identity : Identity
+        Of the party whose sealing key it is.
+    public : bytes of length 32
+    context : bytes
+        What the key is for, such as the digest of a plan and the name of the party.
+
+    Returns
+    -------
+    bytes of length 64
+    """
+    identity.check()
+    try:
+        key = serialization.load_pem_private_key(identity.key.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise Code.BAD_KEY_FILE.error(found=f"{identity.key}: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Code.BAD_KEY_FILE.error(expected="an Ed25519 key", found=f"{identity.key}")
+    return key.sign(_SIGNED + public + context)
+
+
+def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
+    """Return a sealing key that the holder of a certificate signed for this context.
+
+    Parameters
+    ----------
+    certificate : str
+        PEM text, known to be that party's.
+    public, signature, context : bytes
+        From `sign_key`.
+
+    Raises
+    ------
+    FormatError
+        H760 if the signature is of another key, party or context.
+    """
+    try:
+        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    except ValueError as error:
+        raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
+    try:
+        if len(public) == KEY_BYTES and isinstance(key, Ed25519PublicKey):
+            key.verify(signature, _SIGNED + public + context)
+            return public
+    except InvalidSignature:
+        pass
+    raise _refused(
+        f"a sealing key signed by its server for {context!r:.200}", "a signature that does not fit"
+    )
+
+
+def _derived(shared: bytes, fresh: bytes, to: bytes) -> tuple[bytes, bytes]:
+    made = HKDF(SHA256(), 32 + _NONCE_BYTES, fresh + to, _LABEL).derive(shared)
+    return made[:32], made[32:]
+
+
+def _refused(expected: str, found: str) -> Exception:
+    return Code.SEALED_REFUSED.error(expected=expected, found=found)

@@ -1,0 +1,373 @@
+"""`TopDownTreeClassifier`: a best-first private tree, of one owner or of several."""
+
+from __future__ import annotations
+
+import json
+import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.account import Account
+from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
+from hedgerow.estimators.base import TreeClassifier
+from hedgerow.estimators.parameters import (
+    check_domain,
+    check_epsilon,
+    check_parameter,
+    domain_to_plan,
+    is_count,
+    warn_of_domain_from_data,
+)
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.programs import mark_collusion
+from hedgerow.protocols.topdown import Traffic, grow_topdown
+from hedgerow.protocols.topdown_budget import BUDGETS
+from hedgerow.protocols.topdown_owner import Owner, charge, counts_of
+from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown_secure_run import SecureRun, run_secure
+from hedgerow.tables import Domain, Encoded
+
+_METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
+
+
+class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
+    """Differentially private decision tree that is grown best-first (DP-TopDown).
+
+    The leaf whose split promises the most is split next. Of one table a curator grows the tree
+    (``fit``); of the tables of several owners, who show each other no row, ``fit_owners`` does,
+    with everything that crosses between them noisy or on secret shares.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        The whole budget of one fit (the paper's alpha). Finite and greater than 0. It holds for
+        every owner's people, towards everybody who sees the messages or the tree.
+    domain : Domain
+        Public attributes, bounds, categories and classes, the same for all owners. Never read from
+        the data.
+    method : {"auto", "single-machine", "noisy-counts", "local-rnm", "secure-counts"}
+        Who draws noise where. "single-machine": a curator of all records. "noisy-counts": owners
+        send noisy histograms. "local-rnm": owners send their best splits, then noisy counts of
+        those. "secure-counts": three servers add up secret counts and draw the noise of one
+        curator. "auto" is the first of these for one owner and the last for several.
+    histograms : {"feature", "split"}, default="feature"
+        Noisy counts per attribute, or per split as in the paper.
+    criterion : {"gini", "entropy", "max"}, default="gini"
+        Score of a split.
+    n_splits : int, default=512
+        The largest number of splits, M.
+    max_depth : int or "auto", default="auto"
+        Depth of the deepest split. "auto" chooses by a public rule from the domain's capacity.
+    budget : {"uniform", "decay"} or sequence of float, default="uniform"
+        How epsilon is divided over depths.
+    leaf_share : float, default=0.2
+        Share of epsilon for the leaves.
+    min_gain : float, default=0.002
+        A leaf whose noisy decrease of the impurity is not above this is not split.
+    error : float, default=0.1
+        A leaf with less than error / n_splits of all records, by its noisy weight, is not split.
+    accounting : {"strict", "paper"}, default="strict"
+        "paper" draws as published; the ledger then states what is claimed and what holds.
+    engine : {"simulate", "processes", "clear"}, default="simulate"
+        For "secure-counts": servers in this process, in processes over mutual TLS, or plain
+        arrays, from which nothing is hidden.
+    account : Account or str, optional
+        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
+        read.
+    random_state : int or None, default=None
+        None draws noise keyed by the operating system. A number makes the noise repeatable, which
+        is for tests only: the ledger then records that the model is NOT private.
+    insecure_domain_from_data : bool, default=False
+        Read the domain from the data if none is given (``fit`` only). The ledger then records that
+        the model is NOT private.
+
+    Attributes
+    ----------
+    tree_ : Tree
+        The released tree; leaf counts are noisy.
+    privacy_ : Ledger
+        Every release with its cost and audience: the worst case, charged first.
+    plan_ : TopDownPlan
+        Everything that was fixed before a row was touched.
+    traffic_ : Traffic
+        Rounds and bytes between the coordinator and the owners.
+    secure_run_ : SecureRun or None
+        With "secure-counts": what the servers opened and sent.
+    classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
+        As in `DPTreeClassifier`.
+
+    References
+    ----------
+    Paper: wang2020topdown, with the corrections of ``docs/explanation/topdown.md``.
+
+    Examples
+    --------
+    >>> from hedgerow import Attribute, Domain, Target, TopDownTreeClassifier
+    >>> domain = Domain(
+    ...     attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=10),),
+    ...     target=Target(name="ill", classes=(0, 1)),
+    ...     capacity=400,
+    ... )
+    >>> rows, ill = [[age] for age in range(100)], [int(age > 60) for age in range(100)]
+    >>> tree = TopDownTreeClassifier(epsilon=4.0, domain=domain, method="local-rnm")
+    >>> tree = tree.fit_owners([rows, rows, rows], [ill, ill, ill])
+    >>> tree.privacy_.total("public").epsilon <= 4.0
+    True
+    """
+
+    _noisy_counts = True
+    _importance_criterion = "gini"
+
+    privacy_: Ledger
+    plan_: TopDownPlan
+    traffic_: Traffic
+    secure_run_: SecureRun | None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        method: str = "auto",
+        histograms: str = "feature",
+        criterion: str = "gini",
+        n_splits: int = 512,
+        max_depth: int | str = "auto",
+        budget: str | Sequence[float] = "uniform",
+        leaf_share: float = 0.2,
+        min_gain: float = 0.002,
+        error: float = 0.1,
+        accounting: str = "strict",
+        engine: str = "simulate",
+        account: Account | str | None = None,
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.method = method
+        self.histograms = histograms
+        self.criterion = criterion
+        self.n_splits = n_splits
+        self.max_depth = max_depth
+        self.budget = budget
+        self.leaf_share = leaf_share
+        self.min_gain = min_gain
+        self.error = error
+        self.accounting = accounting
+        self.engine = engine
+        self.account = account
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train on the table of one owner; spends ``epsilon``.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            NumPy, pandas or Arrow.
+        y : array-like of shape (n_rows,)
+            Class labels, all of them in the domain.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Reveals: the tree with noisy leaf counts, and what the method sends on the way, to the
+        public, epsilon in total.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        """
+        self._check_parameters()
+        ledger = self._open_ledger()
+        if self.domain is None:
+            if not self.insecure_domain_from_data:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            warn_of_domain_from_data(stacklevel=2)
+            ledger.mark_not_private("the domain was read from the data")
+        elif not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        else:
+            self._check_account(self._plan(self.domain, self.domain.capacity, 1))
+        source = self._source(stacklevel=3)
+        encoded = self._encode_training(
+            X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
+        )
+        # Without a declared domain nothing is claimed, and the row count serves as capacity.
+        capacity = encoded.n_slots if self.domain is None else self.domain.capacity
+        plan = self._plan(encoded.domain, capacity, 1)
+        return self._grow(plan, {"owner 0": encoded}, ledger, source)
+
+    def fit_owners(
+        self, tables: Sequence[Any], ys: Sequence[Any], names: Sequence[str] | None = None
+    ) -> Self:
+        """Train on the tables of several owners, of whom none has a record of another.
+
+        Parameters
+        ----------
+        tables : sequence of tables
+            One per owner: all attributes of its own records.
+        ys : sequence of array-likes
+            One per owner.
+        names : sequence of str, optional
+            Of the owners; ``"owner 0"`` and so on by default.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        HedgerowError
+            H203 without a domain, H105 for an owner without rows, H108 for lists of different
+            lengths, H501 for a method that several owners cannot use.
+        """
+        self._check_parameters()
+        ledger = self._open_ledger()
+        if self.domain is None:
+            raise Code.MISSING_DOMAIN.error(
+                found="domain=None: the domain of several owners cannot be read from one table"
+            )
+        if not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        names = _names(tables, ys, names)
+        plan = self._plan(self.domain, self.domain.capacity, len(names))
+        self._check_account(plan)
+        source = self._source(stacklevel=3)
+        encoded = {}
+        for name, table, y in zip(names, tables, ys, strict=True):
+            encoded[name] = self._encode_training(table, y, self.domain)
+        return self._grow(plan, encoded, ledger, source)
+
+    def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
+        n_owners : int, default=1
+            Owners of tables.
+        """
+        self._check_parameters()
+        public = domain_to_plan(domain, self.domain)
+        return self._plan(public, public.capacity, n_owners)
+
+    def to_json(self) -> str:
+        """Write the public model with its domain and its ledger as JSON."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
+
+    def _grow(
+        self, plan: TopDownPlan, tables: dict[str, Encoded], ledger: Ledger, source: NoiseSource
+    ) -> Self:
+        counts = {name: counts_of(table, plan) for name, table in tables.items()}
+        if plan.capacity is not None:
+            total = sum(each.n_records for each in counts.values())
+            if total > plan.capacity:
+                raise Code.CAPACITY_EXCEEDED.error(
+                    expected=f"at most {plan.capacity:,} rows of all owners together",
+                    found=f"{total:,} rows",
+                )
+        charge(plan, ledger, source, joint=len(tables) > 1)
+        self.secure_run_ = None
+        with stays_charged(ledger):
+            if plan.method == "secure-counts":
+                engine: Any = self.engine
+                seed = None if source.private else int(source.integers(1 << 31, 1)[0])
+                mark_collusion(ledger)
+                run = run_secure(plan, tables, engine, seed=seed)
+                self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
+                _warn_of_owners_left_out(run)
+            else:
+                owners = {
+                    name: Owner(table, plan, name=name, source=source.spawn())
+                    for name, table in counts.items()
+                }
+                self.tree_, self.traffic_ = grow_topdown(plan, owners)
+        self.plan_, self.privacy_ = plan, ledger
+        return self
+
+    def _plan(self, domain: Domain, capacity: int | None, n_owners: int) -> TopDownPlan:
+        method = self.method
+        if method == "auto":
+            method = "single-machine" if n_owners == 1 else "secure-counts"
+        depth: Any = None if self.max_depth == "auto" else int(self.max_depth)
+        return plan_topdown(
+            domain,
+            epsilon=float(self.epsilon),
+            method=method,  # type: ignore[arg-type]
+            histograms=self.histograms,  # type: ignore[arg-type]
+            criterion=self.criterion,
+            n_splits=int(self.n_splits),
+            max_depth=depth,
+            budget=self.budget,
+            leaf_share=float(self.leaf_share),
+            min_gain=float(self.min_gain),
+            error=float(self.error),
+            accounting=self.accounting,  # type: ignore[arg-type]
+            capacity=capacity,
+            n_owners=n_owners,
+        )
+
+    def _check_parameters(self) -> None:
+        check_domain(self.domain)
+        check_epsilon(self.epsilon)
+        for name, allowed in (
+            ("method", ("auto", *_METHODS)),
+            ("histograms", ("feature", "split")),
+            ("criterion", ("gini", "entropy", "max")),
+            ("accounting", ("strict", "paper")),
+            ("engine", ("simulate", "processes", "clear")),
+        ):
+            value = getattr(self, name)
+            check_parameter(name, value, value in allowed, f"must be one of {', '.join(allowed)}")
+        count = "must be a whole number of at least 1"
+        check_parameter("n_splits", self.n_splits, is_count(self.n_splits), count)
+        depth = self.max_depth
+        check_parameter(
+            "max_depth", depth, depth == "auto" or is_count(depth), f"{count} or 'auto'"
+        )
+        listed = isinstance(self.budget, list | tuple | np.ndarray)
+        budget = "must be 'uniform', 'decay' or one positive number for each depth"
+        check_parameter("budget", self.budget, listed or self.budget in BUDGETS, budget)
+        for name, most in (("leaf_share", 1.0), ("min_gain", np.inf), ("error", np.inf)):
+            value = getattr(self, name)
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            check_parameter(name, value, real and 0 <= value < most, f"must be from 0 to {most:g}")
+
+
+def _warn_of_owners_left_out(run: SecureRun) -> None:
+    for at, name, number in run.left_out:
+        warnings.warn(
+            f"the counts of {name!r} could not be used in round {at} ({number}): the tree has "
+            "grown without them",
+            HedgerowWarning,
+            stacklevel=5,
+        )
+
+
+def _names(
+    tables: Sequence[Any], ys: Sequence[Any], names: Sequence[str] | None
+) -> tuple[str, ...]:
+    if not isinstance(tables, list | tuple) or not isinstance(ys, list | tuple):
+        raise Code.WRONG_TYPE.error(
+            expected="a list of tables and a list of targets, one per owner",
+            found=f"{type(tables).__name__} and {type(ys).__name__}",
+            fix="pass [table, table, ...] and [y, y, ...], or use fit for one table",
+        )
+    found = tuple(names) if names is not None else tuple(f"owner {i}" for i in range(len(tables)))
+    if not tables or len(ys) != len(tables) or len(found) != len(tables):
+        raise Code.WRONG_SHAPE.error(
+            expected="one table, one target and one name per owner",
+            found=f"{len(tables)} tables, {len(ys)} targets and {len(found)} names",
+        )
+    return found

@@ -1,0 +1,150 @@
+"""Tables as sites with different columns bring them, made ready for vertical ID3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import Code
+from hedgerow.estimators.reading import labels_of, read_domain
+from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.tables import Domain, encode
+from hedgerow.tables.column import Column
+from hedgerow.tables.encode import encode_target
+from hedgerow.tables.frame import view
+from hedgerow.tables.ids import row_ids
+
+Part = tuple[list[int], SiteTable]
+"""Columns of the domain that a site holds, and its table."""
+
+
+def columns_of_sites(
+    domain: Domain, groups: Sequence[Sequence[str | int]] | None, n_sites: int
+) -> list[list[int]]:
+    """Return the columns of each site: as given, or dealt in order, the first ones getting more.
+
+    Raises
+    ------
+    InputError
+        H106 for a column at two sites, H107 for one at none, H755 for fewer than two sites.
+    """
+    n = len(domain.attributes)
+    if groups is None:
+        return [part.tolist() for part in np.array_split(np.arange(n), n_sites)]
+    found = [domain.indices(group) if len(group) else [] for group in groups]
+    if len(found) < 2:
+        raise Code.BAD_SITES.error(found=f"{len(found)} groups of columns")
+    times = np.bincount(
+        np.array([i for group in found for i in group], dtype=np.int64), minlength=n
+    )
+    if np.any(times > 1):
+        name = domain.names[int(np.argmax(times > 1))]
+        raise Code.DUPLICATE_COLUMN.error(found=f"{name} at more than one site")
+    if np.any(times == 0):
+        name = domain.names[int(np.argmax(times == 0))]
+        raise Code.MISSING_COLUMN.error(
+            expected="every column at one of the sites", found=f"{name} at none"
+        )
+    return found
+
+
+def parts_of_sites(
+    tables: Sequence[Any],
+    ys: Sequence[Any],
+    ids: Sequence[Any] | None,
+    domain: Domain | None,
+    **suggest: Any,
+) -> tuple[Domain, list[Part], int | None]:
+    """Encode what each site brings.
+
+    Parameters
+    ----------
+    tables, ys, ids
+        As in `VerticalID3Classifier.fit_sites`.
+    domain : Domain or None
+        Of all sites; None reads each site's part from its own table.
+    **suggest
+        How numbers are binned where the domain is read from the data.
+
+    Returns
+    -------
+    Domain
+        Of all columns, in the order of the sites, and the class.
+    list of Part
+    int or None
+        The site with the class, None if all have it.
+    """
+    n = len(tables)
+    for name, others in (("ys", ys), ("ids", ids)):
+        if others is not None and len(others) != n:
+            raise Code.WRONG_SHAPE.error(
+                expected=f"one entry per site, {n} in each list", found=f"{len(others)} in {name}"
+            )
+    holders = [i for i, y in enumerate(ys) if y is not None]
+    if len(holders) not in (1, n) or n < 2:
+        raise Code.BAD_SITES.error(found=f"{n} sites, the class at {len(holders)} of them")
+    if domain is None:
+        domain = _read(tables, ys, holders[0], **suggest)
+    target = domain.target
+    if target is None or target.classes is None:
+        raise Code.BAD_TARGET.error(found="a domain without target classes")
+    parts: list[Part] = []
+    for i, table in enumerate(tables):
+        group = _columns(domain, table)
+        y = ys[i]
+        rows = len(y) if table is None else view(table).n_rows
+        labels = None
+        if y is not None:
+            labels = encode_target(Column(target.name, labels_of(y, rows, declared=True)), target)
+        names = np.arange(rows) if ids is None else row_ids(Column("ids", ids[i]))
+        if len(names) != rows:
+            raise Code.WRONG_SHAPE.error(
+                expected=f"{rows:,} ids at site {i}", found=f"{len(names):,}"
+            )
+        bins = np.zeros((rows, 0), dtype=np.uint8)
+        if group:
+            bins = encode(table, domain.select(group, target=False)).bins
+        values = domain.n_bins[group].astype(np.int64)
+        parts.append((group, SiteTable(bins, values, labels, names)))
+    _check_cover(domain, parts)
+    return domain, parts, holders[0] if len(holders) == 1 else None
+
+
+def _columns(domain: Domain, table: Any) -> list[int]:
+    if table is None:
+        return []
+    names = _named(table)
+    return [i for i, name in enumerate(domain.names) if name in names]
+
+
+def _check_cover(domain: Domain, parts: Sequence[Part]) -> None:
+    columns_of_sites(domain, [group for group, _ in parts], len(parts))
+
+
+def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:
+    """Read each site's attributes from its own table, and the class where it lies."""
+    attributes: list[Any] = []
+    for table in tables:
+        if table is not None:
+            _named(table)
+            attributes += read_domain(table, None, **suggest).attributes
+    names = [attribute.name for attribute in attributes]
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} at several sites")
+    labels = np.asarray(ys[holder])
+    target = read_domain({"y": labels}, labels, task="classification").target
+    return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
+
+
+def _named(table: Any) -> tuple[str, ...]:
+    frame = view(table)
+    if not frame.named:
+        raise Code.MISSING_COLUMN.error(
+            expected="names for the columns of every site",
+            found="a table without names",
+            fix="pass pandas or Arrow tables, or mappings of columns",
+        )
+    return frame.names

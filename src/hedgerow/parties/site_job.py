@@ -1,0 +1,203 @@
+"""`VerticalJob`: a vertical ID3 among sites that hold columns of the same records, as a TOML file.
+
+::
+
+    name = "tennis"
+    kind = "ppid3"
+    population = "days"             # whose account every site charges, at itself
+    sites = ["club", "observatory", "office"]
+    class_at = "club"               # or "all"
+    classes = ["no", "yes"]         # or 2: then only the class site knows which is which
+    answers_to = "asker"            # or "class site"
+
+    [timeouts]
+    join = 600.0
+    lost = 30.0
+    answer = 60.0
+
+Which attributes a site has, and what their values mean, does not stand here: each site reads its
+own domain. Every site holds a copy of the job, and its hash stands in every request.
+
+Paper: vaidya2005vertical.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
+from hedgerow.parties.config import PartyConfig, Seconds
+from hedgerow.parties.job_files import JobText
+from hedgerow.parties.job_plans import AtLeastOne, Positive
+from hedgerow.parties.names import Name
+from hedgerow.parties.policy import Policy
+from hedgerow.protocols.ppid3_job import AnswersTo, Ring, SiteJob
+from hedgerow.tables import Target
+
+ALL = "all"
+"""In place of the name of the class site: every site has the class."""
+MOST_SITES = 1000
+
+Label = (
+    Annotated[str, Strict()]
+    | Annotated[bool, Strict()]
+    | Annotated[int, Strict()]
+    | Annotated[float, Strict(), Field(allow_inf_nan=False)]
+)
+
+
+class SiteTimeouts(Numbered):
+    """The table ``[timeouts]``, in seconds.
+
+    Parameters
+    ----------
+    join : float
+        For which the site that begins waits for the others to serve the job.
+    lost : float
+        After which a site that is not reached is given up.
+    answer : float
+        For the answer to a question about instances.
+    """
+
+    code: ClassVar[Code] = Code.BAD_JOB
+
+    join: Seconds = 600.0
+    lost: Seconds = 30.0
+    answer: Seconds = 60.0
+
+
+class VerticalJob(JobText):
+    """A vertical ID3; use `load`.
+
+    Parameters
+    ----------
+    name : str
+        At most 50 characters.
+    kind : "ppid3"
+    population : str
+        Charged with it, by every site in accounts of its own.
+    sites : tuple of str
+        Who takes part; their order is their numbering, and breaks ties between attributes.
+    class_at : str
+        The site with the class, or "all".
+    classes : tuple of labels, or int
+        The classes, in order, or how many there are.
+    max_depth : int, optional
+        Largest depth of a leaf.
+    cardinality : "commutative"
+        How sizes of intersections are found.
+    ring : {"needed", "all"}
+        Who takes part in an intersection; see `hedgerow.protocols.ppid3_job.SiteJob`.
+    align : bool
+        Whether the records that all sites have are found first. False wants the same ids at all.
+    answers_to : {"asker", "class site"}
+        Who learns the class of an instance.
+    epsilon : float, optional
+        Noise for the public's sake; no site has a finite epsilon. Needs `max_depth`.
+    timeouts : SiteTimeouts
+
+    Raises
+    ------
+    FormatError
+        H885.
+    """
+
+    kind: Literal["ppid3"]
+    population: Name
+    sites: Annotated[tuple[Name, ...], Field(min_length=2, max_length=MOST_SITES)]
+    class_at: Name
+    classes: Annotated[int, Strict(), Field(ge=2)] | tuple[Label, ...]
+    max_depth: AtLeastOne | None = None
+    cardinality: Literal["commutative"] = "commutative"
+    ring: Ring = "needed"
+    align: Annotated[bool, Strict()] = True
+    answers_to: AnswersTo = "asker"
+    epsilon: Positive | None = None
+    timeouts: SiteTimeouts = SiteTimeouts()
+
+    @field_validator("timeouts", mode="before")
+    @classmethod
+    def _named(cls, table: object, info: ValidationInfo) -> Numbered:
+        """Read a table so that a refusal names it."""
+        del info
+        try:
+            return SiteTimeouts.model_validate(table)
+        except HedgerowError as error:
+            raise ValueError(error.found) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.check_name_length()
+        if len(set(self.sites)) < len(self.sites):
+            raise ValueError("sites lists a name twice")
+        if ALL in self.sites:
+            raise ValueError(f"a site called {ALL!r}, which stands for all of them")
+        if self.class_at not in (*self.sites, ALL):
+            raise ValueError(f"class_at is {self.class_at!r}, which is none of the sites")
+        try:
+            if not isinstance(self.classes, int):
+                Target(classes=self.classes)
+            self.protocol_job()
+        except HedgerowError as error:
+            raise ValueError(error.found) from None
+        return self
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.classes if isinstance(self.classes, int) else len(self.classes)
+
+    @property
+    def starter(self) -> str:
+        """The site that begins: the class site, or the first."""
+        return self.sites[0] if self.class_at == ALL else self.class_at
+
+    def protocol_job(self) -> SiteJob:
+        """Return what the protocol needs of it."""
+        return SiteJob(
+            n_sites=len(self.sites),
+            class_at=None if self.class_at == ALL else self.sites.index(self.class_at),
+            n_classes=self.n_classes,
+            max_depth=self.max_depth,
+            ring=self.ring,
+            align=self.align,
+            answers_to=self.answers_to,
+            epsilon=self.epsilon,
+        )
+
+    def label(self, index: int) -> str:
+        """Return a class in words."""
+        return f"class {index}" if isinstance(self.classes, int) else str(self.classes[index])
+
+    def costs(self) -> dict[str, float]:
+        """Return epsilon by audience: every site learns exact counts, so it is infinite there."""
+        found = {f"site {i}": math.inf for i in range(len(self.sites))}
+        return found | {"public": math.inf if self.epsilon is None else self.epsilon}
+
+    def index(self, config: PartyConfig) -> int:
+        """Return the number of this party among the sites; H850 if it is none, or one is unknown.
+
+        Parameters
+        ----------
+        config : PartyConfig
+        """
+        for name in self.sites:
+            config.member(name, "site")
+        if config.name not in self.sites:
+            raise Code.UNKNOWN_MEMBER.error(
+                expected=f"a site that the job names: {', '.join(self.sites)}", found=config.name
+            )
+        return self.sites.index(config.name)
+
+    def admitted(self, policy: Policy) -> None:
+        """Refuse a job that the policy of this site does not allow; H858."""
+        policy.check_job(
+            protocol=self.kind,
+            epsilon=self.costs(),
+            analysts=(),
+            populations=(self.population,),
+        )

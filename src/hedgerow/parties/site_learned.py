@@ -1,0 +1,121 @@
+"""What a site has learned of a run: one record for each attempt, and one for all answers.
+
+What was learned in an attempt that failed was learned all the same, so every attempt has a record.
+It is begun before anything arrives: that of a site which was killed says that no more is known than
+the declaration.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.durable import replacing
+from hedgerow.parties.folders import make_private, read_small
+from hedgerow.privacy import Leakage
+
+SCHEMA, VERSION = "hedgerow.site-learned", 1
+UNDER_WAY = "under way, or killed"
+_MAX_BYTES = 1 << 26
+_FOLDER, _ANSWERS = "learned", "answers"
+_KEYS = {"schema", "version", "attempt", "begun", "state", "rows"}
+
+
+@dataclass
+class Learned:
+    """The record of one attempt, or of the answers.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    attempt : str
+        Its identifier; ``answers`` for what questions have shown since.
+    begun : float
+        Seconds since 1970.
+    state : str
+    rows : list of dict
+        One for each declared name: name, declared (times at most), learned (times), values, why.
+    """
+
+    folder: Path
+    attempt: str
+    begun: float = field(default_factory=time.time)
+    state: str = UNDER_WAY
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._before: dict[str, int] = {row["name"]: row["learned"] for row in self.rows}
+
+    @classmethod
+    def of_answers(cls, folder: Path) -> Learned:
+        """Return the record of answers, with what earlier processes have written."""
+        path = folder / _FOLDER / f"{_ANSWERS}.json"
+        return cls._read(path) if path.exists() else cls(folder, _ANSWERS, state="answering")
+
+    @classmethod
+    def all_of(cls, folder: Path) -> list[Learned]:
+        """Read the records of a run, in the order of their beginning."""
+        found = [cls._read(path) for path in (folder / _FOLDER).glob("[!.]*.json")]
+        return sorted(found, key=lambda one: one.begun)
+
+    @classmethod
+    def _read(cls, path: Path) -> Learned:
+        data = jsonfile.loads(
+            read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE), Code.BAD_LEDGER_FILE
+        )
+        if set(data) != _KEYS or (data["schema"], data["version"]) != (SCHEMA, VERSION):
+            raise Code.BAD_LEDGER_FILE.error(found=f"{path}: another schema or version")
+        keys = ("attempt", "begun", "state", "rows")
+        return cls(path.parent.parent, *(data[key] for key in keys))
+
+    def write(self, leakages: list[Leakage], state: str | None = None) -> None:
+        """Replace the record by what the declarations say now; on the disk when this returns."""
+        self.state = state or self.state
+        self.rows = [row for leakage in leakages for row in _rows(leakage)]
+        self._write()
+
+    def write_more(self, leakage: Leakage) -> None:
+        """Replace the record by what it had when it was read and what was learned since."""
+        self.rows = _rows(leakage)
+        for row in self.rows:
+            row["learned"] += self._before.get(row["name"], 0)
+            # Each of them is one value.
+            row["values"] = row["learned"]
+        self._write()
+
+    def _write(self) -> None:
+        data = {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "attempt": self.attempt,
+            "begun": self.begun,
+            "state": self.state,
+            "rows": self.rows,
+        }
+        folder = self.folder / _FOLDER
+        if not folder.exists():
+            make_private(folder)
+        with replacing(folder / f"{self.attempt}.json") as file:
+            file.write(json.dumps(data, indent=1).encode())
+
+
+def _rows(leakage: Leakage) -> list[dict[str, Any]]:
+    """Return declaration and record side by side."""
+    audience = leakage.openings[0].audience
+    seen = {row["name"]: row for row in leakage.what_was_learned(audience)}
+    return [
+        {
+            "name": row["name"],
+            "declared": row["times"],
+            "learned": seen.get(row["name"], {}).get("times", 0),
+            "values": seen.get(row["name"], {}).get("values", 0),
+            "why": row["why"],
+        }
+        for row in leakage.declaration()
+    ]

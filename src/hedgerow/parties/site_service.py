@@ -1,0 +1,246 @@
+"""`SiteService`: what a site answers: requests of the other sites, and of its own operator.
+
+The operator's commands call the service of their own site with the site's own certificate, which
+nobody else has the key of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.handlers import Caller, Limits, Verb
+from hedgerow.parties.link import Incoming
+from hedgerow.parties.members import Certificate, known_callers
+from hedgerow.parties.probes import Health
+from hedgerow.parties.requests import Fields, Payload, error_fields, told_error
+from hedgerow.parties.service import Service
+from hedgerow.parties.site_attempt import Status
+from hedgerow.parties.site_nodes import is_tree
+from hedgerow.parties.site_post import LARGEST, jobs_differ
+from hedgerow.parties.site_run import SiteRun
+from hedgerow.parties.site_table import parsed_ids
+from hedgerow.protocols.ppid3_messages import Token
+
+LONGEST_WAIT = 20.0
+"""Seconds for which a question about the status may wait."""
+LARGEST_QUESTION = 1 << 24
+MOST_INSTANCES = 100_000
+_RUN = ("run", "hash")
+
+Function = Callable[[Caller, Fields, Incoming], tuple[Fields, Payload]]
+
+
+class SiteService:
+    """The service of a site in one run.
+
+    Parameters
+    ----------
+    run : SiteRun
+
+    Raises
+    ------
+    NetworkError
+        H811 if the port is taken.
+    """
+
+    def __init__(self, run: SiteRun) -> None:
+        self.run, config = run, run.config
+        members = known_callers(config)
+        members[Certificate.of(config, config.name).pem] = Caller(config.name, "site")
+        verbs: dict[str, tuple[Function, int]] = {
+            "site-begin": (self._begin, 0),
+            "site-go": (self._go, 0),
+            "site-message": (self._message, LARGEST),
+            "site-alive": (self._alive, 0),
+            "site-store": (self._store, 0),
+            "site-keep": (self._keep, 0),
+            "site-end": (self._end, 0),
+            "site-refused": (self._refused, 0),
+            "site-train": (self._train, 0),
+            "site-status": (self._status, 0),
+            "site-ask": (self._ask, LARGEST_QUESTION),
+        }
+        handlers = {
+            name: Verb(("site",), function, largest=largest, idempotent=True)
+            for name, (function, largest) in verbs.items()
+        }
+        everybody = ("site", "server")
+        self.service = Service(
+            config.identity,
+            members,
+            handlers | {"health": Verb(everybody, self._health, idempotent=True)},
+            host=config.listen or config.me.host,
+            port=config.me.port,
+            limits=Limits(
+                skew=config.timeouts.clock,
+                members=max(Limits.members, Limits.per_member * len(run.job.sites)),
+            ),
+        )
+
+    def __enter__(self) -> Self:
+        self.service.start()
+        self.run.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.run.stop()
+        self.service.stop()
+
+    def _checked(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
+        """Refuse who takes no part, and another job; return the tree that it is about."""
+        run, job = self.run, self.run.job
+        if set(fields) != {*_RUN, *keys}:
+            raise Code.BAD_REQUEST.error(
+                expected=f"the fields {', '.join(sorted({*_RUN, *keys}))}", found="other fields"
+            )
+        if (caller.name == run.config.name) != own or caller.name not in job.sites:
+            expected = "the operator of this site" if own else f"another site of {job.run_id}"
+            raise Code.CALLER_NOT_ALLOWED.error(expected=expected, found=caller.name)
+        if fields["hash"] != job.hash or fields["run"] != job.run_id:
+            error = jobs_differ(f"another job of {caller.name}", job)
+            run.note("refused", {"site": caller.name, "error": str(error)})
+            raise error
+        tree = fields.get("tree", "")
+        if "tree" in keys and not is_tree(tree):
+            raise Code.BAD_REQUEST.error(found="an attempt that is none")
+        return str(tree)
+
+    def _by_starter(self, caller: Caller) -> None:
+        if caller.name != self.run.job.starter:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"{self.run.job.starter}, which begins", found=caller.name
+            )
+
+    def _said(self, **fields: Any) -> tuple[Fields, Payload]:
+        return {"hash": self.run.job.hash, **fields}, None
+
+    def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree = self._checked(caller, fields, "tree")
+        self._by_starter(caller)
+        self.run.begin(tree)
+        return self._said()
+
+    def _go(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree = self._checked(caller, fields, "tree")
+        self._by_starter(caller)
+        self.run.attempt(tree).go()
+        return self._said()
+
+    def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        tree = self._checked(caller, fields, "tree", "what", "line", "first")
+        data = payload.read()
+        if fields["what"] == "ask":
+            self.run.answering(tree).arrived(caller.name, fields["line"], fields["first"], data)
+        else:
+            self.run.attempt(tree).arrived(caller.name, fields["line"], fields["first"], data)
+        return self._said()
+
+    def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        return self._said(busy=self.run.takes_part(self._checked(caller, fields, "tree")))
+
+    def _store(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree, root = self._checked(caller, fields, "tree", "root"), fields["root"]
+        self._by_starter(caller)
+        if (
+            not isinstance(root, list)
+            or len(root) != 2
+            or any(type(part) is not int for part in root)
+            or not 0 <= root[0] < len(self.run.job.sites)
+            or not 0 < root[1] < 1 << 48
+        ):
+            raise Code.BAD_REQUEST.error(found="a root that is no token")
+        self.run.store(tree, Token(*root))
+        return self._said()
+
+    def _keep(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree = self._checked(caller, fields, "tree")
+        self._by_starter(caller)
+        self.run.keep(tree)
+        return self._said()
+
+    def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree = self._checked(caller, fields, "tree", "error")
+        error = told_error(fields["error"], caller.name)
+        if error is None:
+            raise Code.BAD_REQUEST.error(found="an end without a reason")
+        self.run.end(tree, caller.name, error)
+        return self._said()
+
+    def _refused(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        tree = self._checked(caller, fields, "tree", "call", "error")
+        error, call = told_error(fields["error"], caller.name), fields["call"]
+        if error is None or not isinstance(call, str) or not call.isdecimal() or len(call) > 20:
+            raise Code.BAD_REQUEST.error(found="a refusal without a reason, or of no question")
+        self.run.answering(tree).refused(int(call), error)
+        return self._said()
+
+    def _train(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        self._checked(caller, fields, own=True)
+        self.run.train()
+        return self._said()
+
+    def _status(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del payload
+        self._checked(caller, fields, "seen", "wait", own=True)
+        seen, wait = fields["seen"], fields["wait"]
+        if type(seen) is not int or type(wait) not in (int, float) or not 0 <= wait <= LONGEST_WAIT:
+            raise Code.BAD_REQUEST.error(found="a time to wait that is none")
+        version, status = self.run.status(seen, wait)
+        root = self.run.root
+        shown = status_fields(status, version, None if root is None else str(root))
+        return self._said(status=shown)
+
+    def _ask(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        self._checked(caller, fields, own=True)
+        found = jsonfile.loads(payload.read(), Code.BAD_REQUEST).get("ids")
+        if not isinstance(found, list) or not 0 < len(found) <= MOST_INSTANCES:
+            raise Code.BAD_REQUEST.error(
+                expected=f"1 to {MOST_INSTANCES:,} instances", found="none, or more"
+            )
+        ids = parsed_ids([str(one) for one in found], self.run.instance_ids)
+        counts, paths = self.run.answering().ask(ids)
+        answer = {
+            "ids": ids.tolist(),
+            "counts": None if counts is None else counts.tolist(),
+            "paths": paths,
+        }
+        return {"hash": self.run.job.hash}, json.dumps(answer).encode()
+
+    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del caller, fields, payload
+        return Health.of(self.run.config).to_fields(), None
+
+
+def status_fields(status: Status, version: int = 0, root: str | None = None) -> Fields:
+    """Write a status for the operator's commands."""
+    error = None if status.error is None else error_fields(status.error)["error"]
+    return {
+        "version": version,
+        "state": status.state,
+        "attempt": status.attempt,
+        "waiting_for": list(status.waiting_for),
+        "away": list(status.away),
+        "nodes": status.nodes,
+        "messages": status.messages,
+        "bytes": status.octets,
+        "root": root,
+        "error": error,
+    }

@@ -1,0 +1,89 @@
+"""What a coordinator needs of a protocol, and what it tells participants and its operator."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+class Conductor(Protocol):
+    """What decides about questions and reads answers."""
+
+    @property
+    def round(self) -> int:
+        """Number of the round."""
+
+    def asks(self) -> dict[str, bytes]:
+        """Who still has to answer, and what each is asked; nobody when the tree is grown."""
+
+    def hear(self, name: str, answer: bytes) -> None:
+        """Take an answer; a numbered error, and no change, if it cannot be used."""
+
+    def lost(self, name: str) -> None:
+        """Go on without a participant; a numbered error, and no change, if that cannot be."""
+
+    def together(self) -> tuple[str, ...]:
+        """Who of those that are asked now can only answer together; often nobody."""
+
+    def again(self) -> None:
+        """Ask all of these again, also who has answered: another attempt begins."""
+
+    def state(self) -> bytes:
+        """Return all of it."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a participant is told when it asks.
+
+    Attributes
+    ----------
+    state : {"ask", "wait", "done"}
+    round : int
+    payload : bytes
+        The question, or the model.
+    waiting_for : tuple of str
+        Who has not answered yet.
+    dropped : bool
+        Whether the run goes on without this participant.
+    """
+
+    state: Literal["ask", "wait", "done"]
+    round: int
+    payload: bytes = b""
+    waiting_for: tuple[str, ...] = ()
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is.
+
+    Attributes
+    ----------
+    round : int
+    waiting_for, late, absent : tuple of str
+        Who has not answered, who of them should have, and who of them has never called.
+    dropped : tuple of str
+        Without whom the run goes on.
+    refused : dict of str to str
+        Who of those that are waited for was refused last, and why.
+    octets : int
+        Questions and answers so far, in bytes.
+    done : bool
+    """
+
+    round: int
+    waiting_for: tuple[str, ...]
+    late: tuple[str, ...]
+    absent: tuple[str, ...]
+    dropped: tuple[str, ...]
+    refused: dict[str, str]
+    octets: int
+    done: bool
+
+
+def digest(data: bytes) -> str:
+    """Return the SHA-256 of a message, 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()

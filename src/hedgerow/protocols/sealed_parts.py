@@ -1,0 +1,140 @@
+"""Shares of parties outside the network, sealed to the servers: how they are made and read.
+
+Whoever is not on the servers' network cuts an array into shares
+(`hedgerow.secure.replicated.outside`) and seals the part of each server to that server's key, bound
+to a context that a protocol chooses. Others may carry the parts: they can do nothing with them but
+that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.crypto.sealed import OVERHEAD, SealingKey, seal
+from hedgerow.errors import Code
+from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import Dealt, deal, taken, whole
+from hedgerow.secure.replicated.outside_check import fit_together
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+
+Parts = dict[int, list[Dealt | None]]
+"""By server that lives here, its part of each array; None for one that did not open."""
+
+
+def seal_dealt(
+    values: ArrayLike,
+    ring: Ring,
+    context: Callable[[int], bytes],
+    keys: Sequence[bytes],
+    entropy: Callable[[int], bytes],
+) -> list[bytes]:
+    """Share integers and seal the part of each server.
+
+    Reveals: nothing; a server alone sees uniform numbers, and all others sealed ones.
+    Cost: `sealed_size` bytes for each server.
+
+    Parameters
+    ----------
+    values : integers
+    ring : Ring
+        In which they are shared.
+    context : callable
+        Of the number of a server: what its part is bound to.
+    keys : three public keys
+        Of the servers, in their order; authentic.
+    entropy : callable
+        Returns so many random bytes.
+    """
+    dealt = deal(ring.encode(values), entropy=entropy)
+    return [
+        seal(_write(part), keys[server], context(server), entropy=entropy)
+        for server, part in enumerate(dealt)
+    ]
+
+
+def open_dealt(
+    sealed: bytes,
+    key: SealingKey,
+    context: bytes,
+    server: int,
+    shape: tuple[int, ...],
+    ring: Ring,
+    owner: str,
+) -> Dealt:
+    """Open the part of an array at its server.
+
+    Raises
+    ------
+    HedgerowError
+        H760 for one that was changed, or is that of another context.
+    """
+    message = key.open(sealed, context)
+    size = _size(shape, ring, server)
+    if len(message) != size:
+        raise Code.SEALED_REFUSED.error(
+            expected=f"{size} bytes for server {server}", found=f"{len(message)} of {owner}"
+        )
+    held = sorted({server, (server + 1) % SERVERS} - {SERVERS - 1})
+    seeds = {j: message[KEY_BYTES * i : KEY_BYTES * (i + 1)] for i, j in enumerate(held)}
+    rest = message[KEY_BYTES * len(held) :]
+    correction: NDArray[Any] | None = None
+    if server:
+        little = np.frombuffer(rest, dtype=ring.dtype.newbyteorder("<"))
+        correction = little.astype(ring.dtype).reshape(shape)
+    return Dealt(seeds, correction)
+
+
+def sealed_size(shape: tuple[int, ...], ring: Ring, server: int) -> int:
+    """Return the bytes of a server's sealed part, from public numbers."""
+    return _size(shape, ring, server) + OVERHEAD
+
+
+def fitting(engine: Engine, parts: Parts, n: int) -> NDArray[np.bool_]:
+    """Tell which of n arrays all servers hold alike; every server gets the same answer.
+
+    Reveals, cost: `hedgerow.secure.replicated.outside_check.fit_together`.
+    """
+    if isinstance(engine, ReplicatedEngine):
+        return fit_together(engine, parts, n)
+    return np.array([_is_one(at, parts) for at in range(n)], dtype=np.bool_)
+
+
+def secret_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...], ring: Ring) -> Secret:
+    """Return one array as a secret; its parts have to be there, and `fitting`."""
+    mine = {server: part for server, some in parts.items() if (part := some[at]) is not None}
+    if isinstance(engine, ReplicatedEngine):
+        return taken(engine, mine, shape, ring)
+    return engine.public(whole([mine[server] for server in sorted(mine)], shape, ring), ring)
+
+
+def _is_one(at: int, parts: Mapping[int, list[Dealt | None]]) -> bool:
+    """Whether the three parts of an array, all here, are parts of one array."""
+    zero, one, two = (parts[server][at] for server in range(SERVERS))
+    if zero is None or one is None or two is None:
+        return False
+    assert one.correction is not None
+    assert two.correction is not None
+    same = zero.seeds[0] == two.seeds[0] and zero.seeds[1] == one.seeds[1]
+    return same and np.array_equal(one.correction, two.correction)
+
+
+def _size(shape: tuple[int, ...], ring: Ring, server: int) -> int:
+    # Server 0 holds the shares that are seeds.
+    return 2 * KEY_BYTES if server == 0 else KEY_BYTES + math.prod(shape) * ring.bytes
+
+
+def _write(part: Dealt) -> bytes:
+    seeds = b"".join(part.seeds[j] for j in sorted(part.seeds))
+    if part.correction is None:
+        return seeds
+    little = part.correction.astype(part.correction.dtype.newbyteorder("<"), copy=False)
+    return seeds + np.ascontiguousarray(little).tobytes()

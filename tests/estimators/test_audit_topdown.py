@@ -1,0 +1,53 @@
+"""The auditor attacks every implementation of DP-TopDown, and catches too little noise."""
+
+import pytest
+
+from hedgerow.estimators.audit_topdown import WholeViews, topdown_trees
+from hedgerow.privacy import NoiseSource
+from hedgerow.privacy.audit import audit
+
+TARGETS = {target.name: target for target in topdown_trees()}
+SOUND = [target for target in TARGETS.values() if target.sound]
+BROKEN = [target for target in TARGETS.values() if not target.sound]
+FAST = ("single-machine", "noisy-counts", "secure-counts")
+
+
+def _attacked(target, runs: int) -> float:
+    return audit(target, runs=runs, source=NoiseSource.insecure_seeded(7)).attacked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", SOUND, ids=lambda target: target.name)
+def test_what_is_sound_holds(target) -> None:
+    assert _attacked(target, target.runs) <= target.proven
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_messages_hold(name: str) -> None:
+    target = TARGETS[f"topdown/{name}/messages@1"]
+    assert 0.3 < _attacked(target, 10_000) <= target.proven
+
+
+def test_real_messages_hold() -> None:
+    for target in SOUND:
+        if isinstance(target.run, WholeViews):
+            assert _attacked(target, 100) <= target.proven
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_too_little_noise_is_caught(name: str) -> None:
+    target = TARGETS[f"topdown/{name}/broken-third-of-the-noise@1"]
+    assert _attacked(target, 10_000) > target.claimed
+
+
+@pytest.mark.slow
+def test_too_little_noise_of_local_choices_is_caught() -> None:
+    target = TARGETS["topdown/local-rnm/broken-third-of-the-noise@1"]
+    assert _attacked(target, target.runs) > target.claimed
+
+
+def test_both_views_of_each_implementation_are_targets() -> None:
+    for name in (*FAST, "local-rnm"):
+        for seen in ("messages", "tree"):
+            assert f"topdown/{name}/{seen}@1" in TARGETS
+    assert len(BROKEN) == 4

@@ -1,0 +1,117 @@
+"""Small runs of vertical ID3: the weather table, and sites made from a table's columns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.protocols.ppid3_job import SiteJob
+from hedgerow.protocols.ppid3_local import LocalSites, Tap
+from hedgerow.protocols.ppid3_messages import Message, Token, from_bytes
+from hedgerow.protocols.ppid3_site import Site
+from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
+
+OUTLOOK = ("sunny", "overcast", "rainy")
+TEMPERATURE = ("hot", "mild", "cool")
+HUMIDITY = ("high", "normal")
+WIND = ("weak", "strong")
+
+# Quinlan's fourteen days.
+_DAYS = """
+sunny hot high weak no
+sunny hot high strong no
+overcast hot high weak yes
+rainy mild high weak yes
+rainy cool normal weak yes
+rainy cool normal strong no
+overcast cool normal strong yes
+sunny mild high weak no
+sunny cool normal weak yes
+rainy mild normal weak yes
+sunny mild normal strong yes
+overcast mild high strong yes
+overcast hot normal weak yes
+rainy mild high strong no
+"""
+DAYS = [line.split() for line in _DAYS.split("\n") if line]
+
+WEATHER = Domain(
+    attributes=tuple(
+        Attribute(name=name, kind="categorical", categories=values)
+        for name, values in (
+            ("outlook", OUTLOOK),
+            ("temperature", TEMPERATURE),
+            ("humidity", HUMIDITY),
+            ("wind", WIND),
+        )
+    ),
+    target=Target(name="play", classes=("no", "yes")),
+    capacity=20,
+)
+
+
+def weather() -> Encoded:
+    """Encode the fourteen days, with the days 1 to 14 as ids."""
+    rows = [day[:4] for day in DAYS]
+    return encode(rows, WEATHER, [day[4] for day in DAYS], ids=np.arange(1, 15))
+
+
+# The paper's sites: the first has outlook, temperature and the class, the second the rest.
+PAPER = [[0, 1], [2, 3]]
+
+
+def dealt(n_columns: int, n_sites: int) -> list[list[int]]:
+    """Deal columns to sites in order."""
+    return [part.tolist() for part in np.array_split(np.arange(n_columns), n_sites)]
+
+
+def sites_of(
+    table: Encoded, groups: Sequence[Sequence[int]], class_at: int | None = 0, **job: Any
+) -> list[Site]:
+    """Make the sites of a table whose columns are dealt."""
+    options = {key: job.pop(key) for key in ("cipher", "entropy", "source") if key in job}
+    assert table.domain.target is not None
+    n_classes = table.domain.target.n_classes
+    assert n_classes is not None
+    public = SiteJob(len(groups), class_at, n_classes, **job)
+    return [
+        Site(
+            i,
+            public,
+            SiteTable(
+                table.bins[:, list(group)],
+                table.domain.n_bins[list(group)].astype(np.int64),
+                table.target if public.knows_class(i) else None,
+                table.ids,
+            ),
+            **options,
+        )
+        for i, group in enumerate(groups)
+    ]
+
+
+def grown(sites: Sequence[Site], tap: Tap | None = None) -> tuple[LocalSites, Token]:
+    """Grow a tree."""
+    local = LocalSites(sites, tap)
+    return local, local.grow()
+
+
+class Wire:
+    """A tap that keeps every message, read from its bytes."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[int, int, Message]] = []
+        self.bytes = 0
+
+    def __call__(self, sender: int, to: int, data: bytes) -> None:
+        self.messages.append((sender, to, from_bytes(data, f"site {sender}")))
+        self.bytes += len(data)
+
+    def of(self, kind: type[Message], to: int | None = None) -> list[Any]:
+        """Return the messages of a kind, to one site or to all."""
+        return [
+            message
+            for _, receiver, message in self.messages
+            if isinstance(message, kind) and to in (None, receiver)
+        ]

@@ -1,0 +1,150 @@
+"""Classification token by token, and who learns the class."""
+
+import numpy as np
+import pytest
+from ppid3_runs import DAYS, PAPER, Wire, grown, sites_of, weather
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.ppid3_local import LocalSites
+from hedgerow.protocols.ppid3_messages import Answers, Classify, Kept, Token, from_bytes, to_bytes
+from hedgerow.protocols.ppid3_site import Site
+
+# Sunny, hot, normal humidity, weak wind: the instance of section 3.
+INSTANCE = [np.array([[0, 0]], dtype=np.uint8), np.array([[1, 0]], dtype=np.uint8)]
+TODAY = np.array([100])
+
+
+def ready(**job) -> tuple[list[Site], Token]:
+    sites = sites_of(weather(), PAPER, **job)
+    _, root = grown(sites)
+    return sites, root
+
+
+def tokens(wire: Wire, first: int, root: Token) -> list[str]:
+    """Return the tokens that an instance passed by; questions to oneself need no message."""
+    found = [Token(to, m.node) for _, to, m in wire.messages if isinstance(m, Classify)]
+    return [str(token) for token in ([root, *found] if root.site == first else found)]
+
+
+def test_the_worked_example_token_by_token() -> None:
+    # In figure 2 a leaf lies beside its parent: all sites have the class. Site 2 looks up S2L4
+    # itself, so the last step is no message.
+    sites, root = ready(class_at=None)
+    wire = Wire()
+    counts = LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=0)
+    assert tokens(wire, 0, root) == ["S1L1", "S2L2"]
+    humidity = sites[1].nodes[2]
+    assert str(humidity.children[1]) == "S2L4"
+    assert sites[1].nodes[4].counts == (0, 2)
+    assert counts.tolist() == [[0, 2]]
+    assert [sender for sender, _, m in wire.messages if isinstance(m, Answers)] == [1]
+
+
+def test_the_worked_example_with_the_class_at_the_first_site() -> None:
+    sites, root = ready(class_at=0)
+    wire = Wire()
+    counts = LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=1)
+    assert tokens(wire, 1, root) == ["S1L1", "S2L2", "S1L4"]
+    assert counts.tolist() == [[0, 2]]
+
+
+@pytest.mark.parametrize("asker", [0, 1])
+def test_all_days_are_classified(asker: int) -> None:
+    sites, root = ready(class_at=0)
+    table = weather()
+    bins = [table.bins[:, group] for group in PAPER]
+    counts = LocalSites(sites).classify(root, table.ids, bins, asker)
+    labels = ["no" if no else "yes" for no in counts[:, 0] > counts[:, 1]]
+    assert labels == [day[4] for day in DAYS]
+
+
+def test_sites_see_the_instances_of_their_own_nodes_only() -> None:
+    sites, root = ready(class_at=0)
+    table, wire = weather(), Wire()
+    bins = [table.bins[:, group] for group in PAPER]
+    LocalSites(sites, wire).classify(root, table.ids, bins, asker=0)
+    reached = {
+        m.node: {int.from_bytes(i[1:], "little") for i in m.instances}
+        for m in wire.of(Classify, to=1)
+    }
+    sunny = {i + 1 for i, day in enumerate(DAYS) if day[0] == "sunny"}
+    rainy = {i + 1 for i, day in enumerate(DAYS) if day[0] == "rainy"}
+    assert reached == {2: sunny, 6: rainy}
+
+
+def test_the_answer_is_sealed_to_the_asker() -> None:
+    sites, root = ready(class_at=0)
+    wire = Wire()
+    LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=1)
+    (answer,) = wire.of(Answers, to=1)
+    (question,) = wire.of(Classify, to=1)
+    assert len(question.key) == 32
+    # 16 bytes of counts, under a public key of their own and an authenticator.
+    assert len(answer.sealed) == 16 + 32 + 16
+    plain = np.array([0, 2], dtype="<i8").tobytes()
+    assert plain not in answer.sealed
+    again = Wire()
+    LocalSites(sites, again).classify(root, TODAY, INSTANCE, asker=1)
+    assert again.of(Classify, to=1)[0].key != question.key
+
+
+def test_the_class_site_may_keep_the_answer() -> None:
+    sites, root = ready(class_at=0, answers_to="class site")
+    wire = Wire()
+    found = LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=1)
+    assert found is None
+    assert wire.of(Answers) == []
+    assert [m.rows for m in wire.of(Kept, to=1)] == [(0,)]
+    ((instances, counts),) = sites[0].kept
+    assert counts == (0, 2)
+    assert int.from_bytes(instances[0][1:], "little") == 100
+    assert sites[1].kept == []
+    names = {row["name"] for row in sites[1].what_was_learned()}
+    assert "class distributions of instances" not in names
+
+
+@pytest.mark.parametrize("token", [Token(0, 2), Token(1, 1), Token(0, 99), Token(7, 1)])
+def test_a_token_without_a_node_is_refused(token: Token) -> None:
+    sites, _ = ready(class_at=0)
+    with pytest.raises(HedgerowError, match=str(token)) as caught:
+        LocalSites(sites).classify(token, TODAY, INSTANCE, asker=0)
+    assert caught.value.code is Code.UNKNOWN_NODE
+
+
+def test_an_instance_that_a_site_does_not_have_is_refused() -> None:
+    sites, root = ready(class_at=0)
+    sites[0].offer(TODAY, INSTANCE[0])
+    sites[1].offer(TODAY + 1, INSTANCE[1])
+    out = sites[0].ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
+    with pytest.raises(HedgerowError, match="1 instances that site 1 does not have"):
+        LocalSites(sites)._carry([(0, out)])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Classify(9, 0, bytes(32), 2, (0, 1), (b"a",)),
+        Classify(9, 0, bytes(32), 2, (), ()),
+        Classify(9, 0, bytes(31), 2, (0,), (b"a",)),
+        Classify(9, 5, bytes(32), 2, (0,), (b"a",)),
+        # Where answers go to the asker, an empty key would keep them at the class site.
+        Classify(9, 0, b"", 2, (0,), (b"a",)),
+    ],
+)
+def test_questions_that_are_not_well_formed_are_refused(question: Classify) -> None:
+    sites, _ = ready(class_at=0)
+    with pytest.raises(HedgerowError, match="from site 0") as caught:
+        sites[1].receive(0, to_bytes(question))
+    assert caught.value.code is Code.BAD_SITE_MESSAGE
+
+
+@pytest.mark.parametrize(("rows", "sealed"), [((5,), b""), ((), b""), ((0,), b"x" * 64)])
+def test_an_answer_that_was_not_asked_for_or_does_not_open_is_refused(
+    rows: tuple[int, ...], sealed: bytes
+) -> None:
+    sites, root = ready(class_at=0)
+    (asked,) = sites[1].ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
+    call = from_bytes(asked.data, "site 1").call
+    with pytest.raises(HedgerowError, match="from site 0") as caught:
+        sites[1].receive(0, to_bytes(Answers(call, rows, sealed)))
+    assert caught.value.code is Code.BAD_SITE_MESSAGE

@@ -1,0 +1,136 @@
+"""What each site learned is what it received, and what it received was declared."""
+
+from collections import Counter, defaultdict
+
+import pytest
+from ppid3_runs import PAPER, Wire, dealt, grown, sites_of, weather
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols import ppid3_leakage as named
+from hedgerow.protocols import ppid3_messages as wire
+from hedgerow.protocols.ppid3_local import LocalSites
+from hedgerow.protocols.ppid3_site import Site
+from hedgerow.protocols.set_cardinality import ASKED, sizes_name, subsets_name
+
+
+def received(tap: Wire, site: int) -> Counter[str]:
+    """Name what a site received, from the bytes on the wire alone."""
+    names: Counter[str] = Counter()
+    fixed = {
+        wire.Announce: named.ANNOUNCED,
+        wire.Sum: named.SUM,
+        wire.CompareStart: named.COMPARISON,
+        wire.CompareReply: named.COMPARISON,
+        wire.AskLeaf: named.PLACE,
+        wire.AskGain: named.PLACE,
+        wire.Split: named.PLACE,
+        wire.LeafReply: named.TOKEN,
+        wire.Grown: named.TOKEN,
+        wire.GainReply: named.GAIN,
+        wire.BringSet: ASKED,
+        wire.Common: named.COMMON,
+        wire.Classify: named.INSTANCES,
+        wire.Answers: named.ANSWER,
+    }
+    silent = (wire.Ready,)
+    groups: dict[int, dict[int, int]] = defaultdict(dict)
+    rings: dict[int, tuple[int, ...]] = {}
+    for _, to, message in tap.messages:
+        if isinstance(message, wire.PassSet):
+            groups[message.call][message.owner] = len(message.groups)
+            if message.counter == site:
+                rings[message.call] = message.ring
+            if to == site and message.layers < len(message.ring):
+                names[sizes_name(len(message.groups))] += 1
+        elif to == site and isinstance(message, wire.Strip):
+            # The last site takes the last key off, and so needs no message with the result.
+            names[named.COMMON] += message.layers == len(message.ring) - 1
+        elif to == site and not isinstance(message, silent):
+            names[fixed[type(message)]] += 1
+            names[named.REMAIN] += isinstance(message, wire.CompareReply)
+    for call, ring in rings.items():
+        names[subsets_name([groups[call][owner] for owner in ring])] += 1
+    return +names
+
+
+def learned(site: Site) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for row in site.what_was_learned():
+        names[row["name"]] += row["times"]
+    return names
+
+
+@pytest.mark.parametrize(
+    ("groups", "class_at", "align"),
+    [
+        (PAPER, 0, False),
+        (dealt(4, 3), 2, True),
+        (dealt(4, 3), None, False),
+        (dealt(4, 4), 1, False),
+    ],
+)
+def test_what_was_learned_is_what_was_received(groups, class_at, align) -> None:
+    tap = Wire()
+    sites = sites_of(weather(), groups, class_at, align=align)
+    grown(sites, tap)
+    for site in sites:
+        assert learned(site) == received(tap, site.index)
+
+
+def test_questions_are_learned_too() -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    _, root = grown(sites)
+    before, tap, table = learned(sites[1]), Wire(), weather()
+    LocalSites(sites, tap).classify(root, table.ids, [table.bins[:, g] for g in PAPER], asker=0)
+    assert learned(sites[1]) - before == received(tap, 1) == Counter({named.INSTANCES: 2})
+
+
+def test_the_table_of_the_weather_run() -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    tables = [
+        {row["name"]: (row["times"], row["values"]) for row in site.what_was_learned()}
+        for site in sites
+    ]
+    # The class site begins; it runs the root and the three children of outlook, and so sees two
+    # tokens of nodes elsewhere and the gains of the other site at three nodes.
+    assert tables[0][named.TOKEN] == (2, 4)
+    assert tables[0][named.GAIN] == (3, 3)
+    assert tables[0][named.REMAIN] == (4, 4)
+    # The other site runs the four leaves below its two nodes.
+    assert tables[1][named.REMAIN] == (4, 4)
+    assert tables[1][named.TOKEN] == (4, 8)
+    assert named.GAIN not in tables[1]
+    # Humidity and wind at the root, the two below each value of outlook: 2 values by 2 classes.
+    assert tables[1][subsets_name((2, 2))] == (6, 6 * 9)
+    # The class site counts three nodes' temperatures with the other site's constraints: none, for
+    # that site has none above them. Class counts of the four lowest leaves need both.
+    assert tables[0][subsets_name((2, 1))] == (4, 4 * 6)
+
+
+def test_nobody_has_a_finite_epsilon_inside() -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    for site in sites:
+        assert site.ledger.total(f"site {site.index}").epsilon == float("inf")
+
+
+def test_an_undeclared_value_is_refused() -> None:
+    site = sites_of(weather(), PAPER, class_at=0)[0]
+    for name, shape, code in (
+        ("ages", (), Code.UNDECLARED_OPENING),
+        (named.ANNOUNCED, (3,), Code.WRONG_OPENING_SHAPE),
+    ):
+        with pytest.raises(HedgerowError) as caught:
+            site.learn(name, shape)
+        assert caught.value.code is code
+
+
+def test_groups_that_a_site_may_bring() -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    job, said = sites[0].job, sites[0].announced
+    assert named.possible_groups(job, 0, said[0]) == {2, 6}
+    assert named.possible_groups(job, 1, said[1]) == {1, 2}
+    # outlook, temperature, humidity, wind: 1 + 3 + 9 + 18 + 36 nodes at most.
+    assert named.most_nodes(job, said) == 67
