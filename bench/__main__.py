@@ -12,7 +12,7 @@ from bench.data import folder
 from bench.harness import machine, print_table
 from hedgerow.errors import HedgerowError
 
-HELPERS = {"harness", "environment", "data", "hidden_parties", "one_table"} | {
+HELPERS = {"harness", "environment", "data", "hidden_parties", "one_table", "ppid3_modp"} | {
     f"consortium_{part}"
     for part in ("parties", "chaos", "audit", "faults", "links", "client", "life", "load", "wan")
 }

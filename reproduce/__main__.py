@@ -17,7 +17,11 @@ from bench.harness import machine
 from hedgerow.errors import HedgerowError
 from reproduce.report import print_result
 
-PAPERS = {"000": "reproduce.seed_000", "001": "reproduce.seed_001"}
+PAPERS = {
+    "000": "reproduce.seed_000",
+    "001": "reproduce.seed_001",
+    "004": "reproduce.seed_004",
+}
 
 
 def main() -> None:
