@@ -108,6 +108,12 @@ def test_bad_owners_are_refused_and_nothing_is_charged() -> None:
             model.fit_owners(tables, targets)
         assert caught.value.code is code
         assert not hasattr(model, "privacy_")
+        if code in (Code.EMPTY_TABLE, Code.UNKNOWN_CLASS):
+            assert "in the table of 'owner 1'" in str(caught.value)
+    for names in (["a", "a", "b"], ["a", "b", "server 0"]):
+        with pytest.raises(HedgerowError) as caught:
+            _model(method="noisy-counts").fit_owners(*OWNERS, names=names)
+        assert caught.value.code is Code.BAD_PARAMETER
     with pytest.raises(HedgerowError) as caught:
         _model(method="single-machine").fit_owners(*OWNERS)
     assert caught.value.code is Code.BAD_PARAMETER

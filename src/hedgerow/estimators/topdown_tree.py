@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
 from hedgerow.estimators.base import TreeClassifier
@@ -29,6 +29,7 @@ from hedgerow.protocols.programs import mark_collusion
 from hedgerow.protocols.topdown import Traffic, grow_topdown
 from hedgerow.protocols.topdown_budget import BUDGETS
 from hedgerow.protocols.topdown_owner import Owner, charge, counts_of
+from hedgerow.protocols.topdown_parts import SERVER_NAMES
 from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown_secure_run import SecureRun, run_secure
 from hedgerow.tables import Domain, Encoded
@@ -244,7 +245,10 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
         source = self._source(stacklevel=3)
         encoded = {}
         for name, table, y in zip(names, tables, ys, strict=True):
-            encoded[name] = self._encode_training(table, y, self.domain)
+            try:
+                encoded[name] = self._encode_training(table, y, self.domain)
+            except HedgerowError as error:
+                raise _of(name, error) from error
         return self._grow(plan, encoded, ledger, source)
 
     def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
@@ -345,6 +349,12 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
             check_parameter(name, value, real and 0 <= value < most, f"must be from 0 to {most:g}")
 
 
+def _of(name: str, error: HedgerowError) -> HedgerowError:
+    """Say whose table an error is about."""
+    found = f"{error.found}, in the table of {name!r}"
+    return error.code.error(expected=error.expected, found=found, fix=error.fix)
+
+
 def _warn_of_owners_left_out(run: SecureRun) -> None:
     for at, name, number in run.left_out:
         warnings.warn(
@@ -369,5 +379,11 @@ def _names(
         raise Code.WRONG_SHAPE.error(
             expected="one table, one target and one name per owner",
             found=f"{len(tables)} tables, {len(ys)} targets and {len(found)} names",
+            fix="pass lists with one entry for every owner, in the same order",
+        )
+    if len(set(found)) < len(found) or set(found) & set(SERVER_NAMES):
+        raise Code.BAD_PARAMETER.error(
+            expected="a name of its own for every owner, none of a server",
+            found=f"names {', '.join(map(repr, found))}",
         )
     return found

@@ -60,7 +60,7 @@ def shares_of_depths(budget: str | Sequence[float], max_depth: int) -> tuple[Fra
     else:
         numbers = [float(part) for part in budget]
         if len(numbers) != max_depth or not all(math.isfinite(p) and p > 0 for p in numbers):
-            raise _bad(budget)
+            raise _bad(budget, max_depth)
         parts = [Fraction(part) for part in numbers]
     total = sum(parts)
     return tuple(part / total for part in parts)
@@ -114,8 +114,9 @@ def _down(part: Fraction) -> float:
     return math.nextafter(found, 0.0) if Fraction(found) > part else found
 
 
-def _bad(budget: object) -> Exception:
+def _bad(budget: object, max_depth: int | None = None) -> Exception:
+    depths = "each depth" if max_depth is None else f"each of {max_depth} depths"
     return Code.BAD_PARAMETER.error(
-        expected="budget 'uniform', 'decay' or one positive number for each depth",
+        expected=f"budget 'uniform', 'decay' or one positive number for {depths}",
         found=f"budget={budget!r}",
     )
