@@ -11,12 +11,13 @@ from typing import Any, Literal, Protocol
 
 from sklearn.utils import Tags
 
-from hedgerow.errors import HedgerowWarning
+from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.account import Account, account_of
-from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.parameters import check_parameter, is_count, warn_of_domain_from_data
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import Mark
+from hedgerow.tables import Domain
 
 # Clones that were made here, and those of which was warned, by the estimator they come from.
 _CLONES: Counter[str] = Counter()
@@ -136,6 +137,29 @@ class AccountedEstimator(TableEstimator):
         elif self.domain is not None and not marks and account is None:
             self._warn_of_refit()
         return FitLedger(self.domain, delta, account, self._charging, self._charged)
+
+    def _begin_fit(self, plan: Callable[[Domain], HasReleases]) -> tuple[Ledger, NoiseSource]:
+        """Open the ledger of a fit and find its noise; call it from `fit` itself.
+
+        What must not depend on the rows is refused before they are read: no domain, one that was
+        read from the data, or a cost that the account cannot pay.
+
+        Parameters
+        ----------
+        plan : callable
+            Returns what a fit with a public domain would charge.
+        """
+        ledger = self._open_ledger()
+        if self.domain is None:
+            if not self.insecure_domain_from_data:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            warn_of_domain_from_data(stacklevel=3)
+            ledger.mark_not_private("the domain was read from the data")
+        elif not self.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+        else:
+            self._check_account(plan(self.domain))
+        return ledger, self._source(stacklevel=4)
 
     def _check_account(self, plan: HasReleases) -> None:
         """Refuse a fit that the account cannot pay for, before a row is read."""

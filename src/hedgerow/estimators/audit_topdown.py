@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.estimators.audit_targets import domain_of
+from hedgerow.estimators.audit_targets import EPSILON, domain_of, target_of
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.privacy.audit import Table, Target, families, register
+from hedgerow.privacy.audit import Table, Target, register
 from hedgerow.protocols.topdown import Coordinator, private_split
 from hedgerow.protocols.topdown_answers import groups_of, label, recount, weigh_and_split
 from hedgerow.protocols.topdown_growth import Found, Question
@@ -32,7 +32,6 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.trees.leaf_counts import LeafCounts
 
-EPSILON = 1.0
 RUNS = 20_000
 WHOLE_RUNS = 1_000
 # Trees that are drawn side by side at a time, for the sake of memory.
@@ -43,7 +42,7 @@ Seen = Literal["messages", "tree"]
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Views:
     """Draw trees of one split on an audit table and return what somebody sees of each.
 
@@ -234,15 +233,17 @@ def topdown_trees() -> list[Target]:
         kind = SecretViews if parameters["method"] == "secure-counts" else Views
         for seen in ("messages", "tree"):
             views = kind(parameters, seen, owners)
-            found.append(_target(f"topdown/{name}/{seen}", views))
+            found.append(target_of(f"topdown/{name}/{seen}", views, runs=RUNS))
         if kind is Views and not ("histograms" in parameters or "criterion" in parameters):
             whole = WholeViews(parameters, "messages", owners)
-            found.append(_target(f"topdown/{name}/messages/run", whole, runs=WHOLE_RUNS))
+            found.append(target_of(f"topdown/{name}/messages/run", whole, runs=WHOLE_RUNS))
     for name in ("single-machine", "noisy-counts", "local-rnm", "secure-counts"):
         kind = SecretViews if name == "secure-counts" else Views
         owners = 1 if name == "single-machine" else 2
         third = kind({"method": name}, "messages", owners, drawn_at=3 * EPSILON)
-        found.append(_target(f"topdown/{name}/broken-third-of-the-noise", third, sound=False))
+        found.append(
+            target_of(f"topdown/{name}/broken-third-of-the-noise", third, sound=False, runs=RUNS)
+        )
     return found
 
 
@@ -256,21 +257,3 @@ _CASES: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("secure-counts", {"method": "secure-counts"}, 2),
     ("secure-counts-max", {"method": "secure-counts", "criterion": "max"}, 2),
 )
-
-
-def _target(name: str, views: Views, *, sound: bool = True, runs: int = RUNS) -> Target:
-    pairs = families()
-    if runs < RUNS:
-        pairs = [pair for pair in pairs if pair[0] in ("nearly empty leaf", "single record")]
-    guarantee = views.ledger(pairs[0][1]).formal_total("public")
-    return Target(
-        f"{name}@{EPSILON:g}",
-        views,
-        pairs,
-        claimed=EPSILON,
-        proven=guarantee.epsilon if sound else views.drawn_at,
-        delta=guarantee.delta,
-        sound=sound,
-        kind="estimator",
-        runs=runs,
-    )

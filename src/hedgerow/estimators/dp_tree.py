@@ -9,7 +9,6 @@ from typing import Self
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.base import TreeClassifier
@@ -19,7 +18,6 @@ from hedgerow.estimators.parameters import (
     check_parameter,
     domain_to_plan,
     is_count,
-    warn_of_domain_from_data,
 )
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain
@@ -141,18 +139,7 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
         An error about a value outside the domain is for the owner of the rows, who runs this.
         """
         self._check_parameters()
-        # A refusal of the domain must not depend on the rows, so it comes before they are read.
-        ledger = self._open_ledger()
-        if self.domain is None:
-            if not self.insecure_domain_from_data:
-                raise Code.MISSING_DOMAIN.error(found="domain=None")
-            warn_of_domain_from_data(stacklevel=2)
-            ledger.mark_not_private("the domain was read from the data")
-        elif not self.domain.is_public:
-            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        else:
-            self._check_account(self._plan(self.domain, self.domain.capacity))
-        source = self._source(stacklevel=3)
+        ledger, source = self._begin_fit(lambda domain: self._plan(domain, domain.capacity))
         encoded = self._encode_training(
             X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
         )
