@@ -73,6 +73,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_WORDS = {"extra_forbidden": "no such key is known", "missing": "this key is needed"}
+"""Of what happens most to files that people write, without the words of a library."""
+
+
 def _numbered(code: Code, error: ValidationError, data: Any) -> HedgerowError:
     """Translate pydantic's report; a numbered error from within goes through unchanged."""
     problems = []
@@ -81,7 +85,7 @@ def _numbered(code: Code, error: ValidationError, data: Any) -> HedgerowError:
         if isinstance(inner, HedgerowError):
             return inner
         where = ".".join(str(part) for part in item["loc"] if not str(part).startswith("function"))
-        message = item["msg"].removeprefix("Value error, ")
+        message = _WORDS.get(item["type"]) or item["msg"].removeprefix("Value error, ")
         problems.append(f"{where}: {message}" if where else message)
     name = data.get("name") if isinstance(data, Mapping) else None
     more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""

@@ -42,6 +42,13 @@ def charges(town: Town, name: str) -> list[str]:
     return [charge.key for charge in spent.charges]
 
 
+def told(*arguments: object) -> str:
+    """Run a command that must end well; return all that it prints."""
+    done = runner.invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
 class Held:
     """An owner in a thread of the test, who holds its answer back from some round on."""
 
@@ -91,6 +98,14 @@ def test_four_owners_and_a_coordinator_as_processes(tmp_path: Path) -> None:
             assert same_tree(read_model(said["model"]).model, expected)
         for name in OWNERS:
             assert charges(town, name) == [job.hash]
+            account = town.parties[name].folder / "state" / "accounts" / "patients.jsonl"
+            (shown,) = json.loads(told("account", "show", account, "--format", "json"))["accounts"]
+            assert [charge["key"] for charge in shown["charges"]] == [job.hash]
+            assert (shown["spent"]["epsilon"], shown["limit"]) == ("inf", "inf")
+        # After the end nobody is called, and nothing is charged: it says what it had paid.
+        north = town.parties["north"].folder
+        again = ("topdown", "join", path, north, "--table", town.table("north"))
+        assert "north had charged patients" in told(*again, "--insecure-seed", SEEDS["north"])
         assert report["not_private"] == sorted(OWNERS)
         assert report["events"] == []
         # The files are those that other verbs read.
@@ -190,6 +205,31 @@ def test_numbered_refusals(tmp_path: Path) -> None:
         assert isinstance(done.exception, HedgerowError)
         assert done.exception.code is code
     assert charges(town, "north") == []
+
+
+def test_refusals_in_plain_words(tmp_path: Path) -> None:
+    town = Town(tmp_path, ("north",))
+    job = make_job(owners=["north"])
+    path, bad = town.write(job), tmp_path / "bad.toml"
+    bad.write_text(job.to_toml().replace("least_owners", "most_owners"))
+    north = town.parties["north"].folder
+
+    def refused(code: Code, *arguments: object) -> str:
+        done = runner.invoke(app, ["topdown", *map(str, arguments)])
+        assert isinstance(done.exception, HedgerowError)
+        assert done.exception.code is code
+        return str(done.exception)
+
+    assert "most_owners: no such key is known" in refused(Code.BAD_JOB, "plan", bad)
+    text = refused(Code.BAD_JOB, "plan", tmp_path / "nowhere.toml")
+    assert "there is no" in text
+    assert "Errno" not in text
+    # Its mode does not matter then.
+    text = refused(Code.BAD_PARTY_FILE, "coordinate", path, tmp_path)
+    assert "no party's folder" in text
+    text = refused(Code.UNKNOWN_MEMBER, "coordinate", path, north)
+    assert "this folder is an owner's" in text
+    assert "in this folder: hedgerow topdown join" in text
 
 
 @pytest.mark.slow

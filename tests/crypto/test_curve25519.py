@@ -86,3 +86,51 @@ def test_every_hash_is_on_the_curve_and_depends_on_the_domain() -> None:
     assert not (first == second).all(axis=1).any()
     assert len({row.tobytes() for row in first}) == 500
     assert hash_to_curve([], b"a").shape == (0, 32)
+
+
+def root_of(square: int) -> int | None:
+    """Return a square root modulo p, if there is one."""
+    root = pow(square, (P + 3) // 8, P)
+    if root * root % P != square:
+        root = root * pow(2, (P - 1) // 4, P) % P
+    return root if root * root % P == square else None
+
+
+def test_products_chosen_for_their_carry() -> None:
+    """Solve u (u + A) = t for t that leave a full low limb and empty high ones after the fold."""
+    a, half, rng = curve25519.A_CURVE, pow(2, -1, P), random.Random(11)
+    # A point of the twist whose product ends in such limbs.
+    values = [0x6B411D34708D87950333CDDBC04CF66DCCB7199CEBB3CC07DCD7902B0E57AE93]
+    for low_bits in (32, 64, 160, 192):
+        for carry in range(1, 39):
+            low = 0xFFFFFFFF | rng.getrandbits(low_bits) << 32
+            for t in (low + 38 * carry, low - carry, (1 << 256) - 38 * carry, carry):
+                root = root_of((a * a + 4 * t) % P)
+                if root is not None:
+                    values += [(r - a) * half % P for r in (root, P - root)]
+    values = [u for u in values if u not in curve25519._SMALL]
+    assert len(values) > 500
+    expected = [curve25519.GOOD if is_on_curve(u) else curve25519.ON_TWIST for u in values]
+    assert expected[0] == curve25519.ON_TWIST
+    assert classify(elements(values)).tolist() == expected
+
+
+def test_products_are_those_of_whole_numbers() -> None:
+    rng, full = random.Random(12), 0xFFFFFFFF
+    limbs = (0, 1, 37, 38, 19, full - 38, full - 1, full)
+    scratch = np.zeros(16, np.uint64)
+    pairs = [
+        [[1] + [0] * 7, [full - i, *[full] * 6, top]]
+        for i in range(50)
+        for top in (full, full >> 1)
+    ]
+    pairs += [
+        [[rng.choice((*limbs, rng.getrandbits(32))) for _ in range(8)] for _ in "vu"]
+        for _ in range(3000)
+    ]
+    for factors in pairs:
+        numbers = [sum(limb << 32 * j for j, limb in enumerate(one)) for one in factors]
+        v, u = (np.array(one, dtype=np.uint64) for one in factors)
+        curve25519._multiply(v, u, scratch)
+        found = sum(int(limb) << 32 * j for j, limb in enumerate(v))
+        assert found == numbers[0] * numbers[1] % P

@@ -96,6 +96,13 @@ def test_tables_of_sites_are_aligned_by_id() -> None:
     assert np.array_equal(model.predict(X.iloc[kept]), Y.iloc[kept])
 
 
+def test_other_numbers_of_rows_need_ids() -> None:
+    parts = [X[NAMES[:2]], X[NAMES[2:]].iloc[1:]]
+    with pytest.raises(HedgerowError, match=r"14 rows at site 0 and 13 rows at site 1.*ids=") as no:
+        VerticalID3Classifier().fit_sites(parts, [Y, None])
+    assert no.value.code is Code.IDS_DO_NOT_ALIGN
+
+
 def test_a_site_may_hold_the_class_alone() -> None:
     tables = [X[["outlook", "temperature"]], X[["humidity", "wind"]], None]
     model = VerticalID3Classifier().fit_sites(tables, [None, None, Y])
@@ -169,8 +176,36 @@ def test_noise_is_charged_to_the_public_and_protects_from_no_site() -> None:
     assert model.privacy_.total("public").epsilon == pytest.approx(2.0)
     assert model.privacy_.total("site 0").epsilon == float("inf")
     assert model.predict(X).shape == (14,)
-    exact = VerticalID3Classifier().fit(X, Y)
-    assert exact.privacy_.total("site 1").epsilon == float("inf")
+
+
+@pytest.mark.parametrize("cardinality", ["commutative", "secret"])
+def test_without_noise_the_tree_is_exact_for_the_public_too(cardinality: str) -> None:
+    options = {"engine": "clear"} if cardinality == "secret" else {}
+    exact = VerticalID3Classifier(cardinality=cardinality, **options).fit(X, Y)
+    for who in ("public", "analyst", "site 1"):
+        assert exact.privacy_.total(who).epsilon == float("inf")
+    assert "the tree and its answers are exact" in str(exact.privacy_)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_class_that_differs_from_site_to_site_is_refused(by_id: bool) -> None:
+    parts, ids = [X[NAMES[:2]], X[NAMES[2:]]], [np.arange(14), np.arange(14)]
+    other = Y.copy()
+    other.iloc[[3, 5]] = ["no", "yes"]
+    if by_id:
+        # The same rows in another order are the same; one that site 0 has not cannot differ.
+        order = np.random.default_rng(4).permutation(14)
+        parts[1], other, ids[1] = parts[1].iloc[order], other.iloc[order], order
+        parts[0], ids[0] = parts[0].iloc[4:], ids[0][4:]
+        same = [Y.iloc[4:], Y.iloc[order]]
+    else:
+        same = [Y, Y]
+    model = VerticalID3Classifier().fit_sites(parts, same, ids if by_id else None)
+    assert model.root_ is not None
+    differ = "1 of 10 records" if by_id else "2 of 14 records"
+    with pytest.raises(HedgerowError, match=f"at site 1 than at site 0 for {differ}") as caught:
+        VerticalID3Classifier().fit_sites(parts, [same[0], other], ids if by_id else None)
+    assert caught.value.code is Code.BAD_SITES
 
 
 def test_a_seed_repeats_a_run_and_is_marked() -> None:

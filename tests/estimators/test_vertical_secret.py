@@ -10,6 +10,7 @@ from test_vertical_id3 import DOMAIN, X, Y
 from hedgerow import ID3Classifier, VerticalID3Classifier
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Relation
+from hedgerow.protocols.ppid3_leakage import OF_QUESTIONS
 
 
 @pytest.mark.parametrize("engine", ["clear", "simulate"])
@@ -67,6 +68,19 @@ def test_noise_holds_for_the_public_and_for_what_records_say_towards_the_sites()
     published = VerticalID3Classifier(**options).fit(X, Y)
     assert published.privacy_.formal_total("site 0", Relation.REPLACE).epsilon == float("inf")
     assert model.predict(X).shape == (14,)
+    # These were records of the training: which branches they take is exact.
+    asked = [who for who, rows in model.what_was_learned_.items() if _of_questions(rows)]
+    assert "site 0" in asked
+    for who in asked:
+        assert ledger.formal_total(who, Relation.REPLACE).epsilon == float("inf")
+    assert ledger.total("public").epsilon == pytest.approx(2.0)
+    entries = len(ledger.entries)
+    model.predict(X)
+    assert len(ledger.entries) == entries
+
+
+def _of_questions(rows: list[dict]) -> bool:
+    return bool({row["name"] for row in rows} & set(OF_QUESTIONS))
 
 
 def test_a_seed_repeats_a_run_and_is_marked() -> None:

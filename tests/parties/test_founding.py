@@ -129,3 +129,26 @@ def test_what_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
         refuses(Code.BAD_PARTY_FILE, lambda bad=bad: make(**bad))
     refuses(Code.UNSAFE_FOLDER, lambda: found(tmp_path / "none"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("servers", [(), SERVERS])
+def test_the_last_steps_are_those_of_the_consortium(tmp_path: Path, servers) -> None:
+    members = list_members(servers, ["north"], coordinator="delta", sites=["club", "office"])
+    folders = found_consortium(tmp_path, "wards", members)
+    texts = {folder.name: (folder / "README.txt").read_text() for folder in folders}
+    joins = {name for name, text in texts.items() if "hedgerow topdown join" in text}
+    assert joins == {"north"}
+    assert ("hedgerow upload" in texts["north"]) == bool(servers)
+    serves = {name for name, text in texts.items() if "hedgerow topdown serve" in text}
+    assert serves == set(servers)
+    sites = {name for name, text in texts.items() if "hedgerow site serve" in text}
+    assert sites == {"club", "office"}
+    assert "hedgerow topdown coordinate" in texts["delta"]
+    for text in texts.values():
+        numbers = [int(n) for n in re.findall(r"^(\d+)\. ", text, re.M)]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_without_a_coordinator_nobody_is_sent_to_one(tmp_path: Path) -> None:
+    for config in found(tmp_path).values():
+        assert "topdown" not in (config.folder / "README.txt").read_text()

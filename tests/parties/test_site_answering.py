@@ -9,11 +9,16 @@ import pytest
 from parties_calls import refuses
 from site_town import SITES, SiteTown, learned, make_job, part, reference
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.handlers import Caller
+from hedgerow.parties.link import Incoming
+from hedgerow.parties.requests import Fields
 from hedgerow.parties.site_answering import AnsweringSite, read_kept, readable_id
 from hedgerow.parties.site_job import VerticalJob
 from hedgerow.parties.site_nodes import StoredNodes
+from hedgerow.parties.site_service import SiteService
 from hedgerow.parties.site_table import OwnColumns
+from hedgerow.parties.site_way_back import WayBack
 from hedgerow.protocols.ppid3_leakage import ANSWER, INSTANCES
 from hedgerow.protocols.ppid3_messages import BringSet, to_bytes
 from hedgerow.tables.ids import id_bytes
@@ -81,7 +86,24 @@ def test_the_class_site_keeps_the_class(tmp_path: Path) -> None:
     assert (town.folder("club", job) / "kept.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_faults_on_the_path_reach_the_asker(tmp_path: Path) -> None:
+def names_nobody(error: HedgerowError, asker: str) -> None:
+    """Check that an asker is told of a fault, and not where on the path it was."""
+    said = " ".join((error.expected, error.found, error.fix))
+    assert "a fault on the path" in said
+    for word in ({*SITES} - {asker}) | {"S1L", "S2L", "S3L"}:
+        assert word not in said
+
+
+def test_faults_on_the_path_reach_the_asker_without_names(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard, real = [], SiteService._refused
+
+    def listened(service: SiteService, caller: Caller, fields: Fields, payload: Incoming):
+        heard.append((service.run.config.name, caller.name))
+        return real(service, caller, fields, payload)
+
+    monkeypatch.setattr(SiteService, "_refused", listened)
     town, job = grown(tmp_path, timeouts={"lost": 0.5})
     # The observatory points to a node that the club does not have.
     path = town.folder("observatory", job) / "nodes.json"
@@ -96,14 +118,28 @@ def test_faults_on_the_path_reach_the_asker(tmp_path: Path) -> None:
             for asker in ("office", "club"):
                 client = town.client(asker, job)
                 error = refuses(Code.UNKNOWN_NODE, lambda client=client: client.ask(["9"]))
-                assert "S1L77" in error.found
+                if asker == "office":
+                    names_nobody(error, asker)
+                else:
+                    # The club is the site where it happened.
+                    assert "S1L77" in error.found
                 # Day 1 is one that the observatory does not know.
                 error = refuses(Code.IDS_DO_NOT_ALIGN, lambda client=client: client.ask(["1"]))
-                assert "site observatory does not have" in error.found
+                names_nobody(error, asker)
                 # Others are answered as before.
                 (answer,) = client.ask(["3"])
                 assert answer.counts == (0, 4)
+        # The office hears of it by the club alone, which it has asked: the root is there.
+        assert {of for site, of in heard if site == "office"} == {"club"}
+        # Where it happened it can be read.
+        logged = [record.event for record in caplog.records if hasattr(record, "event")]
+        found = [event["found"] for event in logged if event["what"] == "question"]
+        assert any("S1L77" in text for text in found)
+        assert any("site observatory does not have" in text for text in found)
         error = refuses(Code.SITE_LOST, lambda: town.client("office", job).ask(["9"]))
+        names_nobody(error, "office")
+        # The club has sent it there itself.
+        error = refuses(Code.SITE_LOST, lambda: town.client("club", job).ask(["9"]))
         assert "observatory is not reached" in error.found
         # It comes back, and so do answers.
         with town.serving(job, "observatory"):
@@ -148,7 +184,7 @@ def test_a_site_that_answers_takes_part_in_nothing_else(tmp_path: Path) -> None:
     town, job = grown(tmp_path)
     own = OwnColumns.load(town.domain("club"), job, 0)
     site = AnsweringSite(0, job.protocol_job(), own.no_rows())
-    site.job_names, site.saw = job.sites, lambda *_: None
+    site.job_names, site.saw, site.way_back = job.sites, lambda *_: None, WayBack()
     site.take_up(town.stored("club", job))
     asked = to_bytes(BringSet(1 << 50, 1, 1, (0, 1)))
     refuses(Code.BAD_SITE_MESSAGE, lambda: site.receive(1, asked))

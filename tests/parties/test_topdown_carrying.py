@@ -12,6 +12,7 @@ from parties_calls import refuses
 from topdown_town import DOMAIN, SEEDS, Town, make_job, same_tree
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.client import call
 from hedgerow.parties.probes import ask_health
 from hedgerow.parties.topdown_carrying import Carrier, largest_answer
@@ -90,6 +91,11 @@ def takes_part(town: Town, job: TopDownJob, name: str) -> Path:
         return joining.take_part()
 
 
+def charges(town: Town, name: str) -> list[str]:
+    spent = Accounts(town.parties[name].state, town.policy(name)).spent("patients")
+    return [charge.key for charge in spent.charges]
+
+
 def all_take_part(town: Town, job: TopDownJob) -> list[Path]:
     found: dict[str, Path] = {}
     threads = [
@@ -144,6 +150,8 @@ def test_owners_with_another_job_are_refused_and_named(town: Town, job: TopDownJ
         for other in others.values():
             error = refuses(Code.JOBS_DIFFER, lambda other=other: takes_part(town, other, "south"))
             assert error.party == "delta"
+            # Nobody asked anything of it, so it has paid nothing.
+            assert charges(town, "south") == []
         status = run.carrier.rounds.status()
         assert "H891" in status.refused["south"]
         assert status.waiting_for == OWNERS
@@ -161,6 +169,7 @@ def test_an_owner_does_not_take_a_coordinators_word_for_the_job(
         # A coordinator that takes any hash for its own, and even repeats it.
         monkeypatch.setattr(run.carrier, "_participant", lambda caller, fields, keys: caller.name)
         refuses(Code.JOBS_DIFFER, lambda: takes_part(town, job, "north"))
+        assert charges(town, "north") == []
         run.carrier.job = job
         refuses(Code.BAD_ASK, lambda: takes_part(town, job, "north"))
         assert run.carrier.rounds.record.answers == {}
@@ -193,7 +202,9 @@ def test_who_may_ask(tmp_path: Path) -> None:
 
 
 def test_only_a_coordinator_carries_and_only_once(town: Town, job: TopDownJob) -> None:
-    refuses(Code.UNKNOWN_MEMBER, lambda: Carrier(town.parties["north"], job))
+    error = refuses(Code.UNKNOWN_MEMBER, lambda: Carrier(town.parties["north"], job))
+    assert "this folder is an owner's" in error.found
+    assert "hedgerow topdown join" in error.fix
     refuses(Code.UNKNOWN_MEMBER, lambda: Carrier(town.parties["delta"], make_job()))
     with carrying(town, job):
         refuses(Code.JOURNAL_IN_USE, lambda: Carrier(town.parties["delta"], job))
@@ -280,7 +291,7 @@ def test_a_coordinator_that_stays_away_is_not_waited_for_for_ever(town: Town) ->
     job = make_job(owners=list(OWNERS), timeouts={"join": 0.2})
     told: list[tuple[str, tuple[str, ...]]] = []
     post = Post(town.parties["north"], job)
-    refuses(
+    error = refuses(
         Code.SERVICE_UNREACHABLE,
         lambda: take_part(
             post,
@@ -290,3 +301,18 @@ def test_a_coordinator_that_stays_away_is_not_waited_for_for_ever(town: Town) ->
         ),
     )
     assert told[0] == ("away", ("delta",))
+    assert "hedgerow topdown coordinate" in error.fix
+    # An owner as a whole pays nothing for it either.
+    refuses(Code.SERVICE_UNREACHABLE, lambda: takes_part(town, job, "north"))
+    assert charges(town, "north") == []
+
+
+def test_who_comes_when_the_tree_is_grown_gets_it_and_pays_nothing(town: Town) -> None:
+    job = make_job(owners=list(OWNERS), timeouts={"join": 30.0})
+    with carrying(town, job) as run:
+        run.when(lambda status: status.waiting_for == ("south",), 30.0)
+        model = takes_part(town, job, "north")
+        assert takes_part(town, job, "south").read_bytes() == model.read_bytes()
+        run.end()
+    assert (charges(town, "north"), charges(town, "south")) == ([job.hash], [])
+    assert not (town.run_folder("south", job) / "ledger.json").exists()

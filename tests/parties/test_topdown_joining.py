@@ -42,12 +42,24 @@ def spent(town: Town, name: str = "north"):
 
 
 def test_the_account_is_charged_before_the_first_answer_and_once(town: Town, job: TopDownJob):
+    at_the_answer = []
     with joined(town, job) as joining:
-        charges = spent(town).charges
-        assert [(c.key, c.epsilon) for c in charges] == [(job.hash, job.costs()["public"].epsilon)]
+        assert spent(town).charges == ()
+        assert not joining.charged
+        answered = joining._answered
+
+        def watched(ask: bytes) -> bytes:
+            at_the_answer.append(spent(town).charges)
+            return answered(ask)
+
+        joining._answered = watched
         joining.answer(first_ask(job))
-    with joined(town, job):
-        pass
+        assert joining.charged
+    (charges,) = at_the_answer
+    assert [(c.key, c.epsilon) for c in charges] == [(job.hash, job.costs()["public"].epsilon)]
+    with joined(town, job) as joining:
+        assert joining.charged
+        joining.answer(first_ask(job))
     assert spent(town).charges == charges
     ledger = Ledger.from_json((town.run_folder("north", job) / "ledger.json").read_text())
     assert list(ledger.releases) == job.make_plan().releases()
@@ -104,12 +116,12 @@ def test_what_ends_before_the_charge_is_begun_anew(town: Town, job: TopDownJob, 
 
     with monkeypatch.context() as patch:
         patch.setattr(Accounts, "charge", crash)
-        with pytest.raises(KeyboardInterrupt):
-            joined(town, job)
+        with joined(town, job) as joining, pytest.raises(KeyboardInterrupt):
+            joining.answer(first_ask(job))
     assert spent(town).charges == ()
     with joined(town, job) as joining:
-        assert len(spent(town).charges) == 1
         joining.answer(first_ask(job))
+        assert len(spent(town).charges) == 1
         assert len(joining.ledger.releases) == len(job.make_plan().releases())
 
 
@@ -136,10 +148,13 @@ def test_the_policy_of_the_owner_counts(town: Town, job: TopDownJob):
     town.allow("north", largest_epsilon_per_job="10.0", allowed_protocols='["trees"]')
     refused("allowed_protocols")
     town.allow("north", allowed_protocols='["topdown"]')
-    with joined(town, job):
-        pass
-    # The second of two jobs does not fit into the lifetime epsilon of the population.
     again = make_job(owners=list(OWNERS), name="again")
+    with joined(town, again) as late:
+        with joined(town, job) as joining:
+            joining.answer(first_ask(job))
+        # There was enough for it when it began, and is no more when it is asked.
+        refuses(Code.POLICY_REFUSES, lambda: late.answer(first_ask(again)))
+    # The second of two jobs does not fit into the lifetime epsilon of the population.
     error = refuses(Code.POLICY_REFUSES, lambda: joined(town, again))
     assert "patients = 10" in error.expected
     assert len(spent(town).charges) == 1
@@ -157,8 +172,12 @@ def test_a_table_without_rows_is_answered_for(town: Town, job: TopDownJob):
 
 
 def test_another_table_is_refused_in_the_middle(town: Town, job: TopDownJob):
+    # Before anything is charged any table is as good.
     with joined(town, job):
         pass
+    pyarrow.csv.write_csv(people(200, 76), town.table("north"))
+    with joined(town, job) as joining:
+        joining.answer(first_ask(job))
     pyarrow.csv.write_csv(people(200, 77), town.table("north"))
     refuses(Code.TABLE_CHANGED, lambda: joined(town, job))
     kept = json.loads((town.run_folder("north", job) / "table.json").read_text())
@@ -185,6 +204,7 @@ def test_what_is_wrong_with_the_table_costs_nothing(town: Town, job: TopDownJob)
 def test_a_question_that_the_plan_does_not_allow_draws_nothing(town: Town, job: TopDownJob):
     other = make_job(owners=list(OWNERS), plan={"epsilon": 7.0})
     with joined(town, job) as joining:
+        joining.charge()
         before = joining._kept.data
         refuses(Code.BAD_ASK, lambda: joining.answer(first_ask(other)))
         refuses(Code.BAD_ASK, lambda: joining.answer(b"nonsense"))

@@ -102,6 +102,7 @@ def said_to_be_private(town: Town, job: TopDownJob) -> list[SignedKey]:
 
 def test_other_keys_are_refused_and_nothing_is_sealed(town: Town, job: TopDownJob) -> None:
     with joined(town, job) as joining:
+        joining.charge()
         before = joining._kept.data
         for keys in (
             of_the_coordinator,

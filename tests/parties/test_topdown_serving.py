@@ -239,6 +239,18 @@ def test_a_server_signs_its_key_for_one_run(town: Town) -> None:
         assert secret.hex().encode() not in text
 
 
+def test_a_server_pays_when_it_is_asked_and_not_before(town: Town) -> None:
+    job = secure_job(timeouts={"join": 0.2})
+    account = Accounts(town.parties["birch"].state, town.policy("birch"))
+    with serving(town, job, "birch") as party:
+        # There is no coordinator.
+        refuses(Code.SERVICE_UNREACHABLE, party.take_part)
+        assert account.spent("patients").charges == ()
+        assert not (party.folder / "state.bin").exists()
+        party.answer(KeyLetter(RUN).to_bytes())
+        assert [charge.key for charge in account.spent("patients").charges] == [job.hash]
+
+
 def test_who_may_serve_what(town: Town) -> None:
     job = secure_job()
     refuses(Code.UNKNOWN_MEMBER, lambda: serving(town, job, "north"))
@@ -261,7 +273,7 @@ def test_who_may_serve_what(town: Town) -> None:
 
 def test_a_server_that_has_lost_its_folder_answers_no_more(town: Town) -> None:
     job = secure_job()
-    with serving(town, job, "cedar"):
-        pass
+    with serving(town, job, "cedar") as party:
+        party.charge()
     (town.run_folder("cedar", job) / "state.bin").unlink()
     refuses(Code.ANSWERS_LOST, lambda: serving(town, job, "cedar"))

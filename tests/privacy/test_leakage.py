@@ -208,6 +208,23 @@ def test_never_more_openings_than_declared_or_charged(
     assert leakage.compare()[0]["opened"] == min(times, charges, attempts)
 
 
+def test_several_openings_at_once_need_one_charge_for_all_of_them() -> None:
+    ledger = Ledger()
+    ledger.charge(release(reason="split"))
+    pieces = Opening("pieces", "public", (), release="split", times=10, per_release=4)
+    leakage = Leakage([pieces], ledger=ledger)
+    leakage.check("pieces", "public", (), times=3)
+    for times, code in ((2, Code.TOO_MANY_OPENINGS), (8, Code.TOO_MANY_OPENINGS)):
+        with pytest.raises(LeakageError) as caught:
+            leakage.check("pieces", "public", (), times=times)
+        assert caught.value.code is code
+    leakage.check("pieces", "public", ())
+    with pytest.raises(HedgerowError) as caught:
+        leakage.check("pieces", "public", (), times=2)
+    assert caught.value.code is Code.NOT_CHARGED
+    assert leakage.compare()[0]["opened"] == 4
+
+
 def test_json_round_trip() -> None:
     leakage = Leakage(DECLARED, **PUBLIC)
     leakage.check("splits", "public", (4,))

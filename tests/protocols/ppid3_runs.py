@@ -97,6 +97,12 @@ def grown(sites: Sequence[Site], tap: Tap | None = None) -> tuple[LocalSites, To
     return local, local.grow()
 
 
+def growing(sites: Sequence[Site]) -> None:
+    """Put sites that have grown a tree back to where they still take part in growing one."""
+    for site in sites:
+        site.grown = False
+
+
 class Wire:
     """A tap that keeps every message, read from its bytes."""
 

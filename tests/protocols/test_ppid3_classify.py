@@ -12,6 +12,8 @@ from hedgerow.protocols.ppid3_site import Site
 # Sunny, hot, normal humidity, weak wind: the instance of section 3.
 INSTANCE = [np.array([[0, 0]], dtype=np.uint8), np.array([[1, 0]], dtype=np.uint8)]
 TODAY = np.array([100])
+# The base point: a key that something can be sealed to.
+KEY = (9).to_bytes(32, "little")
 
 
 def ready(**job) -> tuple[list[Site], Token]:
@@ -94,7 +96,7 @@ def test_the_class_site_may_keep_the_answer() -> None:
     found = LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=1)
     assert found is None
     assert wire.of(Answers) == []
-    assert [m.rows for m in wire.of(Kept, to=1)] == [(0,)]
+    assert len(wire.of(Kept, to=1)) == 1
     ((instances, counts),) = sites[0].kept
     assert counts == (0, 2)
     assert int.from_bytes(instances[0][1:], "little") == 100
@@ -123,12 +125,20 @@ def test_an_instance_that_a_site_does_not_have_is_refused() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        Classify(9, 0, bytes(32), 2, (0, 1), (b"a",)),
-        Classify(9, 0, bytes(32), 2, (), ()),
-        Classify(9, 0, bytes(31), 2, (0,), (b"a",)),
-        Classify(9, 5, bytes(32), 2, (0,), (b"a",)),
+        Classify(9, 0, KEY, 2, (0, 1), (b"a",), 2),
+        Classify(9, 0, KEY, 2, (), (), 0),
+        Classify(9, 0, KEY[:31], 2, (0,), (b"a",), 1),
+        Classify(9, 5, KEY, 2, (0,), (b"a",), 1),
         # Where answers go to the asker, an empty key would keep them at the class site.
-        Classify(9, 0, b"", 2, (0,), (b"a",)),
+        Classify(9, 0, b"", 2, (0,), (b"a",), 1),
+        # Places that the asker's list does not have, or twice, or a list beyond all bounds.
+        Classify(9, 0, KEY, 2, (1,), (b"a",), 1),
+        Classify(9, 0, KEY, 2, (0, 0), (b"a", b"b"), 2),
+        Classify(9, 0, KEY, 2, (0,), (b"a",), 2**63),
+        # Nothing can be sealed to a point of small order, of the twist, or written otherwise.
+        Classify(9, 0, bytes(32), 2, (0,), (b"a",), 1),
+        Classify(9, 0, (2).to_bytes(32, "little"), 2, (0,), (b"a",), 1),
+        Classify(9, 0, b"\xff" * 32, 2, (0,), (b"a",), 1),
     ],
 )
 def test_questions_that_are_not_well_formed_are_refused(question: Classify) -> None:
@@ -148,3 +158,61 @@ def test_an_answer_that_was_not_asked_for_or_does_not_open_is_refused(
     with pytest.raises(HedgerowError, match="from site 0") as caught:
         sites[1].receive(0, to_bytes(Answers(call, rows, sealed)))
     assert caught.value.code is Code.BAD_SITE_MESSAGE
+
+
+@pytest.mark.parametrize("kind", [Answers, Kept])
+def test_answers_without_a_question_do_not_pile_up(kind: type) -> None:
+    sites, _ = ready(class_at=0)
+    message = Answers(1 << 48, (0,), b"x" * 64) if kind is Answers else Kept(1 << 48)
+    for _ in range(3):
+        with pytest.raises(HedgerowError, match="not asked for"):
+            sites[1].receive(0, to_bytes(message))
+    assert sites[1].idle
+
+
+@pytest.mark.parametrize("answers_to", ["asker", "class site"])
+def test_the_asker_is_not_told_who_shares_a_leaf(answers_to: str) -> None:
+    """All that comes back is one message, of the same size for all trees and instances."""
+    table, sizes = weather(), []
+    for rows in (np.arange(14), np.full(14, 2)):
+        # The class and all nodes at site 0, which the asker, site 1, is not on the path of.
+        sites = sites_of(table, [[0, 1, 2, 3], []], class_at=0, answers_to=answers_to)
+        _, root = grown(sites)
+        wire = Wire()
+        bins = [table.bins[rows], table.bins[:, :0]]
+        found = LocalSites(sites, wire).classify(root, table.ids, bins, asker=1)
+        assert (found is None) == (answers_to == "class site")
+        (back,) = [m for _, to, m in wire.messages if to == 1]
+        sizes.append(len(to_bytes(back)))
+        if found is not None:
+            assert back.rows == tuple(range(14))
+            labels = np.where(found[:, 0] > found[:, 1], "no", "yes")
+            assert labels.tolist() == [DAYS[row][4] for row in rows]
+    assert sizes[0] == sizes[1]
+
+
+def test_where_all_sites_hold_the_class_each_leaf_answers() -> None:
+    sites, root = ready(class_at=None)
+    table, wire = weather(), Wire()
+    bins = [table.bins[:, group] for group in PAPER]
+    LocalSites(sites, wire).classify(root, table.ids, bins, asker=0)
+    # Two nodes with two leaves each at the other site; one leaf beside the root needs no message.
+    groups = [m.rows for m in wire.of(Answers, to=0)]
+    assert len(groups) == 4
+    assert sorted(row for rows in groups for row in rows) == [
+        i for i, day in enumerate(DAYS) if day[0] != "overcast"
+    ]
+
+
+def test_questions_whose_instances_get_lost_are_given_up() -> None:
+    sites, _ = ready(class_at=0)
+    leaf = next(number for number, node in sites[0].nodes.items() if hasattr(node, "counts"))
+    for call in range(300):
+        question = Classify(call, 1, KEY, leaf, (0,), (b"a",), 2)
+        assert sites[0].receive(1, to_bytes(question)) == []
+    assert len(sites[0].collected) == 256
+    with pytest.raises(HedgerowError, match="answered for already"):
+        sites[0].receive(1, to_bytes(Classify(299, 1, KEY, leaf, (0,), (b"a",), 2)))
+    (answer,) = sites[0].receive(1, to_bytes(Classify(299, 1, KEY, leaf, (1,), (b"b",), 2)))
+    assert from_bytes(answer.data, "x").rows == (0, 1)
+    assert len(sites[0].collected) == 255

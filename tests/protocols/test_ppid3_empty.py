@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from ppid3_runs import Wire, grown, sites_of, weather
+from ppid3_runs import Wire, growing, grown, sites_of, weather
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.ppid3_empty import is_r_empty
@@ -18,6 +18,7 @@ GROUPS = [[0, 1], [2], [3]]
 def fresh() -> list[Site]:
     sites = sites_of(weather(), GROUPS, class_at=0)
     grown(sites)
+    growing(sites)
     return sites
 
 

@@ -5,13 +5,23 @@ import pytest
 from ppid3_runs import PAPER, Wire, grown, sites_of, weather
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.ppid3_gain import information_gain
+from hedgerow.protocols.ppid3_gain import GRID, information_gain
 from hedgerow.protocols.ppid3_messages import AskGain, GainReply, from_bytes, to_bytes
 
 
 def entropy(counts: np.ndarray) -> float:
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log2(shares)).sum())
+
+
+# Tables of counts, and their gains in units of 2^-40, from logarithms of 200 digits.
+FIXED = {
+    ((3, 2), (4, 0), (2, 3)): 271304295994,
+    ((7957, 1200), (3, 19999)): 734809792017,
+    ((1, 0), (0, 1)): 1099511627776,
+    ((123456, 98765), (54321, 7), (1, 2)): 157843917534,
+    ((6, 8), (3, 4)): 0,
+}
 
 
 def table(column: int) -> np.ndarray:
@@ -43,6 +53,26 @@ def test_the_order_of_values_and_classes_changes_no_digit() -> None:
         counts = rng.integers(0, 2000, (6, 5))
         moved = counts[rng.permutation(6)][:, rng.permutation(5)]
         assert information_gain(counts) == information_gain(moved)
+
+
+def test_gains_lie_on_the_grid_and_are_the_same_on_every_machine() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        counts = rng.integers(0, 200_000, (4, 3))
+        scaled = information_gain(counts) * 2.0**GRID
+        assert scaled == int(scaled)
+    # Logarithms come from correctly rounded digits, not from the processor: fixed figures.
+    assert [round(information_gain(np.array(table)) * 2**GRID) for table in FIXED] == list(
+        FIXED.values()
+    )
+
+
+def test_gains_that_are_equal_but_for_rounding_are_equal() -> None:
+    # Ten times as many records of everything have the same gain, by other logarithms.
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        counts = rng.integers(0, 500, (4, 3))
+        assert information_gain(counts) == information_gain(10 * counts)
 
 
 def test_nothing_gains_nothing() -> None:

@@ -32,7 +32,8 @@ def received(tap: Wire, site: int) -> Counter[str]:
         wire.Classify: named.INSTANCES,
         wire.Answers: named.ANSWER,
     }
-    silent = (wire.Ready,)
+    # That all is done says nothing but the number of a question of one's own.
+    silent = (wire.Ready, wire.Kept)
     groups: dict[int, dict[int, int]] = defaultdict(dict)
     rings: dict[int, tuple[int, ...]] = {}
     for _, to, message in tap.messages:
@@ -46,8 +47,11 @@ def received(tap: Wire, site: int) -> Counter[str]:
             # The last site takes the last key off, and so needs no message with the result.
             names[named.COMMON] += message.layers == len(message.ring) - 1
         elif to == site and not isinstance(message, silent):
-            names[fixed[type(message)]] += 1
+            # Instances count, in whatever messages they come.
+            names[fixed[type(message)]] += len(getattr(message, "rows", (0,)))
             names[named.REMAIN] += isinstance(message, wire.CompareReply)
+            names[named.MUST] += isinstance(message, wire.AskLeaf)
+            names[named.FOLLOWING] += isinstance(message, wire.Grown)
     for call, ring in rings.items():
         names[subsets_name([groups[call][owner] for owner in ring])] += 1
     return +names
@@ -80,9 +84,27 @@ def test_what_was_learned_is_what_was_received(groups, class_at, align) -> None:
 def test_questions_are_learned_too() -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
     _, root = grown(sites)
-    before, tap, table = learned(sites[1]), Wire(), weather()
-    LocalSites(sites, tap).classify(root, table.ids, [table.bins[:, g] for g in PAPER], asker=0)
-    assert learned(sites[1]) - before == received(tap, 1) == Counter({named.INSTANCES: 2})
+    before, tap, table = [learned(site) for site in sites], Wire(), weather()
+    bins = [table.bins[:, g] for g in PAPER]
+    LocalSites(sites, tap).classify(root, table.ids, bins, asker=1)
+    # The sunny and the rainy days; and of all of them the distributions, being the asker.
+    expected = Counter({named.INSTANCES: 10, named.ANSWER: 14})
+    assert learned(sites[1]) - before[1] == received(tap, 1) == expected
+    values = {row["name"]: row["values"] for row in sites[1].what_was_learned()}
+    assert (values[named.INSTANCES], values[named.ANSWER]) == (10 * 4, 14 * 2)
+    # All days come to the root; those that come back to its leaves come here a second time.
+    assert (learned(sites[0]) - before[0])[named.INSTANCES] == 14 + 14
+
+
+def test_what_the_class_site_keeps_tells_the_asker_nothing() -> None:
+    table = weather()
+    sites = sites_of(table, [[0, 1, 2, 3], []], class_at=0, answers_to="class site")
+    _, root = grown(sites)
+    before, tap = learned(sites[1]), Wire()
+    bins = [table.bins, table.bins[:, :0]]
+    LocalSites(sites, tap).classify(root, table.ids, bins, asker=1)
+    assert learned(sites[1]) == before
+    assert [type(m) for _, to, m in tap.messages if to == 1] == [wire.Kept]
 
 
 def test_the_table_of_the_weather_run() -> None:
@@ -113,6 +135,8 @@ def test_nobody_has_a_finite_epsilon_inside() -> None:
     grown(sites)
     for site in sites:
         assert site.ledger.total(f"site {site.index}").epsilon == float("inf")
+        # Nor has whoever is shown the tree.
+        assert site.ledger.total("public").epsilon == float("inf")
 
 
 def test_an_undeclared_value_is_refused() -> None:

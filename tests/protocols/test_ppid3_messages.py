@@ -40,7 +40,7 @@ def refused(data: bytes) -> bool:
 def test_every_message_comes_back(message: wire.Message) -> None:
     data = wire.to_bytes(message)
     assert wire.from_bytes(data, "x") == message
-    assert data[:3] == b"HP\x01"
+    assert data[:3] == b"HP\x02"
 
 
 @given(MESSAGES, st.data())
@@ -52,7 +52,7 @@ def test_what_is_cut_off_or_longer_is_refused(message: wire.Message, data: st.Da
 
 @given(st.binary(max_size=80))
 def test_noise_is_refused_or_is_a_message(noise: bytes) -> None:
-    data = b"HP\x01" + noise
+    data = b"HP\x02" + noise
     message = None
     with suppress(HedgerowError):
         message = wire.from_bytes(data, "site 5")
@@ -60,7 +60,7 @@ def test_noise_is_refused_or_is_a_message(noise: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [b"", b"H", b"XX\x01\x01", b"HP\x02\x01", b"HP\x01\x00", b"HP\x01\xff"]
+    "head", [b"", b"H", b"XX\x02\x01", b"HP\x01\x01", b"HP\x02\x00", b"HP\x02\xff"]
 )
 def test_unknown_heads_are_refused(head: bytes) -> None:
     assert refused(head + bytes(64))
@@ -69,7 +69,7 @@ def test_unknown_heads_are_refused(head: bytes) -> None:
 def test_a_forged_length_asks_for_no_memory() -> None:
     start = wire.to_bytes(wire.Common(1, b""))[:-8]
     assert refused(start + (2**60).to_bytes(8, "little") + b"abc")
-    listed = wire.to_bytes(wire.Kept(1, ()))[:-4]
+    listed = wire.to_bytes(wire.Sum(1, (), 0))[:-12]
     assert refused(listed + (2**31).to_bytes(4, "little") + b"abc")
 
 

@@ -15,6 +15,7 @@ from hedgerow.protocols import ppid3_secret_leakage as declared
 from hedgerow.protocols import ppid3_secret_messages as asked
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_leakage import Announced
+from hedgerow.protocols.ppid3_local import LocalSites
 from hedgerow.protocols.ppid3_secret_parts import Session
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.set_cardinality import ASKED
@@ -50,6 +51,8 @@ def received(tap: Wire, site: int, n_sites: int, class_at: int | None) -> Counte
             continue
         names[FIXED[type(message)]] += 1
         names[named.REMAIN] += isinstance(message, wire.CompareReply)
+        names[named.MUST] += isinstance(message, wire.AskLeaf)
+        names[named.FOLLOWING] += isinstance(message, wire.Grown)
     for call, senders in halves.items():
         assert sorted(senders) == [0, 1]
         question = questions[call]
@@ -174,12 +177,32 @@ def test_noise_on_shares_holds_towards_the_sites_for_what_records_say(engine: st
             assert ledger.total(who).epsilon == float("inf")
 
 
+@pytest.mark.parametrize("answers_to", ["asker", "class site"])
+def test_questions_about_records_are_exact_whatever_the_noise(answers_to: str) -> None:
+    table = weather()
+    run = secret(
+        *(table, PAPER, 0), engine="clear", epsilon=20.0, max_depth=2, answers_to=answers_to
+    )
+    assert all(s.ledger.formal_total(f"site {s.index}").epsilon < 21 for s in run.sites)
+    bins = [table.bins[:, group] for group in PAPER]
+    LocalSites(run.sites).classify(run.root, table.ids, bins, asker=1)
+    for site in run.sites:
+        of_questions = set(learned(site)) & set(named.OF_QUESTIONS)
+        for relation in Relation:
+            total = site.ledger.formal_total(f"site {site.index}", relation)
+            assert (total.epsilon == float("inf")) == bool(of_questions)
+        assert site.ledger.total("public").epsilon == pytest.approx(20.0)
+    # The class site sees at least the instances that come to its leaves, by their ids.
+    assert named.INSTANCES in learned(run.sites[0])
+    assert (named.ANSWER in learned(run.sites[1])) == (answers_to == "asker")
+
+
 def test_the_summary_of_a_run() -> None:
     said = {0: Announced((3, 3), 2, 14), 1: Announced((2, 2), 0, 14)}
     exact, noisy = Ledger(), Ledger()
     exact.charge(*declared.summary_of_secret(Session(SiteJob(2, 0, 2), said)))
     assert exact.total("site 1").epsilon == float("inf")
-    assert exact.total("public").epsilon == 0
+    assert exact.total("public").epsilon == float("inf")
     job = SiteJob(2, 0, 2, epsilon=1.5, max_depth=2)
     noisy.charge(*declared.summary_of_secret(Session(job, said)))
     assert noisy.total("public").epsilon == pytest.approx(1.5)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ppid3_runs import DAYS, PAPER, WEATHER, Wire, dealt, grown, sites_of, weather
+from ppid3_runs import DAYS, PAPER, WEATHER, Wire, dealt, growing, grown, sites_of, weather
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.ppid3_job import SiteJob
@@ -14,9 +14,14 @@ from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
 from hedgerow.protocols.ppid3_messages import (
     Announce,
     AskGain,
+    AskLeaf,
     BringSet,
+    Common,
+    CompareStart,
+    Grown,
     Message,
     PassSet,
+    Ready,
     Split,
     Strip,
     Token,
@@ -211,8 +216,104 @@ def test_control_out_of_turn_is_refused() -> None:
             sites[1].receive(0, to_bytes(message))
         assert caught.value.code is Code.BAD_SITE_MESSAGE
     grown(sites)
+    growing(sites)
     with pytest.raises(HedgerowError, match="without its gains"):
-        sites[1].receive(0, to_bytes(Split(9, 50, 0, ())))
+        sites[1].receive(0, to_bytes(Split(OWN[0], 50, 0, ())))
+
+
+OWN = [(index + 1) << 48 | 999 for index in range(3)]
+"""A call of each site that it has not used."""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AskLeaf(OWN[1], 9, 1, (0,), 0),
+        # A leaf that is there already, which the answer would overwrite.
+        AskLeaf(OWN[1], 5, 1, (0,), 1),
+        AskGain(OWN[1], 9, 1, (0,)),
+        Split(OWN[1], 1, 0, ()),
+        BringSet(OWN[1], NODE, 1, (0, 1)),
+        CompareStart(OWN[1], 1, bytes(32)),
+        Ready(3),
+        Announce(2, bytes(32), (2, 2), 0, 14),
+        Common(1, b""),
+        Grown(OWN[0], Token(1, 3), 9),
+    ],
+)
+def test_after_the_tree_only_questions_are_heard(message: Message) -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    nodes = dict(sites[0].nodes)
+    with pytest.raises(HedgerowError, match="after the tree was grown") as caught:
+        sites[0].receive(1, to_bytes(message))
+    assert caught.value.code is Code.BAD_SITE_MESSAGE
+    assert sites[0].nodes == nodes
+    assert sites[0].idle
+    # Stored and read again, it is as deaf.
+    with pytest.raises(HedgerowError, match="after the tree was grown"):
+        pickle.loads(pickle.dumps(sites[0])).receive(1, to_bytes(message))
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (AskLeaf(OWN[1], 1, 0, (), 1), "out of turn"),
+        (AskLeaf(OWN[1], 60, 1, (0,), 1), "out of turn"),
+        (AskLeaf(OWN[1], 9, 4, (0, 1), 1), "out of turn"),
+        (AskLeaf(OWN[1], 9, 1, (0,), 2), "out of turn"),
+        (AskLeaf(OWN[1], 9, 5, (0, 1), 1), "cannot be"),
+        (AskLeaf(OWN[1], 9, 1, (), 1), "cannot be"),
+        (AskLeaf(OWN[1], 9, 1, (0, 1), 1), "cannot be"),
+        (AskLeaf(OWN[1], 9, 2, (1, 0), 1), "cannot be"),
+        (AskGain(OWN[1], 1, 0, ()), "out of turn"),
+        (AskGain(OWN[1], 2**64 - 1, 1, (0,)), "cannot be"),
+        (AskGain(OWN[1], 68, 1, (0,)), "cannot be"),
+        (AskGain(OWN[1], 9, 4, (0,)), "cannot be"),
+        (Split(OWN[1], 6, 1, (0,)), "without its gains"),
+        (AskGain(OWN[0], 9, 1, (0,)), "not its own"),
+        (BringSet(OWN[0], NODE, 1, (0, 1)), "not its own"),
+        (CompareStart(OWN[0], 1, bytes(32)), "not its own"),
+        (Announce(9, bytes(32), (2, 2), 0, 14), "not its own"),
+        (Ready(9), "not its own"),
+    ],
+)
+def test_nodes_and_calls_that_cannot_be_are_refused(message: Message, found: str) -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    growing(sites)
+    sites[0].distributions = {0: np.array([5, 9]), 1: np.array([3, 2])}
+    with pytest.raises(HedgerowError, match=found) as caught:
+        sites[0].receive(1, to_bytes(message))
+    assert caught.value.code is Code.BAD_SITE_MESSAGE
+
+
+def test_a_subtree_beyond_all_nodes_is_refused() -> None:
+    def lie(sender: int, message: Message) -> Message:
+        return replace(message, following=69) if isinstance(message, Grown) else message
+
+    with pytest.raises(HedgerowError, match="the subtree S2L2") as caught:
+        changed(sites_of(weather(), PAPER, class_at=0), lie)
+    assert caught.value.code is Code.BAD_SITE_MESSAGE
+
+
+@pytest.mark.parametrize("change", [{"number": 3}, {"depth": 2}, {"constrained": (0, 1)}])
+def test_control_goes_to_the_node_that_gains_were_asked_for(change: dict) -> None:
+    def lie(sender: int, message: Message) -> Message:
+        return replace(message, **change) if isinstance(message, Split) else message
+
+    with pytest.raises(HedgerowError, match="without its gains"):
+        changed(sites_of(weather(), PAPER, class_at=0), lie)
+
+
+def test_early_messages_do_not_pile_up() -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites)
+    growing(sites)
+    sites[1].receive(0, to_bytes(CompareStart(OWN[0], 0, bytes(32))))
+    for call in (OWN[0], OWN[0] + 1):
+        with pytest.raises(HedgerowError, match="nobody waits for"):
+            sites[1].receive(0, to_bytes(CompareStart(call, 0, bytes(32))))
 
 
 @pytest.mark.parametrize("align", [False, True])
@@ -230,14 +331,15 @@ def test_records_are_brought_for_aligning_alone(align: bool) -> None:
     [
         (BringSet(9, NODE, 0, (0, 1, 7)), "not in this run"),
         (AskGain(9, 1, 0, (7,)), "not in this run"),
-        (BringSet(9, NODE, 0, (0,)), "a request to the sites"),
-        (BringSet(9, NODE, 0, (0, 1, 1)), "a request to the sites"),
-        (BringSet(9, 5, 0, (0, 1)), "a request to the sites"),
+        (BringSet(OWN[0], NODE, 0, (0,)), "a request to the sites"),
+        (BringSet(OWN[0], NODE, 0, (0, 1, 1)), "a request to the sites"),
+        (BringSet(OWN[0], 5, 0, (0, 1)), "a request to the sites"),
     ],
 )
 def test_requests_to_other_sites_are_refused(message: Message, found: str) -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
     grown(sites)
+    growing(sites)
     with pytest.raises(HedgerowError, match=found) as caught:
         sites[1].receive(0, to_bytes(message))
     assert caught.value.code is Code.BAD_SITE_MESSAGE

@@ -41,7 +41,9 @@ def fit(
     out: Annotated[Path, typer.Option(help="folder, or file of the model ending in .json")],
     delta: Annotated[float | None, typer.Option(help="at which epsilon holds (boosting)")] = None,
     trees: Annotated[int | None, typer.Option(help="trees, or rounds of boosting")] = None,
-    depth: Annotated[int | None, typer.Option(help="levels of splits (tree, forest)")] = None,
+    depth: Annotated[
+        int | None, typer.Option(help="levels of splits (tree, topdown, forest)")
+    ] = None,
     leaves: Annotated[int | None, typer.Option(help="leaves of a round (boosting)")] = None,
     account: Annotated[
         Path | None, typer.Option(help="file of an account that pays; see `hedgerow account`")

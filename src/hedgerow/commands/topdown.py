@@ -114,7 +114,7 @@ def join(
     quiet: QuietOption = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Take part as an owner: charge the own account, then answer; no row leaves."""
+    """Take part as an owner: once asked, charge the own account, then answer; no row leaves."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.policy import Policy
     from hedgerow.parties.topdown_job import TopDownJob
@@ -155,12 +155,21 @@ def serve(
 def _take_part(participant: Participant, quiet: bool, format: Format) -> None:
     """See a run through at an owner or a server."""
     config, job = participant.config, participant.job
-    cost = participant.ledger.total("public")
-    text = f"{config.name} has charged {job.population} for {job.run_id}: {cost}"
-    _say(format, text, quiet, event="charged", run=job.run_id, population=job.population)
+
+    def charged(verb: str) -> None:
+        cost = participant.ledger.total("public")
+        text = f"{config.name} {verb} charged {job.population} for {job.run_id}: {cost}"
+        fields = {"run": job.run_id, "population": job.population, "new": verb == "has"}
+        _say(format, text, quiet, event="charged", **fields)
+
+    if participant.charged:
+        charged("had")
     with _shown(quiet, format, _news) as tell:
 
         def news(what: str, number: int, names: tuple[str, ...]) -> None:
+            if what == "charged":
+                charged("has")
+                return
             tell({"what": what, "round": number, "waiting_for": list(names)})
 
         try:
@@ -168,11 +177,12 @@ def _take_part(participant: Participant, quiet: bool, format: Format) -> None:
         except KeyboardInterrupt:
             _say(format, "interrupted; start it again to go on", quiet, event="interrupted")
             raise typer.Exit(INTERRUPTED) from None
-    ledger = participant.folder / "ledger.json"
+    ledger = str(participant.folder / "ledger.json") if participant.charged else None
     if format is Format.json:
-        print(json.dumps({"ok": True, "model": str(model), "ledger": str(ledger)}))
+        print(json.dumps({"ok": True, "model": str(model), "ledger": ledger}))
         return
-    print(f"model, as {config.coordinator.name} says: {model}\nledger: {ledger}")
+    print(f"model, as {config.coordinator.name} says: {model}")
+    print(f"ledger: {ledger}" if ledger else "nothing was asked of this party, nothing is charged")
 
 
 def _finish(folder: Path, report: dict[str, Any], format: Format) -> None:

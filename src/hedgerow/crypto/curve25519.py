@@ -147,12 +147,13 @@ def _classify(words: A, small: A, kinds: A) -> None:
 
 
 @jit
-def _add_small(v: A, carry: A) -> None:
-    """Add a small number to 8 limbs of 32 bits; the sum stays below 2^256."""
+def _add_small(v: A, carry: A) -> A:
+    """Add a small number to 8 limbs of 32 bits; returns what goes beyond 2^256, 0 or 1."""
     for j in range(8):
         carry += v[j]
         v[j] = carry & _LOW
         carry >>= _U32
+    return carry
 
 
 @jit
@@ -173,13 +174,12 @@ def _multiply(v: A, u: A, product: A) -> None:
         v[j] = carry & _LOW
         carry >>= _U32
     while carry:
-        again = carry * _FOLD
-        _add_small(v, again)
-        # A carry out of the top happens only where the number wrapped to a small one.
-        carry = np.uint64(1) if v[7] == 0 and v[6] == 0 and v[0] < again else np.uint64(0)
-    top = v[7] >> np.uint64(31)
-    v[7] &= np.uint64(0x7FFFFFFF)
-    _add_small(v, top * _TOP_FOLD)
+        carry = _add_small(v, carry * _FOLD)
+    # Just below 2^256, adding 19 reaches 2^255 once more.
+    for _ in range(2):
+        top = v[7] >> np.uint64(31)
+        v[7] &= np.uint64(0x7FFFFFFF)
+        _add_small(v, top * _TOP_FOLD)
     if v[7] >= np.uint64(0x7FFFFFFF) and v[0] >= np.uint64(0xFFFFFFED):
         full = v[7] == np.uint64(0x7FFFFFFF)
         for j in range(1, 7):

@@ -21,7 +21,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.ppid3_job import AnswersTo, Ring, SiteJob
-from hedgerow.protocols.ppid3_leakage import summary_releases
+from hedgerow.protocols.ppid3_leakage import OF_QUESTIONS, exact, summary_releases
 from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_noise import CountNoise
@@ -57,7 +57,8 @@ class VerticalID3Classifier(TableClassifier):
     epsilon : float or None, default=None
         Noise on all counts for the public's sake, with this budget; needs `domain` and
         `max_depth`. With the commutative cipher it protects nobody from the sites; on secret counts
-        it also hides from each site what records say at the others. ``privacy_`` says so.
+        it also hides from each site what records say at the others, as long as the sites are not
+        asked to classify them. ``privacy_`` says so.
     cardinality : {"commutative", "secret"}, default="commutative"
         How sizes of intersections are found. "commutative": sets encrypted by all sites, as
         published, which gives away sizes of sub-intersections and the best gain of each site.
@@ -95,7 +96,8 @@ class VerticalID3Classifier(TableClassifier):
     server_traffic_ : Reading or None
         Rounds and bytes among the servers of secret counts.
     privacy_ : Ledger
-        What holds for whom.
+        What holds for whom. Without noise that is nothing, for the public neither: the tree and
+        its answers are exact.
     classes_, domain_, n_features_in_, feature_names_in_
         As in `ID3Classifier`.
 
@@ -208,7 +210,7 @@ class VerticalID3Classifier(TableClassifier):
         ------
         HedgerowError
             H110 for a repeated id, H111 for no id in common, H106 for a column at two sites, H755
-            for a class at some sites but not at all.
+            for a class at some sites but not at all, or at all of them but not the same.
         """
         self._check_parameters()
         domain, parts, class_at = parts_of_sites(
@@ -312,7 +314,16 @@ class VerticalID3Classifier(TableClassifier):
         check_is_fitted(self, "root_")
         query = encode(self._table(X, reset=False), self.domain_)
         bins = [query.bins[:, group] for group in self.columns_]
-        return LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
+        found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
+        self._charge_questions()
+        return found
+
+    def _charge_questions(self) -> None:
+        """Charge, once for each site, that it has seen exact branches or leaves of instances."""
+        for who, rows in self.what_was_learned_.items():
+            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS)):
+                if not self.privacy_.charged(name, who):
+                    self.privacy_.charge(exact(who, name))
 
     def _grow(self, job: SiteJob, tables: Sequence[SiteTable]) -> Self:
         for i, table in enumerate(tables):

@@ -109,6 +109,15 @@ def parts_of_sites(
         values = domain.n_bins[group].astype(np.int64)
         parts.append((group, SiteTable(bins, values, labels, names)))
     _check_cover(domain, parts)
+    lengths = [table.n_records for _, table in parts]
+    if ids is None and len(set(lengths)) > 1:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="the same rows at every site, in the same order",
+            found=" and ".join(f"{rows:,} rows at site {i}" for i, rows in enumerate(lengths)),
+            fix="pass ids=, one array of row ids per site: records that not all have are left out",
+        )
+    if len(holders) == n:
+        _check_same_class([table for _, table in parts])
     return domain, parts, holders[0] if len(holders) == 1 else None
 
 
@@ -121,6 +130,23 @@ def _columns(domain: Domain, table: Any) -> list[int]:
 
 def _check_cover(domain: Domain, parts: Sequence[Part]) -> None:
     columns_of_sites(domain, [group for group, _ in parts], len(parts))
+
+
+def _check_same_class(tables: Sequence[SiteTable]) -> None:
+    """Refuse sites that give a record different classes; only who has all tables can see it."""
+    first = tables[0]
+    assert first.labels is not None
+    for i, other in enumerate(tables[1:], start=1):
+        assert other.labels is not None
+        _, here, there = np.intersect1d(first.ids, other.ids, return_indices=True)
+        differ = int(np.count_nonzero(first.labels[here] != other.labels[there]))
+        if differ:
+            raise Code.BAD_SITES.error(
+                expected="the same class of a record at every site that holds the class",
+                found=f"another class at site {i} than at site 0 for {differ:,} of {len(here):,} "
+                "records",
+                fix="give the class at one site, or the same column at all of them",
+            )
 
 
 def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:

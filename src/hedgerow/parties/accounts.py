@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from hedgerow.errors import Code, HedgerowError
@@ -28,7 +29,8 @@ PATIENCE = 10.0
 
 _PAUSE = 0.01
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
-_FOLDER, _ENDING = "accounts", ".jsonl"
+FOLDER, ENDING, KIND = "accounts", ".jsonl", "account"
+"""Where accounts are in the state of a party, and what their journals are about."""
 _FIELDS = {"key", "epsilon", "delta", "what", "time"}
 
 
@@ -107,7 +109,7 @@ class Accounts:
     def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
         self.state, self.policy, self.patience = state, policy, patience
         self._lock = threading.Lock()
-        state.folder(_FOLDER)
+        state.folder(FOLDER)
 
     def charge(
         self, population: str, key: str, epsilon: float, delta: float = 0.0, *, what: str = ""
@@ -158,15 +160,15 @@ class Accounts:
     def spent(self, population: str) -> Spent:
         """Return what a population has spent; nothing if there is no account of it yet."""
         check_name(population, "population")
-        if not self.state.path(_FOLDER, population + _ENDING).exists():
+        if not self.state.path(FOLDER, population + ENDING).exists():
             return Spent(0.0, 0.0, ())
         with self._open(population) as journal:
             return _spent(journal)
 
     def populations(self) -> list[str]:
         """Return the populations that have an account, in order."""
-        folder = self.state.folder(_FOLDER)
-        return sorted(path.name.removesuffix(_ENDING) for path in folder.glob(f"[!.]*{_ENDING}"))
+        folder = self.state.folder(FOLDER)
+        return sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"[!.]*{ENDING}"))
 
     def _admits(
         self, population: str, spent: Spent, key: str, epsilon: float, delta: float
@@ -184,20 +186,23 @@ class Accounts:
 
     @contextmanager
     def _open(self, population: str) -> Iterator[Journal]:
-        path = self.state.path(_FOLDER, population + _ENDING)
-        end = time.monotonic() + self.patience
+        path = self.state.path(FOLDER, population + ENDING)
         # One thread at a time: a journal has one reader, even within a process.
-        with self._lock:
-            while True:
-                try:
-                    journal = Journal(path, about={"kind": "account", "population": population})
-                    break
-                except HedgerowError as error:
-                    if error.code is not Code.JOURNAL_IN_USE or time.monotonic() > end:
-                        raise
-                time.sleep(_PAUSE)
-            with journal:
-                yield journal
+        with self._lock, _opened(path, population, self.patience, create=True) as journal:
+            yield journal
+
+
+def read_account(path: Path, population: str, patience: float = PATIENCE) -> Spent:
+    """Return what the account in a file, which must exist, has paid.
+
+    Raises
+    ------
+    FormatError
+        H867 if it does not fit together or is of another population, H868 if another process keeps
+        it.
+    """
+    with _opened(path, population, patience, create=False) as journal:
+        return _spent(journal)
 
 
 def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
@@ -211,6 +216,22 @@ def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
         # No figures are not the same as no cost.
         return math.inf, 0.0
     return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+
+
+@contextmanager
+def _opened(path: Path, population: str, patience: float, *, create: bool) -> Iterator[Journal]:
+    """Open an account when no other process has it open any more."""
+    end, about = time.monotonic() + patience, {"kind": KIND, "population": population}
+    while True:
+        try:
+            journal = Journal(path, about=about, create=create)
+            break
+        except HedgerowError as error:
+            if error.code is not Code.JOURNAL_IN_USE or time.monotonic() > end:
+                raise
+        time.sleep(_PAUSE)
+    with journal:
+        yield journal
 
 
 def _spent(journal: Journal) -> Spent:

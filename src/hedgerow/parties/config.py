@@ -9,6 +9,7 @@ that hold columns of the same records need neither: they call each other.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tomllib
 from collections import Counter
@@ -201,9 +202,17 @@ class PartyConfig(Numbered):
         Raises
         ------
         HedgerowError
-            H854 if the folder is not closed to others, H852 if the file is not as it should be.
+            H854 if the folder is not closed to others, H852 if the file is not as it should be, or
+            there is none.
         """
         folder = Path(folder).absolute()
+        # Before its mode: it would be wrong to have somebody close a folder that is no party's.
+        if _is_no_party(folder):
+            raise Code.BAD_PARTY_FILE.error(
+                expected="the folder of a party, with its party.toml",
+                found=f"{folder}, which has none and is no party's folder",
+                fix="go to the folder of this party, or name it behind the other arguments",
+            )
         check_private(folder)
         config = read_toml(cls, folder / "party.toml")
         config._folder = folder
@@ -339,6 +348,14 @@ class PartyConfig(Numbered):
             meeting.Member(server.host, ports[server.name], self.certificate(server.name))
             for server in self.servers
         )
+
+
+def _is_no_party(folder: Path) -> bool:
+    """Whether a folder, which can be looked into, has no ``party.toml``."""
+    try:
+        return "party.toml" not in os.listdir(folder)
+    except OSError:
+        return False
 
 
 def read_toml(model: type[_Model], path: Path) -> _Model:

@@ -107,14 +107,24 @@ _STATE = """
    What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
    move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
 
-_LAST = {
-    "server": "7. Run this server:                                hedgerow serve",
-    "owner": "7. Share your table with the servers:              hedgerow upload --help",
-    "analyst": "7. Ask a model:                                    hedgerow query --help",
-    "coordinator": "7. Carry a run:                                    "
-    "hedgerow topdown coordinate --help",
-    "site": "7. Take part in a run:                             hedgerow site serve --help",
+_SERVED, _CARRIED = "with servers", "with a coordinator"
+_LAST: dict[Role, list[tuple[str, str, str]]] = {
+    "server": [
+        ("Run this server:", "hedgerow serve", _SERVED),
+        ("Compute in a run of the coordinator:", "hedgerow topdown serve --help", _CARRIED),
+    ],
+    "owner": [
+        ("Share your table with the servers:", "hedgerow upload --help", _SERVED),
+        ("Take part in a run of the coordinator:", "hedgerow topdown join --help", _CARRIED),
+    ],
+    "analyst": [("Ask a model:", "hedgerow query --help", _SERVED)],
+    "coordinator": [("Carry a run:", "hedgerow topdown coordinate --help", _CARRIED)],
+    "site": [
+        ("Take part in a run, and answer:", "hedgerow site serve --help", ""),
+        ("Grow the tree, and ask it:", "hedgerow site --help", ""),
+    ],
 }
+"""What a role is for: what is done, how, and in which consortium."""
 
 
 def list_members(
@@ -281,11 +291,19 @@ def _member(member: Member) -> str:
 
 def _readme(config: PartyConfig) -> str:
     others = [member.name for member in config.members if config.speaks_to(member)]
+    carried = any(member.role == "coordinator" for member in config.members)
+    there = {"": True, _SERVED: bool(config.servers), _CARRIED: carried}
+    verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
+    last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
+    if config.role in ("owner", "server", "site"):
+        last.append(
+            f"{7 + len(last)}. {'See what the account has paid:':<47} hedgerow account show ."
+        )
     return _README.format(
         name=config.name,
         role=config.role,
         consortium=config.consortium,
         others=", ".join(others),
         state=_STATE if config.role == "server" else "",
-        last=_LAST[config.role],
+        last="\n".join(last),
     )

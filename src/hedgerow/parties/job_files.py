@@ -52,6 +52,12 @@ class JobText(Numbered):
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise Code.BAD_JOB.error(
+                expected="a job file",
+                found=f"there is no {path}",
+                fix="name the job file; its path begins at the folder that you are in",
+            ) from None
         # Not a path and not UTF-8 are both a ValueError.
         except (OSError, ValueError) as error:
             raise Code.BAD_JOB.error(found=f"{path}: {error}") from None

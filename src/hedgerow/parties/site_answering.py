@@ -1,17 +1,18 @@
 """`Answering`: a site with its part of a tree, which classifies instances token by token.
 
 A question goes from site to site as `hedgerow.protocols.ppid3_classify` says. What a site cannot do
-(a token of no node, an instance that it does not have, a next site that is not reached), it tells
-the asker, who would wait otherwise.
+(a token of no node, an instance that it does not have, a next site that is not reached), it logs,
+and the asker, who would wait otherwise, is told without names (`hedgerow.parties.site_way_back`).
 
 Reveals: to a site on the path the instances that come to its nodes, and their next tokens; to the
 asker, or to the class site alone, the class counts of a leaf. The path beyond a site's own nodes is
-shown to nobody.
+shown to nobody, also when a question ends on it: of that, the number of the fault is told.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import secrets
 import threading
@@ -34,6 +35,7 @@ from hedgerow.parties.site_learned import Learned
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import OtherSites, Post
 from hedgerow.parties.site_table import OwnColumns
+from hedgerow.parties.site_way_back import WayBack, veiled
 from hedgerow.parties.site_worker import Worker, with_names
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.ppid3_leakage import (
@@ -62,6 +64,7 @@ Saw = Callable[[str, int, list[str]], None]
 
 KEPT_FILE = "kept.jsonl"
 """Answers that the class site keeps to itself."""
+_logger = logging.getLogger(__name__)
 
 
 class AnsweringSite(Site):
@@ -69,6 +72,7 @@ class AnsweringSite(Site):
 
     job_names: tuple[str, ...] = ()
     saw: Saw
+    way_back: WayBack
 
     def new_call(self) -> int:
         """Return a number that no earlier process of this site has used, either."""
@@ -91,6 +95,8 @@ class AnsweringSite(Site):
             raise bad_message(
                 f"site {sender}", f"{type(message).__name__} after the tree was grown"
             )
+        if isinstance(message, Classify):
+            self.way_back.came(message.call, sender)
         if isinstance(message, Classify) and message.instances:
             with suppress(HedgerowError):
                 # What is wrong with it, the protocol says below.
@@ -140,6 +146,7 @@ class Answering:
         index = self.job.sites.index(others.config.name)
         self._site = AnsweringSite(index, self.job.protocol_job(), own.no_rows())
         self._site.job_names, self._site.saw = self.job.sites, saw
+        self._way_back = self._site.way_back = WayBack()
         self._site.take_up(stored)
         self._site.offer(*instances)
         self._learned = Learned.of_answers(folder)
@@ -164,8 +171,8 @@ class Answering:
         Raises
         ------
         HedgerowError
-            What a site on the path refuses, H842 if one is not reached, H898 if there is no answer
-            in time.
+            What a site on the path refuses, H842 if one is not reached, both without names unless
+            it is this site or the next; H898 if there is no answer in time.
         """
         names = id_bytes(ids)
         answer: Future[NDArray[np.int64] | None] = Future()
@@ -207,11 +214,22 @@ class Answering:
         self._inbox.arrived(sender, line, first, payload)
 
     def refused(self, call: object, error: HedgerowError) -> None:
-        """Take in that a site on the path could not go on with a question."""
+        """Take in that a question has ended further on; tell where it came from, or who asked."""
+        if not isinstance(call, int):
+            return
         with self._lock:
-            answer = self._open.pop(call, None) if isinstance(call, int) else None
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
+            answer = self._open.pop(call, None)
+        if answer is not None:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        before = self._way_back.take(call)
+        if before is None:
+            return
+        # Numbers of calls go beyond what every reader of JSON takes for a whole number.
+        fields = {"tree": self.tree, "call": str(call), **error_fields(veiled(error))}
+        to = self.job.sites[before]
+        threading.Thread(target=self._tell, args=(to, fields), daemon=True).start()
 
     def stop(self) -> None:
         """Answer no more."""
@@ -219,7 +237,7 @@ class Answering:
         self._worker.stop()
 
     def _failed(self, error: HedgerowError, sender: str, data: bytes) -> None:
-        """Tell the asker that a question ends here."""
+        """Have the asker told that a question ends here."""
         if sender:
             self._end_questions([data], error)
 
@@ -232,24 +250,17 @@ class Answering:
                 message: Any = from_bytes(data, "a site")
             except HedgerowError:
                 continue
-            if isinstance(message, Answers | Kept):
-                self.refused(message.call, error)
-            if not isinstance(message, Classify) or message.to >= len(self.job.sites):
+            if not isinstance(message, Classify | Answers | Kept):
                 continue
-            asker = self.job.sites[message.to]
-            if asker == self._others.config.name:
-                self.refused(message.call, error)
-                continue
-            # Numbers of calls go beyond what every reader of JSON takes for a whole number.
-            fields = {"tree": self.tree, "call": str(message.call), **error_fields(error)}
-            threading.Thread(target=self._tell, args=(asker, fields), daemon=True).start()
+            # The operator of this site reads here what the asker is not told.
+            event = {"what": "question", "run": self.job.run_id, "outcome": error.code.number}
+            _logger.warning("question", extra={"event": {**event, "found": error.found}})
+            self.refused(message.call, error)
 
-    def _tell(self, asker: str, fields: dict[str, Any]) -> None:
-        try:
-            self._others.patient(asker, "site-refused", fields, self.job.timeouts.lost)
-        except HedgerowError:
-            # The asker is gone, or waits no more.
-            return
+    def _tell(self, to: str, fields: dict[str, Any]) -> None:
+        # It may be gone; the asker then waits for as long as the job says.
+        with suppress(HedgerowError):
+            self._others.patient(to, "site-refused", fields, self.job.timeouts.lost)
 
     def _record(self) -> None:
         """Write what was learned, and what the class site keeps; after everything that is done."""

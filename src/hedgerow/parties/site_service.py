@@ -24,6 +24,7 @@ from hedgerow.parties.site_nodes import is_tree
 from hedgerow.parties.site_post import LARGEST, jobs_differ
 from hedgerow.parties.site_run import SiteRun
 from hedgerow.parties.site_table import parsed_ids
+from hedgerow.parties.site_way_back import veiled
 from hedgerow.protocols.ppid3_messages import Token
 
 LONGEST_WAIT = 20.0
@@ -188,7 +189,8 @@ class SiteService:
         error, call = told_error(fields["error"], caller.name), fields["call"]
         if error is None or not isinstance(call, str) or not call.isdecimal() or len(call) > 20:
             raise Code.BAD_REQUEST.error(found="a refusal without a reason, or of no question")
-        self.run.answering(tree).refused(int(call), error)
+        # Who brings the news is not where it happened.
+        self.run.answering(tree).refused(int(call), veiled(error))
         return self._said()
 
     def _train(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:

@@ -32,6 +32,7 @@ from hedgerow.parties.requests import Fields, Payload
 from hedgerow.parties.service import Service
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_kept import Kept, run_folder
+from hedgerow.parties.topdown_parts import check_part
 from hedgerow.parties.topdown_record import Record
 from hedgerow.parties.topdown_relay import Relay
 from hedgerow.parties.topdown_rounds import Rounds
@@ -86,7 +87,7 @@ class Carrier:
         poll: float = POLL_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        config.member(config.name, "coordinator")
+        check_part(config, "coordinator")
         job.check_members(config)
         check_keys(config)
         self.config, self.job, self._poll, self._clock = config, job, poll, clock

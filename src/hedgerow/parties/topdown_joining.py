@@ -24,7 +24,8 @@ from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_keys import checked_keys
 from hedgerow.parties.topdown_letters import OwnerLetter
 from hedgerow.parties.topdown_participant import Participant
-from hedgerow.parties.topdown_table import check_same, encoded_table
+from hedgerow.parties.topdown_parts import check_part
+from hedgerow.parties.topdown_table import check_same, encoded_table, forget_table
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.programs import mark_collusion
 from hedgerow.protocols.topdown_owner import Owner
@@ -68,7 +69,7 @@ class Joining(Participant):
         *,
         insecure_seed: int | None = None,
     ) -> None:
-        config.member(config.name, "owner")
+        check_part(config, "owner")
         if config.name not in job.owners:
             raise Code.UNKNOWN_MEMBER.error(
                 expected=f"an owner that the job names: {', '.join(job.owners)}", found=config.name
@@ -83,8 +84,11 @@ class Joining(Participant):
 
     def _begin(self) -> None:
         plan, name, encoded = self.job.make_plan(), self.config.name, self._encoded
-        check_same(self.folder, encoded)
         data = self._kept.data
+        if data is None:
+            # Of a start that ended before anything was charged; another table is as good.
+            forget_table(self.folder)
+        check_same(self.folder, encoded)
         if data is None:
             self._source = _source(self._seed, 0)
             if self._secure:
@@ -120,7 +124,7 @@ class Joining(Participant):
         else:
             self._owner = Owner.resume(encoded, plan, state, name=name, source=self._source)
 
-    def answer(self, ask: bytes) -> bytes:
+    def _answered(self, ask: bytes) -> bytes:
         """Answer a question; what was drawn for it is on the disk when this returns.
 
         Raises

@@ -3,9 +3,11 @@
 In this order, so that a process may be killed between any two of them:
 
 1. The job, this party's own copy, passes this party's policy and the account of the population.
-2. The ledger of the run has every release of the plan, the worst case; the state is kept.
-3. The account is charged, once for the hash of the job.
-4. For every question: what is drawn for the answer is kept, and then the answer leaves.
+2. The coordinator, which has the same job by its hash, asks the first question. Without one, or
+   with another job there, nothing is charged.
+3. The ledger of the run has every release of the plan, the worst case; the state is kept.
+4. The account is charged, once for the hash of the job.
+5. For every question: what is drawn for the answer is kept, and then the answer leaves.
 
 Whoever has charged the account and finds no state has forgotten what it answered, and answers no
 more: drawn again, the noise would differ.
@@ -69,7 +71,7 @@ class Participant:
         self._accounts.check(job.population, job.hash, *self._cost)
 
     def _open(self, key: bytes | None = None) -> None:
-        """Begin the run or go on with it; charged when this returns.
+        """Take up the run, or go on with it; nothing is charged by this.
 
         Parameters
         ----------
@@ -90,30 +92,68 @@ class Participant:
                 self.folder / "ledger.jsonl", about=about | {"kind": "ledger"}, domain=job.domain
             )
             stack.callback(self._ledger.close)
-            new = self._accounts.check(job.population, job.hash, *self._cost)
-            if self._kept.data is None and not new:
+            self._charged = not self._accounts.check(job.population, job.hash, *self._cost)
+            self._begun = self._kept.data is not None
+            if self._charged and not self._begun:
                 raise Code.ANSWERS_LOST.error(
                     found=f"run {job.run_id} charged to {job.population}, and nothing kept of it "
                     f"in {self.folder}"
                 )
             with replacing(self.folder / "job.toml") as file:
                 file.write(job.to_toml().encode())
-            self._begin()
-            what = f"topdown {job.run_id}, as {name}"
-            self._accounts.charge(job.population, job.hash, *self._cost, what=what)
-            with replacing(self.folder / "ledger.json") as file:
-                file.write(self._ledger.to_json().encode())
+            if self._begun:
+                self._begin()
+            if self._charged:
+                self._write_ledger()
             self._files = stack.pop_all()
+
+    @property
+    def charged(self) -> bool:
+        """Whether the account has been charged with the run, now or by an earlier process."""
+        return self._charged
+
+    def charge(self) -> None:
+        """Charge ledger and account, once; on the disk when this returns.
+
+        Raises
+        ------
+        HedgerowError
+            H858 if the account cannot pay any more; nothing is charged then.
+        """
+        if self._charged:
+            return
+        if not self._begun:
+            self._begin()
+            self._begun = True
+        job = self.job
+        what = f"topdown {job.run_id}, as {self.config.name}"
+        self._accounts.charge(job.population, job.hash, *self._cost, what=what)
+        self._charged = True
+        self._write_ledger()
+
+    def _write_ledger(self) -> None:
+        with replacing(self.folder / "ledger.json") as file:
+            file.write(self._ledger.to_json().encode())
 
     def _begin(self) -> None:
         """Charge the ledger and keep the first state; or go on from what was kept."""
         raise NotImplementedError
 
     def answer(self, ask: bytes) -> bytes | None:
-        """Answer a question; what was drawn for it is on the disk when this returns.
+        """Answer a question; the charge, and what was drawn, are on the disk when this returns.
 
         None if there is no answer now: the question is to be asked again.
+
+        Raises
+        ------
+        HedgerowError
+            As `charge`, and for a question that cannot be answered.
         """
+        self.charge()
+        return self._answered(ask)
+
+    def _answered(self, ask: bytes) -> bytes | None:
+        """Answer a question of a run that has been charged."""
         raise NotImplementedError
 
     def _finished(self) -> None:
@@ -152,10 +192,19 @@ class Participant:
             read_model(path)
             return path
         post = Post(self.config, self.job)
+
+        def answer(ask: bytes) -> bytes | None:
+            # `Post` has compared the hash of the job: who asks means this one.
+            before = self._charged
+            self.charge()
+            if not before:
+                tell("charged", 0, ())
+            return self.answer(ask)
+
         try:
             data = take_part(
                 post,
-                self.answer,
+                answer,
                 private=self.private,
                 patience=self.job.timeouts.join,
                 tell=tell,

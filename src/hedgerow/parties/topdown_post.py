@@ -31,9 +31,9 @@ _LONGEST_WAIT = 20.0
 Tell = Callable[[str, int, tuple[str, ...]], None]
 """Told what is being done, the round, and who is waited for.
 
-``waiting`` for others, ``answering``, ``again``: servers did not come together, and try it again;
-``dropped``: the run goes on without this party, and its model is waited for; ``away``: the
-coordinator is not there.
+``waiting`` for others, ``answering``, ``charged``: the account, just now; ``again``: servers did
+not come together, and try it again; ``dropped``: the run goes on without this party, and its model
+is waited for; ``away``: the coordinator is not there.
 """
 
 
@@ -119,6 +119,20 @@ class Post:
         return Code.BAD_REPLY.error(expected=f"a reply of {self.coordinator.name}", found=found)
 
 
+def _not_there(error: HedgerowError) -> HedgerowError:
+    """Say what has to be started, if there is nobody at the coordinator's address."""
+    if error.code is not Code.SERVICE_UNREACHABLE:
+        return error
+    made = error.code.error(
+        expected=error.expected,
+        found=error.found,
+        fix="have the coordinator run `hedgerow topdown coordinate` with the same job; check its "
+        "address in party.toml, and the firewalls between",
+    )
+    made.party = error.party
+    return made
+
+
 def take_part(
     post: Post,
     answer: Callable[[bytes], bytes | None],
@@ -160,8 +174,10 @@ def take_part(
         try:
             said = what()
         except HedgerowError as error:
-            if error.code not in _AWAY or time.monotonic() - seen > patience:
+            if error.code not in _AWAY:
                 raise
+            if time.monotonic() - seen > patience:
+                raise _not_there(error) from None
             tell("away", 0, (post.coordinator.name,))
             time.sleep(_PAUSE)
             return None

@@ -34,6 +34,7 @@ from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.topdown_letters import KeyLetter, read_at_server
 from hedgerow.parties.topdown_participant import Participant
+from hedgerow.parties.topdown_parts import check_part
 from hedgerow.protocols.topdown_server import SecureServers
 
 MEETING_SECONDS = 20.0
@@ -81,6 +82,7 @@ class Serving(Participant):
         *,
         insecure_seed: int | None = None,
     ) -> None:
+        check_part(config, "server")
         self._number = config.number
         if job.plan.method != "secure-counts":
             raise Code.BAD_JOB.error(
@@ -132,7 +134,7 @@ class Serving(Participant):
             ledger=self._ledger,
         )
 
-    def answer(self, ask: bytes) -> bytes | None:
+    def _answered(self, ask: bytes) -> bytes | None:
         """Answer a question; None if the servers did not come together, and are to be asked again.
 
         Raises

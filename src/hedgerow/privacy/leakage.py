@@ -93,8 +93,8 @@ class Leakage:
         """The declaration, with shapes and counts as numbers."""
         return tuple(self._openings.values())
 
-    def check(self, name: str, to: str, shape: Iterable[int]) -> None:
-        """Allow one opening and record it, or raise before anything is sent.
+    def check(self, name: str, to: str, shape: Iterable[int], times: int = 1) -> None:
+        """Allow an opening and record it, or raise before anything is sent.
 
         Parameters
         ----------
@@ -104,6 +104,8 @@ class Leakage:
             Who is about to see it.
         shape : iterable of int
             Shape of the array that is about to be opened.
+        times : int
+            How many arrays of this shape are opened at once; one charge has to pay for all of them.
 
         Raises
         ------
@@ -117,9 +119,9 @@ class Leakage:
                 expected=f"{name!r} of shape {opening.shape}", found=f"shape {tuple(shape)}"
             )
         with self._lock:
-            count = self._count(opening, 1)
-            self._check_charged(opening, to, count)
-            self._record[name, to] += 1
+            count = self._count(opening, times)
+            self._check_charged(opening, to, count, times)
+            self._record[name, to] += times
 
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
         """Return one row for every opening that an audience saw.
@@ -256,16 +258,21 @@ class Leakage:
             )
         return count
 
-    def _check_charged(self, opening: Declared, to: str, count: int) -> None:
+    def _check_charged(self, opening: Declared, to: str, count: int, times: int) -> None:
         """Use up a charge when this is the first opening that a further release has to pay for."""
         if opening.derived is not None:
             self._check_derived(opening.derived, to)
         if opening.release is None or self._ledger is None:
             return
-        own, overall = (
-            so_far % opening.per_release == 0
-            for so_far in (self._record[opening.name, to], count - 1)
-        )
+        before = self._record[opening.name, to], count - times
+        if times > 1 and any(
+            so_far % opening.per_release + times > opening.per_release for so_far in before
+        ):
+            raise Code.TOO_MANY_OPENINGS.error(
+                expected=f"{opening.name!r} {opening.per_release} times for each charge",
+                found=f"{times} at once, after {before[0]}",
+            )
+        own, overall = (so_far % opening.per_release == 0 for so_far in before)
         if own or overall:
             self._ledger.take(opening.release, to, own=own, overall=overall)
 

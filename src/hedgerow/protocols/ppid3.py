@@ -24,7 +24,7 @@ from hedgerow.protocols.ppid3_constraints import ANY
 from hedgerow.protocols.ppid3_counts import ask_leaf
 from hedgerow.protocols.ppid3_empty import is_r_empty
 from hedgerow.protocols.ppid3_gain import attrib_max_info_gain
-from hedgerow.protocols.ppid3_leakage import PLACE, TOKEN
+from hedgerow.protocols.ppid3_leakage import FOLLOWING, PLACE, TOKEN, most_nodes
 from hedgerow.protocols.ppid3_messages import Grown, NodeCall, Split, Token, bad_message
 from hedgerow.protocols.ppid3_nodes import Interior
 from hedgerow.protocols.ppid3_tasks import Send, Task, Wait
@@ -66,9 +66,15 @@ def ppid3(site: Site, node: NodeCall) -> Task[Subtree]:
     call = site.new_call()
     yield Send(best, Split(call, node.number, node.depth, node.constrained))
     ((sender, reply),) = yield Wait(call, Grown)
-    if sender != best or reply.token != Token(best, node.number) or reply.following <= node.number:
+    most = 1 + most_nodes(job, site.announced)
+    if (
+        sender != best
+        or reply.token != Token(best, node.number)
+        or not node.number < reply.following <= most
+    ):
         raise bad_message(f"site {sender}", f"the subtree {reply.token}")
     site.learn(TOKEN, (2,))
+    site.learn(FOLLOWING, ())
     return Subtree(reply.token, reply.following)
 
 
@@ -91,8 +97,13 @@ def split(site: Site, node: NodeCall) -> Task[Subtree]:
 
 def answer_split(site: Site, sender: int, message: Split) -> Task[None]:
     """Continue here, and give the subtree's token back."""
-    if message.number not in site.best:
+    asked = site.offered
+    same = (message.number, message.depth, message.constrained) == (
+        *(asked.number, asked.depth, asked.constrained),
+    )
+    # Who won, only the site that asked for the gains knows; it may choose once, and at once.
+    if message.number not in site.best or sender != site.offered_to or not same:
         raise bad_message(f"site {sender}", f"a split of node {message.number} without its gains")
-    site.learn(PLACE, ())
+    site.learn(PLACE, (3,))
     grown = yield from split(site, message)
     yield Send(sender, Grown(message.call, grown.token, grown.following))

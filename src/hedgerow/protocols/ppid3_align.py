@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hedgerow.crypto.commutative import Elements, elements_of, shuffled
 from hedgerow.errors import Code
+from hedgerow.protocols.ppid3_checks import ALIGN as CALL
 from hedgerow.protocols.ppid3_leakage import COMMON
 from hedgerow.protocols.ppid3_messages import Common, Strip, bad_message
 from hedgerow.protocols.ppid3_tasks import Send, Task, Wait
@@ -26,9 +27,6 @@ from hedgerow.protocols.set_cardinality import RECORDS, subsets_name
 
 if TYPE_CHECKING:
     from hedgerow.protocols.ppid3_site import Site
-
-CALL = 1
-"""Number of the one call that aligns."""
 
 
 def align(site: Site) -> Task[None]:

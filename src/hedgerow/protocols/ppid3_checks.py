@@ -7,11 +7,21 @@ from collections.abc import Mapping
 from hedgerow.errors import Code
 from hedgerow.protocols import ppid3_messages as wire
 from hedgerow.protocols.ppid3_job import SiteJob
-from hedgerow.protocols.ppid3_leakage import Announced, possible_groups
+from hedgerow.protocols.ppid3_leakage import Announced, most_nodes, possible_groups
 from hedgerow.protocols.ppid3_secret_messages import Half
 from hedgerow.protocols.set_cardinality import RECORDS
 
 _FIRST = (wire.Announce, wire.Ready, wire.Common)
+_QUESTIONS = (wire.Classify, wire.Answers, wire.Kept)
+ALIGN, ANNOUNCE, READY = 1, 2, 3
+"""Numbers of the calls that every run has once."""
+_CALLS: Mapping[type[wire.Message], int] = {
+    wire.Announce: ANNOUNCE,
+    wire.Ready: READY,
+    wire.Common: ALIGN,
+    wire.Strip: ALIGN,
+}
+_REQUESTS = (wire.NodeCall, wire.BringSet, wire.CompareStart)
 
 
 def check_groups(
@@ -60,7 +70,9 @@ def check_announced(
     return said
 
 
-def check_time(job: SiteJob, sender: int, message: wire.Message, *, begun: bool) -> None:
+def check_time(
+    job: SiteJob, sender: int, message: wire.Message, *, begun: bool, grown: bool
+) -> None:
     """Refuse what comes before its time or after it, and sites that there are none of; H752."""
     name, kind = f"site {sender}", type(message).__name__
     if (sender >= job.n_sites) != isinstance(message, Half):
@@ -76,3 +88,30 @@ def check_time(job: SiteJob, sender: int, message: wire.Message, *, begun: bool)
         raise wire.bad_message(name, f"{kind} to align records, out of its time")
     if not (aligning or begun or isinstance(message, _FIRST)):
         raise wire.bad_message(name, f"{kind} before its time")
+    if grown and not isinstance(message, _QUESTIONS):
+        raise wire.bad_message(name, f"{kind} after the tree was grown")
+    if isinstance(message, _REQUESTS) and not aligning:
+        # Every site numbers its own calls, so that nobody can take another's.
+        fits = message.call >> 48 == sender + 1
+    else:
+        fits = message.call == _CALLS.get(type(message), ALIGN if aligning else message.call)
+    if not fits:
+        raise wire.bad_message(name, f"{kind} in a call that is not its own")
+
+
+def check_node(
+    job: SiteJob, announced: Mapping[int, Announced], sender: int, message: wire.NodeCall
+) -> None:
+    """Refuse a node that no tree of this job can have; H752."""
+    attributes = sum(len(said.values) for said in announced.values())
+    levels = attributes if job.max_depth is None else min(job.max_depth, attributes)
+    deepest = levels if isinstance(message, wire.AskLeaf) else levels - 1
+    if (
+        message.depth > deepest
+        or not message.depth < message.number <= most_nodes(job, announced)
+        or list(message.constrained) != sorted(set(message.constrained))
+        or not (message.depth > 0) <= len(message.constrained) <= message.depth
+    ):
+        raise wire.bad_message(
+            f"site {sender}", f"node {message.number} at depth {message.depth}, which cannot be"
+        )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.protocols.ppid3_leakage import PLACE, TOKEN
+from hedgerow.protocols.ppid3_checks import check_node
+from hedgerow.protocols.ppid3_leakage import MUST, PLACE, TOKEN
 from hedgerow.protocols.ppid3_messages import AskLeaf, LeafReply, NodeCall, Token, bad_message
 from hedgerow.protocols.ppid3_nodes import Leaf
 from hedgerow.protocols.ppid3_tasks import Send, Task, Wait
@@ -52,6 +53,7 @@ def is_same_class(site: Site, node: NodeCall, must: bool) -> Task[Token | None]:
         None if the node has to be split. A node without any transaction is a leaf with the
         distribution of its parent, as in `ID3Classifier`; the paper leaves this open.
     """
+    site.decided = node.number
     counts = yield from distribution_counts(site, node)
     empty = not counts.any()
     if empty and node.depth:
@@ -85,6 +87,12 @@ def answer_leaf(site: Site, sender: int, message: AskLeaf) -> Task[None]:
     """Decide, at the class site, for the site that runs a node."""
     if site.job.class_at != site.index:
         raise bad_message(f"site {sender}", "a question about the class")
-    site.learn(PLACE, ())
+    check_node(site.job, site.announced, sender, message)
+    known = message.depth == 0 or message.depth - 1 in site.distributions
+    # The class site is asked about every node once, in the order of their numbers.
+    if message.number != site.decided + 1 or not known or message.must > 1:
+        raise bad_message(f"site {sender}", f"node {message.number} out of turn")
+    site.learn(PLACE, (3,))
+    site.learn(MUST, ())
     token = yield from is_same_class(site, message, bool(message.must))
     yield Send(sender, LeafReply(message.call, int(token is not None), token or _NONE))

@@ -6,12 +6,15 @@ Paper: vaidya2005vertical, algorithms 5 and 6, lemmas 4 and 5.
 from __future__ import annotations
 
 import math
+from decimal import Context
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.protocols.ppid3_checks import check_node
 from hedgerow.protocols.ppid3_leakage import GAIN, PLACE
 from hedgerow.protocols.ppid3_messages import AskGain, GainReply, NodeCall, bad_message
 from hedgerow.protocols.ppid3_tasks import All, Send, Task, Wait
@@ -20,26 +23,40 @@ if TYPE_CHECKING:
     from hedgerow.protocols.ppid3_site import Site
 
 NO_ATTRIBUTE = -1.0
+GRID = 40
+"""Gains are whole multiples of 2^-GRID."""
+
+_FINE = 64
+# A logarithm of `decimal` is correctly rounded, so it has the same digits on every machine, which
+# those of processors and their libraries do not.
+_DIGITS = Context(prec=60)
+_LN_2 = _DIGITS.ln(2)
 
 
 def information_gain(table: NDArray[np.int64]) -> float:
     """Return Entropy(S) - sum |S_v|/|S| Entropy(S_v) of counts by value and class, (p, c).
 
-    One correctly rounded sum: the result does not depend on the order of values and classes, which
-    other sites shuffle, so that equal gains are equal numbers everywhere.
+    A sum of whole numbers, rounded to the grid 2^-40 at the end. It depends neither on the order of
+    values and classes, which other sites shuffle, nor on the machine, so that the same table gives
+    the same gain at every site. Gains that are equal but for rounding become equal, and the first
+    attribute wins, unless they lie on two sides of the middle between two points of the grid.
     """
     n = int(table.sum())
     if n == 0:
         return 0.0
-    plus = np.concatenate([[n], table.ravel()])
-    minus = np.concatenate([table.sum(axis=0), table.sum(axis=1)])
-    terms = [*_n_log_n(plus).tolist(), *(-_n_log_n(minus)).tolist()]
-    return max(0.0, math.fsum(terms) / n)
+    plus = sum(map(_n_log_n, table.ravel().tolist()), _n_log_n(n))
+    minus = sum(map(_n_log_n, [*table.sum(axis=0).tolist(), *table.sum(axis=1).tolist()]))
+    step = n << (_FINE - GRID)
+    return max(0, (2 * (plus - minus) + step) // (2 * step)) / (1 << GRID)
 
 
-def _n_log_n(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    n = counts.astype(np.float64)
-    return n * np.log2(np.maximum(n, 1.0))
+@lru_cache(maxsize=1 << 16)
+def _n_log_n(n: int) -> int:
+    """Return n log2 n as a multiple of 2^-64, to the nearest; 0 for 0."""
+    if n < 2:
+        return 0
+    log = _DIGITS.divide(_DIGITS.ln(n), _LN_2)
+    return int(_DIGITS.to_integral_value(_DIGITS.multiply(log, n << _FINE)))
 
 
 def compute_info_gain(
@@ -89,6 +106,8 @@ def best_gain(site: Site, node: NodeCall) -> Task[float]:
     """Find this site's best attribute (algorithm 5, steps 2 to 9); of equal ones the first."""
     attributes = site.constraints.remaining
     tasks = tuple(compute_info_gain(site, attribute, node) for attribute in attributes)
+    # Whoever ran an earlier node has chosen by now: it is no longer to be had.
+    site.best.clear()
     found = yield All(tasks)
     if not found:
         return NO_ATTRIBUTE
@@ -129,8 +148,12 @@ def attrib_max_info_gain(site: Site, node: NodeCall) -> Task[int]:
 
 def answer_gain(site: Site, sender: int, message: AskGain) -> Task[None]:
     """Compute this site's best gain for the site that runs a node."""
+    check_node(site.job, site.announced, sender, message)
+    if message.number <= site.offered.number:
+        raise bad_message(f"site {sender}", f"node {message.number} out of turn")
+    site.offered, site.offered_to = message, sender
     if sender != site.index:
-        site.learn(PLACE, ())
+        site.learn(PLACE, (3,))
     gain = yield from best_gain(site, message)
     if site.secret is not None:
         yield Send(sender, site.secret.seal_gain(message.call, sender, gain))

@@ -87,7 +87,8 @@ class SiteJob:
         )
         for wrong, found in reasons:
             if wrong:
-                raise Code.BAD_SITES.error(found=found)
+                fix = "set max_depth" if found.startswith("noise") else None
+                raise Code.BAD_SITES.error(found=found, fix=fix)
 
     @property
     def secret(self) -> bool:

@@ -13,6 +13,7 @@ from operator import mul
 from typing import NamedTuple
 
 from hedgerow.privacy import ROOT, Opening, Release, step
+from hedgerow.privacy.opening import Declared
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.set_cardinality import ASKED, sizes_name, subsets_name
 
@@ -20,12 +21,17 @@ SUM = "masked sum"
 COMPARISON = "encrypted comparison"
 REMAIN = "whether attributes remain"
 PLACE = "place in the tree"
+MUST = "whether a node has to be a leaf"
+FOLLOWING = "number of the next node"
 TOKEN = "token"  # noqa: S105 (the paper's word for the name of a node)
 GAIN = "best gain of another site"
 ANNOUNCED = "sizes that another site announces"
 COMMON = "which own ids all sites have"
 INSTANCES = "instances at a node"
 ANSWER = "class distributions of instances"
+OF_QUESTIONS = (INSTANCES, ANSWER)
+"""Learned when instances are classified: exact, whatever noise is in the tree."""
+PUBLISHED = "the tree and its answers are exact, for whoever is shown them"
 
 _LEMMA_1 = "lemma 1: whether attributes remain"
 _LEMMA_2 = "lemma 2: sizes of sets and of their intersections"
@@ -48,7 +54,7 @@ class Announced(NamedTuple):
     records: int
 
 
-def exact_releases(openings: Iterable[Opening]) -> list[Release]:
+def exact_releases(openings: Iterable[Opening | Declared]) -> list[Release]:
     """Return the charges that pay for openings of exact values: no finite epsilon."""
     return [
         exact(opening.audience, opening.release)
@@ -59,7 +65,13 @@ def exact_releases(openings: Iterable[Opening]) -> list[Release]:
 
 def summary_releases(job: SiteJob) -> list[Release]:
     """Return one charge for each lemma and site: what a ledger of the whole run says of them."""
-    return [exact(f"site {site}", reason) for site in range(job.n_sites) for reason in _REASONS]
+    inside = [exact(f"site {site}", reason) for site in range(job.n_sites) for reason in _REASONS]
+    return [*inside, *published_releases(job)]
+
+
+def published_releases(job: SiteJob) -> list[Release]:
+    """Return what the tree and its answers cost the public without noise: no finite epsilon."""
+    return [exact("public", PUBLISHED)] if job.epsilon is None else []
 
 
 def exact(audience: str, reason: str) -> Release:
@@ -124,11 +136,15 @@ def structure_openings(
             times=2 * nodes,
         ),
         site_opening(site, REMAIN, (), _LEMMA_1, nodes),
-        site_opening(site, PLACE, (), _THEOREM_1, nodes * (k + 2)),
+        # Number, depth, and the sites with constraints.
+        site_opening(site, PLACE, (3,), _THEOREM_1, nodes * (k + 2)),
+        site_opening(site, MUST, (), _THEOREM_1, nodes),
         site_opening(site, ASKED, (), _THEOREM_1, passes),
         site_opening(site, TOKEN, (2,), _THEOREM_1, 2 * nodes),
-        site_opening(site, INSTANCES, (), _THEOREM_2, _QUERIES),
-        site_opening(site, ANSWER, (), _THEOREM_2, _QUERIES),
+        site_opening(site, FOLLOWING, (), _THEOREM_1, nodes),
+        # Of each instance: its id, its place in the asker's list, who asks, and for how many.
+        site_opening(site, INSTANCES, (4,), _THEOREM_2, _QUERIES),
+        site_opening(site, ANSWER, (job.n_classes,), _THEOREM_2, _QUERIES),
     ]
 
 

@@ -48,6 +48,8 @@ class LocalSites:
         self._carry(waiting)
         root = self.sites[self.sites[0].job.starter].root
         assert root is not None
+        for site in self.sites:
+            site.end_growth()
         return root
 
     def classify(

@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple, TypeVar
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.ppid3_codec import BLOB, Codec, many, number, record
 
-VERSION = 1
+VERSION = 2
 _HEAD = b"HP"
 _MAX_SITES = 1 << 10
 
@@ -188,7 +188,7 @@ class Classify(Message):
     """Instances that have come to one node.
 
     `to` names the site that answers are given to, `key` is the public key that they are sealed to
-    (empty: the class site keeps them), `rows` are places in the asker's list.
+    (empty: the class site keeps them), `rows` are places in the asker's list of `asked` instances.
     """
 
     KIND = 15
@@ -197,11 +197,12 @@ class Classify(Message):
     node: int
     rows: Numbers
     instances: Blobs
+    asked: int
 
 
 @dataclass(frozen=True)
 class Answers(Message):
-    """Class distributions of some instances, sealed to the asker."""
+    """Class distributions of instances, sealed to the asker."""
 
     KIND = 16
     rows: Numbers
@@ -210,10 +211,9 @@ class Answers(Message):
 
 @dataclass(frozen=True)
 class Kept(Message):
-    """So many instances were classified, and the class site kept the answers."""
+    """All instances of a question were classified, and the class site kept the answers."""
 
     KIND = 17
-    rows: Numbers
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 Of the lemmas of vaidya2005vertical, two say less here: the site that counts learns the sizes of the
 full intersections and of no others (lemma 2), and the site that runs a node which site has the best
 attribute, and no gain (lemma 5). With noise, all that the sites and the servers learn of what
-records say is computed from noisy counts.
+records say **while the tree grows** is computed from noisy counts. Questions are another matter:
+which branch a named instance takes at another site is exact, and so is charged without a finite
+epsilon from the first question on.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from hedgerow.privacy import Ledger, Opening, Release
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_leakage import (
     ANNOUNCED,
+    OF_QUESTIONS,
     Announced,
     exact,
     most_nodes,
+    published_releases,
     setup_openings,
     site_opening,
     structure_openings,
@@ -126,6 +130,7 @@ def summary_of_secret(session: Session) -> list[Release]:
     return [
         *(exact(site, reason) for site in sites for reason in reasons),
         exact(ALL_SERVERS, _PLACE),
+        *published_releases(session.job),
     ]
 
 
@@ -137,12 +142,14 @@ def _worst_case(session: Session) -> tuple[int, int]:
 
 
 def _paid(session: Session, openings: Sequence[Opening]) -> list[Opening]:
-    """With noise, let everything that depends on records follow from the noisy counts."""
+    """With noise, let all of training that depends on records follow from the noisy counts."""
     if session.noise is None:
         return list(openings)
     reasons = tuple(release.reason for release in secret_releases(session))
     return [
-        replace(one, release=None, derived=reasons, per_release=1) if one.release else one
+        replace(one, release=None, derived=reasons, per_release=1)
+        if one.release and one.name not in OF_QUESTIONS
+        else one
         for one in openings
     ]
 

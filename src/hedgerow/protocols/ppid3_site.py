@@ -19,8 +19,14 @@ from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols import ppid3_messages as wire
 from hedgerow.protocols.ppid3 import answer_split, ppid3
 from hedgerow.protocols.ppid3_align import align, strip
-from hedgerow.protocols.ppid3_checks import check_announced, check_groups, check_time
-from hedgerow.protocols.ppid3_classify import classify_instances, pass_on
+from hedgerow.protocols.ppid3_checks import (
+    ANNOUNCE,
+    READY,
+    check_announced,
+    check_groups,
+    check_time,
+)
+from hedgerow.protocols.ppid3_classify import Collected, classify_instances, pass_on
 from hedgerow.protocols.ppid3_constraints import Constraints
 from hedgerow.protocols.ppid3_counts import answer_leaf
 from hedgerow.protocols.ppid3_empty import add_flag
@@ -28,9 +34,11 @@ from hedgerow.protocols.ppid3_gain import answer_gain
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_leakage import (
     ANNOUNCED,
+    OF_QUESTIONS,
     Announced,
     exact_releases,
     growth_openings,
+    published_releases,
     setup_openings,
 )
 from hedgerow.protocols.ppid3_nodes import Node
@@ -48,7 +56,7 @@ from hedgerow.protocols.ring_cardinality import RingCardinality
 from hedgerow.protocols.set_cardinality import RECORDS, Groups, Meter, SetCardinality
 from hedgerow.tables.ids import id_bytes
 
-_ANNOUNCE, _READY, _FIRST_CALL = 2, 3, 8
+_FIRST_CALL = 8
 _EARLY = (
     *(wire.Announce, wire.Ready, wire.Common, wire.CompareStart),
     *(wire.Answers, wire.Kept),
@@ -88,7 +96,13 @@ class Site:
         What was learned here: while setting up, and while growing and answering.
     kept : list
         Answers that the class site kept to itself.
+    collected : dict
+        At the class site, questions of which some instances have come and some not yet.
+    most_asked : int
+        Instances that one question may have.
     """
+
+    most_asked = 1 << 20
 
     def __init__(
         self,
@@ -113,6 +127,11 @@ class Site:
         self.nodes: dict[int, Node] = {}
         self.root: wire.Token | None = None
         self.best: dict[int, int] = {}
+        # The node for which this site's best gain was given last, to whom; the last one decided.
+        self.offered, self.offered_to, self.decided = wire.NodeCall(0, 0, 0, ()), index, 0
+        self.open_questions: set[int] = set()
+        self.collected: dict[tuple[int, int, bytes, int], Collected] = {}
+        self.grown = False
         self.distributions: dict[int, NDArray[np.int64]] = {}
         self.kept: list[tuple[tuple[bytes, ...], tuple[int, ...]]] = []
         self.announced: dict[int, Announced] = {}
@@ -174,6 +193,7 @@ class Site:
         done: Callable[[NDArray[np.int64] | None], None],
     ) -> list[Outgoing]:
         """Ask for the classes of instances; `done` gets what `classify_instances` returns."""
+        self.end_growth()
         return self._sent(self._desk.start(classify_instances(self, root, instances), done))
 
     def offer(self, ids: NDArray[Any], bins: NDArray[Any]) -> None:
@@ -197,9 +217,21 @@ class Site:
         who = f"site {self.index}"
         return [row for leakage in self.leakages for row in leakage.what_was_learned(who)]
 
-    def learn(self, name: str, shape: tuple[int, ...]) -> None:
+    def learn(self, name: str, shape: tuple[int, ...], times: int = 1) -> None:
         """Record what is about to be learned; what was not declared raises."""
-        self.leakages[-1].check(name, f"site {self.index}", shape)
+        leakage, who = self.leakages[-1], f"site {self.index}"
+        if name in OF_QUESTIONS:
+            # A tree that nobody is asked about costs nothing of this.
+            asked = [one for one in leakage.openings if one.name == name and one.release]
+            due = [one for one in asked if not self.ledger.charged(str(one.release), who)]
+            self.ledger.charge(*exact_releases(due))
+        leakage.check(name, who, shape, times)
+
+    def end_growth(self) -> None:
+        """Take part in questions only from here on: nobody can have this site count any more."""
+        self.grown = True
+        self.best.clear()
+        self.distributions.clear()
 
     def noisy(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return counts as they may be used: with noise, where the job says so."""
@@ -225,14 +257,14 @@ class Site:
         # A stored part is the tree's, without the records that it was grown from.
         table = self.table.rows(np.empty(0, dtype=np.intp))
         dropped = {"entropy", "source", "ring", "secret", "cardinality", "_desk"}
-        dropped |= {"best", "distributions"}
+        dropped |= {"best", "distributions", "open_questions", "collected"}
         state = {key: value for key, value in vars(self).items() if key not in dropped}
         empty = Constraints(table.bins, table.n_values)
         offered = {"_instances": {}, "_instance_bins": table.bins}
         return {**state, "table": table, "constraints": empty, **offered}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, best={}, distributions={})
+        vars(self).update(state, best={}, distributions={}, open_questions=set(), collected={})
         self._wire()
 
     @property
@@ -250,8 +282,8 @@ class Site:
         own = Announced(values, classes, self.table.n_records)
         for other in range(k):
             if other != self.index:
-                yield Send(other, wire.Announce(_ANNOUNCE, job.digest(), *own))
-        heard = yield Wait(_ANNOUNCE, wire.Announce, k - 1)
+                yield Send(other, wire.Announce(ANNOUNCE, job.digest(), *own))
+        heard = yield Wait(ANNOUNCE, wire.Announce, k - 1)
         self.announced = {self.index: own}
         for sender, message in heard:
             self.learn(ANNOUNCED, ())
@@ -260,18 +292,20 @@ class Site:
             self.announced[sender] = said
         self._prepare()
         if self.index != job.starter:
-            yield Send(job.starter, wire.Ready(_READY))
+            yield Send(job.starter, wire.Ready(READY))
             self.finished = True
             return
-        yield Wait(_READY, wire.Ready, k - 1)
+        yield Wait(READY, wire.Ready, k - 1)
         if self.secret is not None:
             yield from self.secret.begin()
         grown = yield from ppid3(self, wire.NodeCall(0, 1, 0, ()))
         self.root, self.finished = grown.token, True
+        self.end_growth()
 
     def _prepare(self) -> None:
         """Declare what growing reveals, and charge for what the public may see of it."""
         job = self.job
+        self.ledger.charge(*published_releases(job))
         widths = [p for said in self.announced.values() for p in said.values]
         if job.epsilon is not None and job.max_depth is not None:
             self._noise = CountNoise(
@@ -289,7 +323,8 @@ class Site:
         self._declare(growth_openings(job, self.index, self.announced))
 
     def _declare(self, openings: list[Opening]) -> None:
-        self.ledger.charge(*exact_releases(openings))
+        due = [one for one in openings if one.name not in OF_QUESTIONS]
+        self.ledger.charge(*exact_releases(due))
         self.leakages.append(Leakage(openings, ledger=self.ledger))
 
     def form(self, purpose: int) -> Groups:
@@ -305,8 +340,12 @@ class Site:
         check_groups(self.job, self.announced, owner, purpose, sizes)
 
     def _handle(self, sender: int, message: wire.Message) -> Task[None] | None:
-        check_time(self.job, sender, message, begun=bool(self.announced))
+        check_time(self.job, sender, message, begun=bool(self.announced), grown=self.grown)
         match message:
+            case wire.Answers() | wire.Kept() if message.call not in self.open_questions:
+                raise wire.bad_message(f"site {sender}", "an answer that was not asked for")
+            case wire.Ready() if self.index != self.job.starter or self.grown:
+                raise wire.bad_message(f"site {sender}", "Ready, which is not for this site")
             case wire.Strip():
                 return strip(self, sender, message)
             case wire.Sum():

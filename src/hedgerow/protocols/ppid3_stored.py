@@ -43,7 +43,7 @@ def read_site(state: Mapping[str, Any], index: int, job: SiteJob, table: SiteTab
     site.meter = Meter(**state["meter"])
     site.ledger = Ledger.from_json(state["ledger"])
     site.leakages = [Leakage.from_json(text, site.ledger) for text in state["leakages"]]
-    site.finished = True
+    site.finished = site.grown = True
     return site
 
 

@@ -71,8 +71,8 @@ class Desk:
         Of a sender and a message that begins something here; returns the task that does it, or
         None if messages of this kind are waited for.
     early : tuple of types
-        Messages that may come before this site waits for them; any other one that nobody waits for
-        is refused.
+        Messages that may come before this site waits for them, one of a kind from each other site;
+        whatever else nobody waits for is refused.
     """
 
     def __init__(
@@ -123,8 +123,13 @@ class Desk:
             self._run(task, lambda _: None)
             return
         key = (message.call, type(message))
-        if key not in self._waiting and not isinstance(message, self._early):
-            raise bad_message(f"site {sender}", f"{key[1].__name__} that nobody waits for")
+        if key not in self._waiting:
+            unread = sender != self.index and any(
+                of == key[1] and any(one.sender == sender for one in found)
+                for (_, of), found in self._inbox.items()
+            )
+            if unread or not isinstance(message, self._early):
+                raise bad_message(f"site {sender}", f"{key[1].__name__} that nobody waits for")
         self._inbox[key].append(Received(sender, message))
         self._look(key)
 

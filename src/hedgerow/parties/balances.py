@@ -1,0 +1,107 @@
+"""`Balance`: what an account of a party has paid, and what the party's policy leaves of it.
+
+For the eyes of the operator: nothing is charged, and nothing is written but what a crash has left
+of a line is cut off, as whoever charges would do.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.accounts import ENDING, FOLDER, KIND, PATIENCE, Spent, read_account
+from hedgerow.parties.durable import open_regular
+from hedgerow.parties.journal import MAX_LINE_BYTES
+from hedgerow.parties.policy import Policy
+
+STATE, POLICY = "state", "policy.toml"
+_NOTHING = Spent(0.0, 0.0, ())
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account of a population at one party.
+
+    Attributes
+    ----------
+    population : str
+    spent : Spent
+        With every charge.
+    limit : float or None
+        Lifetime epsilon by the policy of the party; None where there is no policy beside the
+        account, or the policy does not list the population.
+    """
+
+    population: str
+    spent: Spent
+    limit: float | None
+
+    @property
+    def left(self) -> float | None:
+        """Epsilon that jobs may still cost; None without a limit to compare with."""
+        if self.limit is None:
+            return None
+        # Without a limit there is always as much left.
+        return (
+            self.limit if self.limit == float("inf") else max(0.0, self.limit - self.spent.epsilon)
+        )
+
+
+def population_of(path: Path) -> str | None:
+    """Return whose account a file is; None if it is no account of a party."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            line = file.readline(MAX_LINE_BYTES)
+        about = jsonfile.loads(line, Code.JOURNAL_DAMAGED)["entry"]["about"]
+        found = about["population"] if about["kind"] == KIND else None
+    except (OSError, HedgerowError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
+    """Read one account.
+
+    Parameters
+    ----------
+    path : Path
+        Of a file for which `population_of` gives the population.
+    population : str
+    patience : float
+        Seconds for which a process of this party may be writing to it.
+
+    Raises
+    ------
+    HedgerowError
+        H867 if it was damaged, H868 if another process keeps it, H853 or H854 for the policy.
+    """
+    limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
+    return Balance(population, read_account(path, population, patience), limits.get(population))
+
+
+def balances_in(folder: Path) -> list[Balance]:
+    """Read all accounts of a party, also those that nothing was charged to yet.
+
+    Raises
+    ------
+    HedgerowError
+        As `balance_of`.
+    """
+    limits = _limits(folder)
+    found = {
+        path.name.removesuffix(ENDING): path
+        for path in sorted((folder / STATE / FOLDER).glob(f"[!.]*{ENDING}"))
+    }
+    return [
+        balance_of(found[name], name) if name in found else Balance(name, _NOTHING, limits[name])
+        for name in sorted({*limits, *found})
+    ]
+
+
+def _limits(folder: Path) -> dict[str, float]:
+    if not (folder / POLICY).exists():
+        return {}
+    return dict(Policy.load(folder).populations)
