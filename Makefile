@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-JOBS ?= 2
+# One more than cores: some tests wait for processes and timeouts, and not for a core.
+JOBS ?= 3
 
 # Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
 SOURCES := $(shell find src -name '*.py')

@@ -12,7 +12,12 @@ from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators.fitting import Files, Kind, account_summary, fit_table, private_model
 from hedgerow.trees import read_model
 
-SMALL = {Kind.tree: {"depth": 2}, Kind.median_forest: {"trees": 2}, Kind.boosting: {"trees": 5}}
+SMALL = {
+    Kind.tree: {"depth": 2},
+    Kind.topdown: {"depth": 2},
+    Kind.median_forest: {"trees": 2},
+    Kind.boosting: {"trees": 5},
+}
 
 
 @pytest.fixture(autouse=True)

@@ -133,7 +133,7 @@ def test_faults_on_the_path_reach_the_asker_without_names(
         assert {of for site, of in heard if site == "office"} == {"club"}
         # Where it happened it can be read.
         logged = [record.event for record in caplog.records if hasattr(record, "event")]
-        found = [event["found"] for event in logged if event["what"] == "question"]
+        found = [event["found"] for event in logged if event.get("what") == "question"]
         assert any("S1L77" in text for text in found)
         assert any("site observatory does not have" in text for text in found)
         error = refuses(Code.SITE_LOST, lambda: town.client("office", job).ask(["9"]))
