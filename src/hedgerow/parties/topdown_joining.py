@@ -124,6 +124,9 @@ class Joining(Participant):
         else:
             self._owner = Owner.resume(encoded, plan, state, name=name, source=self._source)
 
+    def _finished(self) -> None:
+        """Keep everything: nothing that an owner keeps is secret from itself."""
+
     def _answered(self, ask: bytes) -> bytes:
         """Answer a question; what was drawn for it is on the disk when this returns.
 

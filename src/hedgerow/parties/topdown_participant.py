@@ -16,6 +16,7 @@ more: drawn again, the noise would differ.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +36,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.trees.model import model_from_json, read_model
 
 
-class Participant:
+class Participant(ABC):
     """A party in a run; use `take_part` to see it through.
 
     Parameters
@@ -135,9 +136,9 @@ class Participant:
         with replacing(self.folder / "ledger.json") as file:
             file.write(self._ledger.to_json().encode())
 
+    @abstractmethod
     def _begin(self) -> None:
         """Charge the ledger and keep the first state; or go on from what was kept."""
-        raise NotImplementedError
 
     def answer(self, ask: bytes) -> bytes | None:
         """Answer a question; the charge, and what was drawn, are on the disk when this returns.
@@ -152,10 +153,11 @@ class Participant:
         self.charge()
         return self._answered(ask)
 
+    @abstractmethod
     def _answered(self, ask: bytes) -> bytes | None:
         """Answer a question of a run that has been charged."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finished(self) -> None:
         """Forget what is not needed any more, once the model is here."""
 

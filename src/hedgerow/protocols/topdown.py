@@ -24,7 +24,7 @@ tells it what came back (`hear`, `lost`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, Self
 
@@ -53,7 +53,11 @@ def private_split(plan: TopDownPlan) -> PrivateSplit:
     """Return the implementation of PrivateSplit that a plan names."""
     if plan.method == "secure-counts":
         return SecureCounts(plan)
-    made = {"single-machine": SingleMachine, "noisy-counts": NoisyCounts, "local-rnm": LocalRNM}
+    made: dict[str, Callable[[TopDownPlan], PrivateSplit]] = {
+        "single-machine": SingleMachine,
+        "noisy-counts": NoisyCounts,
+        "local-rnm": LocalRNM,
+    }
     return made[plan.method](plan)
 
 

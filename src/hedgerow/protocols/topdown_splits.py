@@ -19,6 +19,7 @@ up too, except under secret sharing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from typing import Protocol
 
@@ -63,8 +64,8 @@ class PrivateSplit(Protocol):
         """Ask, hear what was joined, and return what was found; `first` is the next round."""
 
 
-class Summed:
-    """Noisy numbers of owners that are added up; the base of the first three implementations.
+class NoisyAnswers:
+    """Noisy numbers of owners that are added up; what the first three implementations share.
 
     Parameters
     ----------
@@ -99,6 +100,19 @@ class Summed:
         }
         return summed | {"parties": np.array([len(answers)], dtype=np.int64)}
 
+    def _ask(self, question: Question, number: int) -> Ask:
+        phase = "leaves" if question.leaves else "nodes"
+        return Ask(self.plan.digest, number, phase, question.expand, question.nodes)
+
+    @property
+    def _knows_noise(self) -> bool:
+        """Whether what noise adds to a decrease is subtracted; the paper does not."""
+        return self.plan.is_private and self.plan.accounting == "strict"
+
+
+class OneRound(NoisyAnswers, ABC):
+    """Implementations that hear all they need about a split at once."""
+
     def rounds(self, question: Question, shape: Shape, first: int) -> Rounds:
         """One round."""
         ask = self._ask(question, first)
@@ -107,20 +121,12 @@ class Summed:
             return labelled(heard)
         return self._found(heard, shape.undecided(question.nodes), shape.depths(question.nodes))
 
-    def _ask(self, question: Question, number: int) -> Ask:
-        phase = "leaves" if question.leaves else "nodes"
-        return Ask(self.plan.digest, number, phase, question.expand, question.nodes)
-
+    @abstractmethod
     def _found(self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]) -> Found:
-        raise NotImplementedError
-
-    @property
-    def _knows_noise(self) -> bool:
-        """Whether what noise adds to a decrease is subtracted; the paper does not."""
-        return self.plan.is_private and self.plan.accounting == "strict"
+        """Return what the joined answers come to."""
 
 
-class SingleMachine(Summed):
+class SingleMachine(OneRound):
     """The curator's own choice and its worth."""
 
     def layout(self, ask: Ask) -> Layout:
@@ -139,7 +145,7 @@ class SingleMachine(Summed):
         return worth_of(self.plan, heard)
 
 
-class NoisyCounts(Summed):
+class NoisyCounts(OneRound):
     """Noisy histograms of all owners."""
 
     def layout(self, ask: Ask) -> Layout:
@@ -185,7 +191,7 @@ class NoisyCounts(Summed):
         return np.array([self.plan.counts(int(depth)).variance for depth in depths]) * parties
 
 
-class LocalRNM(Summed):
+class LocalRNM(NoisyAnswers):
     """The owners' own choices, of which noisy counts choose one."""
 
     def layout(self, ask: Ask) -> Layout:
