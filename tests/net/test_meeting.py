@@ -108,14 +108,18 @@ def test_a_hundred_thousand_random_frames_at_the_door(
     frames, shouting = 100_000, 2
     monkeypatch.setattr(meeting, "Meeting", Watched)
     join, quiet = club.join, threading.Event()
+    # The first reading must find the threads of all three parties begun.
+    begun = threading.Barrier(4)
     readings: list[dict[str, int]] = []
 
     def join_late(party: int, **options: Any) -> Any:
+        begun.wait(60)
         if party:
             quiet.wait(170)
         return join(party, meeting_timeout=170.0, **options)
 
     def shout() -> None:
+        begun.wait(60)
         while 0 not in Watched.seen:
             time.sleep(0.01)
         door, port = Watched.seen[0], str(club.roster[0].port)
