@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 sys.path.append(str(Path(__file__).parents[1] / "parties"))
 
 from site_town import (
+    SERVERS,
     SITES,
     HeldSite,
     SiteTown,
@@ -35,7 +37,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties import site_run
 from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.site_job import VerticalJob
+from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.tables import Attribute, Domain, Target
 
@@ -92,19 +94,65 @@ def test_three_sites_as_processes(tmp_path: Path) -> None:
             assert words in shown.stdout
 
 
+def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site_run, "new_site", held_until_let_go(site_run.new_site))
+    with site_town(tmp_path, servers=True) as town:
+        job = make_job(cardinality="secret", timeouts={"lost": 1.5})
+        path = town.write(job)
+        servers = {name: town.start(name, "count", path) for name in SERVERS}
+        club, observatory = town.serve("club", path), town.serve("observatory", path)
+        for process in servers.values():
+            event_of(process, "counting")
+        for process in (club, observatory):
+            event_of(process, "serving")
+        # The office is in this process, so that the tree stands still while it grows.
+        with town.serving(job, "office"):
+            training = Training(town, job)
+            assert HeldSite.reached.wait(30)
+            kill(servers["birch"])
+            error = training.end()
+            assert error is not None
+            assert error.code is Code.SITE_LOST
+            assert "birch" in error.found
+            for name in ("alder", "cedar"):
+                assert "birch" in event_of(servers[name], "failed")["error"]
+            HeldSite.go.set()
+            servers["birch"] = town.start("birch", "count", path)
+            event_of(servers["birch"], "counting")
+            report = outcome(town.start("club", "train", path))
+            # The servers are not needed any more, and say good-bye.
+            for process in servers.values():
+                assert event_of(process, "grown")["tree"] == report["tree"]
+                assert process.wait(20) == 0
+            until(lambda: (town.folder("office", job) / "nodes.json").exists())
+            (answer,) = run(town, "club", "classify", path, "--id", "9")["answers"]
+            assert answer["counts"] == [0, 2]
+        assert town.tree(job).to_json() == reference(town, make_job())[2].to_json()
+        folder = str(town.parties["cedar"].folder)
+        shown = runner.invoke(app, ["site", "learned", str(path), folder], env={"COLUMNS": "200"})
+        assert "who asks, about which sites and how many groups" in shown.stdout
+        assert shown.stdout.count("cedar, ") == 2
+
+
+def held_until_let_go(honest: Callable[..., Site]) -> Callable[..., Site]:
+    """Return what makes sites that stop in the middle of growing, until they are let go."""
+
+    def new_site(index: int, job: SiteJob, table: Any, *more: Any) -> Site:
+        if HeldSite.go.is_set():
+            return honest(index, job, table, *more)
+        return HeldSite(index, job, table)
+
+    HeldSite.go.clear()
+    HeldSite.reached.clear()
+    return new_site
+
+
 def test_a_killed_site_is_named_and_the_next_attempt_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = site_run.new_site
-
-    def new_site(index: int, job: VerticalJob, table: Any, own: Any) -> Site:
-        if HeldSite.go.is_set():
-            return honest(index, job, table, own)
-        return HeldSite(index, job.protocol_job(), table)
-
-    monkeypatch.setattr(site_run, "new_site", new_site)
-    HeldSite.go.clear()
-    HeldSite.reached.clear()
+    monkeypatch.setattr(site_run, "new_site", held_until_let_go(site_run.new_site))
     with site_town(tmp_path) as town:
         job = make_job(timeouts={"lost": 1.0})
         path, heard = town.write(job), []

@@ -26,6 +26,8 @@ from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.founding import found_consortium, list_members
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.site_client import SiteClient
+from hedgerow.parties.site_count_run import CountRun
+from hedgerow.parties.site_count_service import CountService
 from hedgerow.parties.site_job import VerticalJob
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_run import SiteRun
@@ -35,6 +37,7 @@ from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_nodes import Node
 from hedgerow.protocols.ppid3_site import Site
+from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.protocols.ppid3_tasks import Outgoing
 from hedgerow.trees import Tree
 
@@ -43,6 +46,7 @@ sys.path.append(str(Path(__file__).parents[1] / "protocols"))
 from ppid3_runs import DAYS, WEATHER
 
 SITES = ("club", "observatory", "office")
+SERVERS = ("alder", "birch", "cedar")
 COLUMNS = {"club": [0], "observatory": [2, 3], "office": [1]}
 # A day that one site has and another has not; a row of whatever values.
 _MORE = {"club": 98, "observatory": 99, "office": 98}
@@ -83,18 +87,20 @@ def part(name: str, *, shared: bool = True, every: bool = False) -> pa.Table:
 
 
 class SiteTown:
-    """Sites with a table and a domain each; policies allow what tests need."""
+    """Sites with a table and a domain each, and servers; policies allow what tests need."""
 
-    def __init__(self, root: Path, *, every: bool = False) -> None:
-        self.root = root
-        members = list_members((), (), sites=SITES, first_port=free_port())
+    def __init__(self, root: Path, *, every: bool = False, servers: bool = False) -> None:
+        self.root, self.servers = root, SERVERS if servers else ()
+        members = list_members(self.servers, (), sites=SITES, first_port=free_port())
         found_consortium(root, "tennis", members, {"days": 3.0})
-        self.parties = {name: PartyConfig.load(root / "tennis" / name) for name in SITES}
+        names = (*SITES, *self.servers)
+        self.parties = {name: PartyConfig.load(root / "tennis" / name) for name in names}
         introduce(self.parties)
-        for name in SITES:
+        for name in names:
             policy = self.parties[name].folder / "policy.toml"
             text = policy.read_text().replace("allow_exact = false", "allow_exact = true")
             policy.write_text(text.replace("days = 3.0", "days = inf"))
+        for name in SITES:
             pyarrow.csv.write_csv(part(name, every=every), self.table(name))
             own = WEATHER.select(COLUMNS[name], target=name == "club" or every)
             self.domain(name).write_text(own.to_toml())
@@ -133,6 +139,19 @@ class SiteTown:
                 stack.enter_context(SiteService(run))
             yield runs
 
+    @contextmanager
+    def counting(
+        self, job: VerticalJob, *names: str, **options: Any
+    ) -> Iterator[dict[str, CountRun]]:
+        """Have servers count in threads of this process."""
+        with ExitStack() as stack:
+            runs = {}
+            for name in names or SERVERS:
+                config = self.parties[name]
+                runs[name] = CountRun(config, Policy.load(config.folder), job, **options)
+                stack.enter_context(CountService(runs[name]))
+            yield runs
+
     def stored(self, name: str, job: VerticalJob) -> StoredNodes:
         own = OwnColumns.load(self.domain(name), job, SITES.index(name))
         text = (self.folder(name, job) / "nodes.json").read_text()
@@ -149,13 +168,17 @@ class SiteTown:
         root = self.stored("club", job).root
         return joined_tree(sites, root, WEATHER, list(COLUMNS.values()))
 
+    def tables(self, job: VerticalJob) -> list[SiteTable]:
+        """Read the files of all sites."""
+        return [
+            OwnColumns.load(self.domain(name), job, index).table(self.table(name), "id")
+            for index, name in enumerate(SITES)
+        ]
+
     def local(self, job: VerticalJob) -> LocalSites:
         """Return the same sites with the same files, in this process."""
-        sites = []
-        for index, name in enumerate(SITES):
-            table = OwnColumns.load(self.domain(name), job, index).table(self.table(name), "id")
-            sites.append(Site(index, job.protocol_job(), table))
-        return LocalSites(sites)
+        tables = enumerate(self.tables(job))
+        return LocalSites([Site(index, job.protocol_job(), table) for index, table in tables])
 
     def start(self, name: str, verb: str, job: Path, *options: object) -> subprocess.Popen[str]:
         """Start a command of a site as a process; its lines are JSON."""

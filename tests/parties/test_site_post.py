@@ -26,7 +26,7 @@ def taken() -> tuple[Inbox, list[tuple[str, bytes]]]:
 class BadLine:
     """Other sites behind a line that is cut before or after a request, as coins fall."""
 
-    names = ("observatory",)
+    everybody = ("observatory",)
     job = make_job()
 
     def __init__(self, inbox: Inbox, seed: int = 1) -> None:

@@ -33,6 +33,7 @@ from hedgerow.parties.site_post import OtherSites
 from hedgerow.parties.site_run import SiteRun
 from hedgerow.parties.site_service import SiteService
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_leakage import TOKEN
 from hedgerow.protocols.ppid3_site import Site
 
@@ -57,11 +58,11 @@ def held(monkeypatch: pytest.MonkeyPatch) -> type[HeldSite]:
     """Let the office, the first time, stop in the middle of growing."""
     honest, used = site_run.new_site, []
 
-    def new_site(index: int, job: VerticalJob, table: Any, own: Any) -> Site:
+    def new_site(index: int, job: SiteJob, table: Any, *more: Any) -> Site:
         if SITES[index] == "office" and not used:
             used.append(index)
-            return HeldSite(index, job.protocol_job(), table)
-        return honest(index, job, table, own)
+            return HeldSite(index, job, table)
+        return honest(index, job, table, *more)
 
     monkeypatch.setattr(site_run, "new_site", new_site)
     HeldSite.go.clear()
@@ -232,8 +233,8 @@ def test_a_site_that_is_lost_while_the_tree_grows(
 def lying(monkeypatch: pytest.MonkeyPatch, who: str, change) -> None:
     honest = site_run.new_site
 
-    def new_site(index: int, job: VerticalJob, table: Any, own: Any) -> Site:
-        site = honest(index, job, table, own)
+    def new_site(index: int, *more: Any) -> Site:
+        site = honest(index, *more)
         if SITES[index] == who:
             change(site)
         return site

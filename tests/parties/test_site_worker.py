@@ -3,17 +3,17 @@
 import threading
 from typing import Any
 
-from site_town import make_job, until
+from site_town import SERVERS, SITES, make_job, until
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.site_worker import Worker, with_names
 from hedgerow.protocols.ppid3_tasks import Outgoing
 
-JOB = make_job()
-
 
 class Echo:
     """Stands where a site does: says what it hears to the next one, and falls over when told to."""
+
+    job = make_job().protocol_job()
 
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
         if data == b"refuse":
@@ -34,7 +34,7 @@ class Box:
 def test_what_arrives_is_done_in_order_whatever_happens() -> None:
     box, failed, done = Box(), [], []
     worker = Worker(
-        JOB,
+        SITES,
         Echo(),  # type: ignore[arg-type]
         box,  # type: ignore[arg-type]
         lambda error, sender, data: failed.append((error, sender, data)),
@@ -72,7 +72,13 @@ def test_names() -> None:
         expected="site 2 to have 3", found="site 0 and site 9", fix="ask site 1"
     )
     error.party = "office"
-    named = with_names(error, JOB)
+    named = with_names(error, SITES, 3)
     assert isinstance(named, HedgerowError)
     assert (named.expected, named.found) == ("site office to have 3", "site club and site 9")
     assert (named.fix, named.party) == ("ask site observatory", "office")
+    error = Code.SITE_CONTRADICTS.error(
+        expected="server 0", found="party 4 and party 1", fix="ask server 3"
+    )
+    named = with_names(error, (*SITES, *SERVERS), 3)
+    assert (named.expected, named.found) == ("server alder", "server birch and site observatory")
+    assert named.fix == "ask server 3"

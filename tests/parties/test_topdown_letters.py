@@ -2,7 +2,7 @@ import pytest
 from parties_calls import refuses
 
 from hedgerow.errors import Code
-from hedgerow.parties.topdown_keys import SignedKey
+from hedgerow.parties.sealing_keys import SignedKey
 from hedgerow.parties.topdown_letters import KeyLetter, OwnerLetter, ServerLetter, read_at_server
 
 RUN = bytes(range(16))

@@ -9,8 +9,8 @@ from topdown_town import SERVERS, Town, make_job
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
+from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown_letters import KeyLetter, OwnerLetter, ServerLetter, read_at_server
 from hedgerow.parties.topdown_record import Record
 from hedgerow.parties.topdown_relay import Relay

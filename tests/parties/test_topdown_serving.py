@@ -16,10 +16,10 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.sealing_keys import SignedKey
 from hedgerow.parties.topdown_carrying import Carrier
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_joining import Joining
-from hedgerow.parties.topdown_keys import SignedKey
 from hedgerow.parties.topdown_letters import KeyLetter
 from hedgerow.parties.topdown_serving import Serving
 from hedgerow.parties.topdown_turns import digest

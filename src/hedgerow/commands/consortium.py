@@ -186,10 +186,9 @@ def _print_findings(findings: list[Finding], me: str) -> None:
 
 
 def _said(finding: Finding) -> str:
-    member = finding.member
-    if not member.takes_calls:
+    if finding.address is None:
         return "takes no calls"
-    lines = [f"{member.host}:{member.port}"]
+    lines = [finding.address]
     if finding.reached is not None:
         lines.append("reached" if finding.reached else "not reached")
     if finding.version is not None:

@@ -74,6 +74,51 @@ def serve(
         _say(format, f"{config.name} has stopped", event="stopped")
 
 
+@app.command("count")
+def count(
+    job: JobArgument,
+    folder: FolderArgument = HERE,
+    quiet: QuietOption = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Count for the sites of a job on secret counts, as one of three servers, until it is grown."""
+    from hedgerow.parties.config import PartyConfig
+    from hedgerow.parties.daemon import logging_to
+    from hedgerow.parties.policy import Policy
+    from hedgerow.parties.site_count_run import CountRun
+    from hedgerow.parties.site_count_service import CountService
+    from hedgerow.parties.site_job import VerticalJob
+
+    config, policy, read = PartyConfig.load(folder), Policy.load(folder), VerticalJob.load(job)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+    def note(what: str, fields: dict[str, Any]) -> None:
+        if what == "grown":
+            answered = f"{fields['answered']:,} questions"
+            _say(format, f"the tree is grown, with {answered}", event=what, **fields)
+        else:
+            _say(format, _words(what, fields), event=what, **fields)
+
+    run = CountRun(config, policy, read, tell=note)
+    try:
+        with logging_to(config), CountService(run):
+            address = f"{config.listen or config.me.host}:{config.me.site_port}"
+            text = f"{config.name} counts for {read.run_id} at {address}; run folder: {run.folder}"
+            fields = {"run": read.run_id, "address": address, "folder": str(run.folder)}
+            _say(format, text, event="counting", **fields)
+            with _line(quiet, format) as show:
+                while not run.done.wait(_LOOK):
+                    status = run.status()
+                    begun = status.state == "counting"
+                    show(
+                        f"counting: {status.answered:,} questions answered"
+                        if begun
+                        else f"waiting for {read.starter} to begin"
+                    )
+    except KeyboardInterrupt:
+        _say(format, f"{config.name} has stopped", event="stopped")
+
+
 @app.command("train")
 def train(
     job: JobArgument,
@@ -155,14 +200,15 @@ def kept(
 def learned(
     job: JobArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
 ) -> None:
-    """Print what this site has learned, attempt by attempt, beside what was declared."""
+    """Print what this party has learned, attempt by attempt, beside what was declared."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.site_job import VerticalJob
     from hedgerow.parties.site_learned import Learned
     from hedgerow.parties.site_nodes import run_folder
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
-    read.index(config)
+    if config.name not in read.parties(config):
+        read.index(config)
     records = Learned.all_of(run_folder(config, read))
     if format is Format.json:
         rows = [
@@ -233,14 +279,8 @@ def _shown(
     quiet: bool, format: Format, starter: str, *, events: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what shows a status on standard error, or prints a line of JSON, if it has changed."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    hidden = quiet or format is Format.json
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=hidden
-    ) as progress:
-        task, before = progress.add_task("waiting", total=None), ""
+    before = ""
+    with _line(quiet, format) as say:
 
         def show(status: dict[str, Any]) -> None:
             nonlocal before
@@ -248,12 +288,26 @@ def _shown(
             if text == before:
                 return
             before = text
-            # Names come from another party.
-            progress.update(task, description=escape(text))
+            say(text)
             if events and format is Format.json:
                 print(json.dumps({"event": "status", **status}), flush=True)
 
         yield show
+
+
+@contextmanager
+def _line(quiet: bool, format: Format) -> Iterator[Callable[[str], None]]:
+    """Yield what replaces the line on standard error that says how far it is."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    hidden = quiet or format is Format.json
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=hidden
+    ) as progress:
+        task = progress.add_task("waiting", total=None)
+        # Names come from another party.
+        yield lambda text: progress.update(task, description=escape(text))
 
 
 def _say(format: Format, text: str, **fields: Any) -> None:

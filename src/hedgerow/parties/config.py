@@ -27,7 +27,7 @@ from hedgerow.parties.folders import StateFolder, check_private, read_small
 from hedgerow.parties.names import Name, check_name
 
 Role = Literal["server", "owner", "analyst", "coordinator", "site"]
-Plane = Literal["run", "query", "topdown"]
+Plane = Literal["run", "query", "topdown", "count"]
 
 SERVERS = 3
 MAX_FILE_BYTES = 1 << 20
@@ -63,6 +63,9 @@ class Member(Numbered):
         coordinator and a site have the first of them alone.
     topdown_port : int
         Of a server: for runs of a coordinator with the other servers; 0 where there are none.
+    site_port, count_port : int
+        Of a server: for requests of sites that have it count, and for counting with the other
+        servers; 0 where there are no sites.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -74,11 +77,14 @@ class Member(Numbered):
     run_port: Port = 0
     query_port: Port = 0
     topdown_port: Port = 0
+    site_port: Port = 0
+    count_port: Port = 0
 
     @property
-    def ports(self) -> tuple[int, int, int]:
-        """All three of them."""
-        return self.port, self.run_port, self.query_port
+    def ports(self) -> tuple[int, ...]:
+        """Those that it has."""
+        more = self.run_port, self.query_port, self.topdown_port, self.site_port, self.count_port
+        return tuple(port for port in (self.port, *more) if port)
 
     @property
     def kind(self) -> str:
@@ -94,13 +100,13 @@ class Member(Numbered):
     def _address(self) -> Self:
         if self.role == "server":
             check_host(self.host)
-            if 0 in self.ports:
+            if not (self.port and self.run_port and self.query_port):
                 raise ValueError("a server needs port, run_port and query_port")
         elif self.takes_calls:
             check_host(self.host)
-            if not self.port or self.run_port or self.query_port or self.topdown_port:
+            if self.ports != (self.port,):
                 raise ValueError(f"{self.kind} needs port, and has no other")
-        elif self.host or any(self.ports) or self.topdown_port:
+        elif self.host or self.ports:
             raise ValueError(f"{self.kind} is never called and has neither host nor ports")
         return self
 
@@ -182,12 +188,7 @@ class PartyConfig(Numbered):
         if len(self.servers) != SERVERS and (self.servers or not alone):
             raise ValueError(f"exactly {SERVERS} servers are expected, {len(self.servers)} listed")
         called = [member for member in self.members if member.takes_calls]
-        used = Counter(
-            (member.host, port)
-            for member in called
-            for port in (*member.ports, member.topdown_port)
-            if port
-        )
+        used = Counter((member.host, port) for member in called for port in member.ports)
         twice = [f"{host}:{port}" for (host, port), count in used.items() if count > 1]
         if twice:
             raise ValueError(f"{', '.join(twice)} is used twice")
@@ -285,6 +286,16 @@ class PartyConfig(Numbered):
         pairs = ({"coordinator", "owner"}, {"site"})
         return member != self.me and ("server" in roles or roles in pairs)
 
+    def port_of(self, member: Member) -> int:
+        """Return the port at which requests of this party reach a member.
+
+        A server that counts for sites has one for them; it is the only one that it listens at where
+        nobody uploads.
+        """
+        owners = any(one.role == "owner" for one in self.members)
+        counts = member.site_port and (self.role == "site" or not owners)
+        return member.site_port if counts else member.port
+
     @property
     def list_digest(self) -> str:
         """Hash of the consortium's name and of all names and roles in order, to be compared.
@@ -327,9 +338,9 @@ class PartyConfig(Numbered):
 
         Parameters
         ----------
-        plane : {"run", "query", "topdown"}
-            For training, for answers or for runs of a coordinator: sessions on different ports,
-            side by side.
+        plane : {"run", "query", "topdown", "count"}
+            For training, for answers, for runs of a coordinator or for sites: sessions on different
+            ports, side by side.
 
         Raises
         ------

@@ -44,6 +44,8 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 # run_port    for training with the other servers.
 # query_port  for answers with the other servers.
 # topdown_port  for runs of a coordinator with the other servers; only where there is one.
+# site_port   of a server that counts for sites: for their requests; only where there are sites.
+# count_port  for counting with the other servers; only where there are sites.
 {members}"""
 
 _LISTEN = """
@@ -107,11 +109,12 @@ _STATE = """
    What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
    move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
 
-_SERVED, _CARRIED = "with servers", "with a coordinator"
+_SERVED, _CARRIED, _SITED = "with servers", "with a coordinator", "with sites"
 _LAST: dict[Role, list[tuple[str, str, str]]] = {
     "server": [
         ("Run this server:", "hedgerow serve", _SERVED),
         ("Compute in a run of the coordinator:", "hedgerow topdown serve --help", _CARRIED),
+        ("Count for the sites:", "hedgerow site count --help", _SITED),
     ],
     "owner": [
         ("Share your table with the servers:", "hedgerow upload --help", _SERVED),
@@ -185,6 +188,8 @@ def list_members(
             run_port=first_port + _STEP * i + 1,
             query_port=first_port + _STEP * i + 2,
             topdown_port=first_port + _STEP * i + 3 if coordinator else 0,
+            site_port=first_port + _STEP * i + 4 if sites else 0,
+            count_port=first_port + _STEP * i + 5 if sites else 0,
         )
         for i, name in enumerate(servers)
     ]
@@ -285,14 +290,15 @@ def _member(member: Member) -> str:
         lines += [f'host = "{member.host}"', f"port = {member.port}"]
     if member.role == "server":
         lines += [f"run_port = {member.run_port}", f"query_port = {member.query_port}"]
-        lines += [f"topdown_port = {member.topdown_port}"] if member.topdown_port else []
+        more = ("topdown_port", "site_port", "count_port")
+        lines += [f"{port} = {getattr(member, port)}" for port in more if getattr(member, port)]
     return "\n".join(lines) + "\n"
 
 
 def _readme(config: PartyConfig) -> str:
     others = [member.name for member in config.members if config.speaks_to(member)]
     carried = any(member.role == "coordinator" for member in config.members)
-    there = {"": True, _SERVED: bool(config.servers), _CARRIED: carried}
+    there = {"": True, _SERVED: bool(config.servers), _CARRIED: carried, _SITED: bool(config.sites)}
     verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
     last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
     if config.role in ("owner", "server", "site"):

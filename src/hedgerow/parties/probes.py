@@ -83,7 +83,7 @@ def ask_health(config: PartyConfig, server: Member) -> Health | None:
     """Ask a server how it is; a `Probe`."""
     try:
         reply = call(
-            (server.host, server.port),
+            (server.host, config.port_of(server)),
             config.identity,
             config.certificate(server.name),
             "health",
@@ -103,11 +103,12 @@ def ask_health(config: PartyConfig, server: Member) -> Health | None:
 
 def shake_hands(config: PartyConfig, server: Member) -> None:
     """Reach a server by TCP and mutual TLS; a `Probe` that learns nothing else."""
-    place = f"{server.host}:{server.port}"
+    port = config.port_of(server)
+    place = f"{server.host}:{port}"
     context = tls_context(config.identity, [config.certificate(server.name)], server=False)
     expected = fingerprint(config.certificate(server.name))
     try:
-        raw = socket.create_connection((server.host, server.port), config.timeouts.connect)
+        raw = socket.create_connection((server.host, port), config.timeouts.connect)
     except socket.gaierror as error:
         fix = f"correct the host of {server.name} in party.toml"
         raise ProbeError(f"no address of {server.host}: {error.strerror}", fix) from None
@@ -115,7 +116,8 @@ def shake_hands(config: PartyConfig, server: Member) -> None:
         fix = f"open the port in the firewalls between here and {server.name}; compare the host"
         raise ProbeError(f"no answer at {place}", fix) from None
     except OSError as error:
-        verb = {"server": "serve", "site": "site serve"}.get(server.role, "topdown coordinate")
+        verbs = {server.port: "serve", server.site_port: "site count"}
+        verb = {"server": verbs[port], "site": "site serve"}.get(server.role, "topdown coordinate")
         fix = f"have {server.name} start `hedgerow {verb}`; compare host and port in party.toml"
         raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
     refused = ProbeError(

@@ -31,6 +31,8 @@ class Finding:
     Attributes
     ----------
     member : Member
+    address : str, optional
+        Where this party reaches it; None for one that takes no calls.
     certificate : Certificate, optional
         None if it is not known.
     needed : bool
@@ -45,6 +47,7 @@ class Finding:
     """
 
     member: Member
+    address: str | None = None
     certificate: Certificate | None = None
     needed: bool = True
     reached: bool | None = None
@@ -54,7 +57,6 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-able values."""
-        called = self.member.takes_calls
         known = self.certificate
         return {
             "member": self.member.name,
@@ -63,7 +65,7 @@ class Finding:
             "needed": self.needed,
             "fingerprint": readable(known.fingerprint) if known else None,
             "expires": known.ends.isoformat() if known else None,
-            "address": f"{self.member.host}:{self.member.port}" if called else None,
+            "address": self.address,
             "reached": self.reached,
             "version": self.version,
             "clock_difference": self.clock,
@@ -104,7 +106,8 @@ def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Fi
 
 def _certificate_of(config: PartyConfig, member: Member) -> Finding:
     me = member == config.me
-    finding = Finding(member, needed=me or config.speaks_to(member))
+    address = f"{member.host}:{config.port_of(member)}" if member.takes_calls else None
+    finding = Finding(member, address, needed=me or config.speaks_to(member))
     try:
         finding.certificate = Certificate.of(config, member.name)
         if me:

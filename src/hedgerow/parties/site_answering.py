@@ -155,7 +155,7 @@ class Answering:
         self._open: dict[int, Future[NDArray[np.int64] | None]] = {}
         patience = self.job.timeouts.lost
         self._post = Post(others, {"what": "ask", "tree": self.tree}, patience, self._undelivered)
-        self._worker = Worker(self.job, self._site, self._post, self._failed, self._record)
+        self._worker = Worker(self.job.sites, self._site, self._post, self._failed, self._record)
         self._inbox = self._worker.inbox
 
     def ask(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64] | None, list[list[str]]]:
@@ -186,7 +186,7 @@ class Answering:
                 paths.extend(self._site.path_of(root, name) if here else [root] for name in names)
                 out = self._site.ask(root, names, answer.set_result)
             except HedgerowError as error:
-                answer.set_exception(with_names(error, self.job))
+                answer.set_exception(with_names(error, self.job.sites, len(self.job.sites)))
                 return []
             calls = {from_bytes(one.data, "here").call for one in out}
             with self._lock:

@@ -1,9 +1,10 @@
 """`Attempt`: one try at growing a tree, as one site sees it.
 
 Every attempt has an identifier that the site that begins has drawn, new keys, and a post of its
-own: nothing of an earlier one can get into it. While it lasts, the sites ask each other once in a
-while whether they still take part. Whoever finds a fault tells the others, and the attempt ends for
-all.
+own: nothing of an earlier one can get into it. Where servers count, each of them signs a sealing
+key for the attempt; the site that begins collects the three and hands them to everybody, and
+everybody checks them. While it lasts, the sites ask each other, and the servers, once in a while
+whether they still take part. Whoever finds a fault tells the others, and the attempt ends for all.
 
 Reveals: what `hedgerow.protocols.ppid3_leakage` declares, to each site its part; to all sites which
 of them are busy, and the root's token.
@@ -13,20 +14,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.client import Reply
 from hedgerow.parties.requests import Fields, error_fields
+from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.site_job import VerticalJob
-from hedgerow.parties.site_learned import Learned
+from hedgerow.parties.site_learned import GROWN, Learned
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import PAUSE, OtherSites, Post, is_away
 from hedgerow.parties.site_worker import Worker
 from hedgerow.protocols.ppid3_leakage import TOKEN
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_site import Site
+from hedgerow.protocols.set_cardinality import Meter
 
 State = Literal["gathering", "growing", "storing", "grown", "failed"]
 BEAT = 1.0
@@ -62,53 +66,94 @@ class Status:
     error: HedgerowError | None = None
 
 
+Make = Callable[[tuple[str, ...]], Site]
+"""Returns a new site, with keys of its own; of the servers' public keys, if there are servers."""
+
+
 class Attempt:
     """One try.
 
     Parameters
     ----------
     others : OtherSites
-    site : Site
-        New, with keys of its own.
+    make : callable
+        See `Make`.
     session : str
         The identifier, 32 hexadecimal digits.
     learned : Learned
         Its record.
     changed : callable
         Called, from any thread, when the status may have changed.
+    keys : sequence of SignedKey, optional
+        Of the three servers, at a site that was handed them.
+
+    Raises
+    ------
+    HedgerowError
+        H760 for a key that its server has not signed for this attempt.
     """
 
     def __init__(
         self,
         others: OtherSites,
-        site: Site,
+        make: Make,
         session: str,
         learned: Learned,
         changed: Callable[[], None] = lambda: None,
+        keys: Sequence[SignedKey] = (),
     ) -> None:
         self.session, self.job, self._others = session, others.job, others
-        self._site, self._learned, self._told = site, learned, changed
+        self._make, self._learned, self._told = make, learned, changed
         self._lock, self._ended = threading.RLock(), threading.Event()
         self._grown = threading.Event()
         self._state: State = "gathering"
-        self._missing: set[str] = set(others.names)
+        self._missing: set[str] = set(others.everybody)
         self._busy: set[str] = set()
         self._silent: set[str] = set()
         self._error: HedgerowError | None = None
         self._written: StoredNodes | None = None
-        # Before anything arrives, so that a site that is killed knows that it took part.
-        learned.write(site.leakages)
+        self._site: Site | None = None
+        self._worker: Worker | None = None
         patience = self.job.timeouts.lost
         self._post = Post(others, {"what": "grow", "tree": session}, patience, self._undelivered)
+        try:
+            if keys or not others.servers:
+                self._take_seat(keys)
+            else:
+                self._record()
+        except HedgerowError:
+            self._post.close()
+            raise
+
+    def _take_seat(self, keys: Sequence[SignedKey]) -> None:
+        """Make the site, now that the keys of the servers are known, if there are servers."""
+        config, run = self._others.config, bytes.fromhex(self.session)
+        checked = checked_keys(keys, config, self.job, run, private=True) if keys else ()
+        site = self._make(tuple(key.hex() for key in checked))
+        names, self._site = self._others.parties, site
+        # Before anything arrives, so that a site that is killed knows that it took part.
+        self._record()
         self._worker = Worker(
-            self.job, site, self._post, lambda error, *_: self.fail(error), self._look
+            names, site, self._post, lambda error, *_: self.fail(error), self._look
         )
-        self.arrived = self._worker.inbox.arrived
+
+    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
+        """Take in messages of another party; see `hedgerow.parties.site_post.Inbox`."""
+        if self._worker is None:
+            raise Code.WRONG_RUN_STATE.error(found="messages of an attempt that has not begun")
+        self._worker.inbox.arrived(sender, line, first, payload)
+
+    @property
+    def site(self) -> Site:
+        """The site, once the keys of the servers are here."""
+        if self._site is None:
+            raise Code.WRONG_RUN_STATE.error(found="an attempt that waits for the servers")
+        return self._site
 
     @property
     def busy(self) -> bool:
         """Whether this site has something to do now."""
-        return self._worker.busy
+        return self._worker is not None and self._worker.busy
 
     @property
     def ended(self) -> bool:
@@ -126,29 +171,33 @@ class Attempt:
             away = self._silent | set(self._post.away)
             waiting = self._missing if self._state == "gathering" else self._busy | away
             over = self._state in ("grown", "failed")
-            meter = self._site.meter
+            meter = Meter() if self._site is None else self._site.meter
             return Status(
                 self._state,
                 self.session,
                 () if over else tuple(sorted(waiting)),
                 () if over else tuple(sorted(away & waiting)),
-                len(self._site.nodes),
+                0 if self._site is None else len(self._site.nodes),
                 meter.messages,
                 meter.bytes,
                 self._error,
             )
 
     def gather(self) -> None:
-        """Have all other sites begin, wait for those that are not there yet, and let all go.
+        """Have all others begin, wait for those that are not there yet, and let all go.
 
         Run at the site that begins.
 
         Raises
         ------
         HedgerowError
-            H842 for a site that does not come in time, or whatever one refuses.
+            H842 for a site or a server that does not come in time, or whatever one refuses.
         """
-        fields = {"tree": self.session}
+        others, keys, tree = self._others, self._collect_keys(), {"tree": self.session}
+        fields: Fields = dict(tree)
+        if keys:
+            self._take_seat(keys)
+            fields["keys"] = [key.to_dict() for key in keys]
 
         def one(name: str) -> None:
             self._step(name, "site-begin", fields, self.job.timeouts.join)
@@ -156,9 +205,20 @@ class Attempt:
                 self._missing.discard(name)
             self._told()
 
-        self._others.at_once(one)
-        self._others.at_once(lambda name: self._step(name, "site-go", fields))
+        others.at_once(others.everybody, one)
+        others.at_once(others.names, lambda name: self._step(name, "site-go", tree))
         self.go()
+
+    def _collect_keys(self) -> list[SignedKey]:
+        """Ask every server for a key that is for this attempt alone."""
+        found: dict[str, SignedKey] = {}
+
+        def one(name: str) -> None:
+            reply = self._step(name, "site-key", {"tree": self.session}, self.job.timeouts.join)
+            found[name] = SignedKey.from_dict(reply.fields.get("key"))
+
+        self._others.at_once(self._others.servers, one)
+        return [found[name] for name in self._others.servers]
 
     def go(self) -> None:
         """Take part from now on."""
@@ -167,8 +227,9 @@ class Attempt:
                 return
             self._state = "growing"
             self._missing.clear()
-        self._worker.do(self._site.begin)
-        for name in self._others.names:
+        assert self._worker is not None
+        self._worker.do(self.site.begin)
+        for name in self._others.everybody:
             threading.Thread(target=self._watch, args=(name,), daemon=True).start()
         self._told()
 
@@ -177,8 +238,8 @@ class Attempt:
         self._grown.wait()
         if self._error is not None:
             raise self._error
-        assert self._site.root is not None
-        return self._site.root
+        assert self.site.root is not None
+        return self.site.root
 
     def store(self, root: Token) -> StoredNodes:
         """Return what this site is to keep, and record what it has learned."""
@@ -186,10 +247,11 @@ class Attempt:
             if self._state not in ("growing", "storing"):
                 raise Code.WRONG_RUN_STATE.error(found=f"an attempt that is {self._state}")
             if self._written is None:
-                if self._site.index != self._site.job.starter:
-                    self._site.learn(TOKEN, (2,))
-                self._learned.write(self._site.leakages)
-                self._written = StoredNodes(self.session, root, dict(self._site.nodes))
+                site = self.site
+                if site.index != site.job.starter:
+                    site.learn(TOKEN, (2,))
+                self._record()
+                self._written = StoredNodes(self.session, root, dict(site.nodes))
             self._state = "storing"
         self._told()
         return self._written
@@ -197,11 +259,12 @@ class Attempt:
     def store_everywhere(self, root: Token) -> None:
         """Have all other sites write their parts, which count when they are told so."""
         fields = {"tree": self.session, "root": list(root)}
-        self._others.at_once(lambda name: self._step(name, "site-store", fields))
+        names = self._others.names
+        self._others.at_once(names, lambda name: self._step(name, "site-store", fields))
 
     def finish(self) -> None:
         """End well."""
-        self._learned.write(self._site.leakages, "grown")
+        self._record(GROWN)
         self._end("grown")
 
     def fail(self, error: HedgerowError, *, tell: bool = True) -> None:
@@ -210,18 +273,24 @@ class Attempt:
             if self._ended.is_set():
                 return
             self._error = error
-            self._learned.write(self._site.leakages, f"failed: {error.code.number} {error.found}")
+            self._record(f"failed: {error.code.number} {error.found}")
             self._end("failed")
         if not tell:
             return
         fields = {"tree": self.session, **error_fields(error)}
-        for name in self._others.names:
+        for name in self._others.everybody:
             threading.Thread(target=self._tell, args=(name, fields), daemon=True).start()
 
     @property
     def ledger_json(self) -> str:
         """What was charged, as JSON."""
-        return self._site.ledger.to_json()
+        return self.site.ledger.to_json()
+
+    def _record(self, state: str | None = None) -> None:
+        """Write down what was learned so far."""
+        seen = [] if self._site is None else self._site.leakages
+        # The second declaration is that of growing, made once all sizes are announced.
+        self._learned.write(seen, state, counted=len(seen) > 1)
 
     def _end(self, state: State) -> None:
         with self._lock:
@@ -229,7 +298,8 @@ class Attempt:
             self._ended.set()
         self._grown.set()
         self._post.close()
-        self._worker.stop()
+        if self._worker is not None:
+            self._worker.stop()
         self._told()
 
     def _tell(self, name: str, fields: Fields) -> None:
@@ -239,17 +309,17 @@ class Attempt:
             # It finds out by itself, or is what the attempt has failed by.
             return
 
-    def _step(self, name: str, verb: str, fields: Fields, patience: float | None = None) -> None:
+    def _step(self, name: str, verb: str, fields: Fields, patience: float | None = None) -> Reply:
         patience = self.job.timeouts.lost if patience is None else patience
         try:
-            self._others.patient(name, verb, fields, patience, self._ended)
+            return self._others.patient(name, verb, fields, patience, self._ended)
         except HedgerowError as error:
             # At once: the other sites need not be waited for any more.
             self.fail(lost(name, error, self.job))
             raise
 
     def _look(self) -> None:
-        if self._site.root is not None:
+        if self.site.root is not None:
             self._grown.set()
         self._told()
 
@@ -281,10 +351,11 @@ class Attempt:
 
 
 def lost(name: str, error: HedgerowError, job: VerticalJob) -> HedgerowError:
-    """Say that a site is lost, where that is what an error of a request to it means."""
+    """Say that a party is lost, where that is what an error of a request to it means."""
     if is_away(error):
+        those = f"of the sites {', '.join(job.sites)}" if name in job.sites else "of the servers"
         return Code.SITE_LOST.error(
-            expected=f"{name}, one of the sites {', '.join(job.sites)}",
+            expected=f"{name}, one {those}",
             found=f"{name} is not reached: {error.found}",
         )
     if error.code is Code.WRONG_RUN_STATE and error.party == name:

@@ -9,6 +9,7 @@
     class_at = "club"               # or "all"
     classes = ["no", "yes"]         # or 2: then only the class site knows which is which
     answers_to = "asker"            # or "class site"
+    cardinality = "commutative"     # or "secret": then the three servers count
 
     [timeouts]
     join = 600.0
@@ -88,8 +89,9 @@ class VerticalJob(JobText):
         The classes, in order, or how many there are.
     max_depth : int, optional
         Largest depth of a leaf.
-    cardinality : "commutative"
-        How sizes of intersections are found.
+    cardinality : {"commutative", "secret"}
+        How sizes of intersections are found: by the sites with a commutative cipher, or on shares
+        by the three servers of the consortium.
     ring : {"needed", "all"}
         Who takes part in an intersection; see `hedgerow.protocols.ppid3_job.SiteJob`.
     align : bool
@@ -112,7 +114,7 @@ class VerticalJob(JobText):
     class_at: Name
     classes: Annotated[int, Strict(), Field(ge=2)] | tuple[Label, ...]
     max_depth: AtLeastOne | None = None
-    cardinality: Literal["commutative"] = "commutative"
+    cardinality: Literal["commutative", "secret"] = "commutative"
     ring: Ring = "needed"
     align: Annotated[bool, Strict()] = True
     answers_to: AnswersTo = "asker"
@@ -156,8 +158,13 @@ class VerticalJob(JobText):
         """The site that begins: the class site, or the first."""
         return self.sites[0] if self.class_at == ALL else self.class_at
 
-    def protocol_job(self) -> SiteJob:
-        """Return what the protocol needs of it."""
+    @property
+    def secret(self) -> bool:
+        """Whether three servers count on shares."""
+        return self.cardinality == "secret"
+
+    def protocol_job(self, server_keys: tuple[str, ...] = ()) -> SiteJob:
+        """Return what the protocol needs of it, in an attempt with these keys of its servers."""
         return SiteJob(
             n_sites=len(self.sites),
             class_at=None if self.class_at == ALL else self.sites.index(self.class_at),
@@ -167,6 +174,7 @@ class VerticalJob(JobText):
             align=self.align,
             answers_to=self.answers_to,
             epsilon=self.epsilon,
+            server_keys=server_keys,
         )
 
     def label(self, index: int) -> str:
@@ -174,8 +182,13 @@ class VerticalJob(JobText):
         return f"class {index}" if isinstance(self.classes, int) else str(self.classes[index])
 
     def costs(self) -> dict[str, float]:
-        """Return epsilon by audience: every site learns exact counts, so it is infinite there."""
+        """Return epsilon by audience: infinite for those who take part.
+
+        Sites learn exact counts; also where these have noise, sites and servers know whose records
+        there are, or how many.
+        """
         found = {f"site {i}": math.inf for i in range(len(self.sites))}
+        found |= {"server": math.inf} if self.secret else {}
         return found | {"public": math.inf if self.epsilon is None else self.epsilon}
 
     def index(self, config: PartyConfig) -> int:
@@ -185,13 +198,36 @@ class VerticalJob(JobText):
         ----------
         config : PartyConfig
         """
-        for name in self.sites:
-            config.member(name, "site")
+        self.parties(config)
         if config.name not in self.sites:
             raise Code.UNKNOWN_MEMBER.error(
-                expected=f"a site that the job names: {', '.join(self.sites)}", found=config.name
+                expected=f"a site that the job names: {', '.join(self.sites)}",
+                found=config.name,
+                fix="in the folder of a server: `hedgerow site count`" if self.secret else None,
             )
         return self.sites.index(config.name)
+
+    def parties(self, config: PartyConfig) -> tuple[str, ...]:
+        """Return the names of all who take part, as the protocol numbers them: servers come last.
+
+        Raises
+        ------
+        HedgerowError
+            H850 for a site that is unknown, or servers that are missing or have no port for sites.
+        """
+        for name in self.sites:
+            config.member(name, "site")
+        if not self.secret:
+            return self.sites
+        config.check_servers()
+        for server in config.servers:
+            if not (server.site_port and server.count_port):
+                raise Code.UNKNOWN_MEMBER.error(
+                    expected="a site_port and a count_port of every server",
+                    found=f"not both of {server.name}",
+                    fix=f"add these lines to {server.name} in party.toml, the same at all parties",
+                )
+        return (*self.sites, *(server.name for server in config.servers))
 
     def admitted(self, policy: Policy) -> None:
         """Refuse a job that the policy of this site does not allow; H858."""

@@ -1,4 +1,4 @@
-"""What a site has learned of a run: one record for each attempt, and one for all answers.
+"""What a site or server has learned of a run: a record for each attempt, and one for answers.
 
 What was learned in an attempt that failed was learned all the same, so every attempt has a record.
 It is begun before anything arrives: that of a site which was killed says that no more is known than
@@ -20,10 +20,11 @@ from hedgerow.parties.folders import make_private, read_small
 from hedgerow.privacy import Leakage
 
 SCHEMA, VERSION = "hedgerow.site-learned", 1
-UNDER_WAY = "under way, or killed"
+UNDER_WAY, GROWN, ANSWERING = "under way, or killed", "grown", "answering"
 _MAX_BYTES = 1 << 26
 _FOLDER, _ANSWERS = "learned", "answers"
-_KEYS = {"schema", "version", "attempt", "begun", "state", "rows"}
+_OWN = ("attempt", "begun", "state", "rows", "counted")
+_KEYS = {"schema", "version", *_OWN}
 
 
 @dataclass
@@ -41,6 +42,8 @@ class Learned:
     state : str
     rows : list of dict
         One for each declared name: name, declared (times at most), learned (times), values, why.
+    counted : bool
+        Whether the attempt got as far as counting records.
     """
 
     folder: Path
@@ -48,6 +51,7 @@ class Learned:
     begun: float = field(default_factory=time.time)
     state: str = UNDER_WAY
     rows: list[dict[str, Any]] = field(default_factory=list)
+    counted: bool = False
 
     def __post_init__(self) -> None:
         self._before: dict[str, int] = {row["name"]: row["learned"] for row in self.rows}
@@ -56,7 +60,7 @@ class Learned:
     def of_answers(cls, folder: Path) -> Learned:
         """Return the record of answers, with what earlier processes have written."""
         path = folder / _FOLDER / f"{_ANSWERS}.json"
-        return cls._read(path) if path.exists() else cls(folder, _ANSWERS, state="answering")
+        return cls._read(path) if path.exists() else cls(folder, _ANSWERS, state=ANSWERING)
 
     @classmethod
     def all_of(cls, folder: Path) -> list[Learned]:
@@ -65,18 +69,28 @@ class Learned:
         return sorted(found, key=lambda one: one.begun)
 
     @classmethod
+    def earlier(cls, folder: Path) -> int:
+        """Return how many attempts of a run have failed after they had begun to count.
+
+        Of one whose process was killed it is not known, so it is one of them.
+        """
+        failed = [one for one in cls.all_of(folder) if one.state not in (GROWN, ANSWERING)]
+        return sum(one.counted or one.state == UNDER_WAY for one in failed)
+
+    @classmethod
     def _read(cls, path: Path) -> Learned:
         data = jsonfile.loads(
             read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE), Code.BAD_LEDGER_FILE
         )
         if set(data) != _KEYS or (data["schema"], data["version"]) != (SCHEMA, VERSION):
             raise Code.BAD_LEDGER_FILE.error(found=f"{path}: another schema or version")
-        keys = ("attempt", "begun", "state", "rows")
-        return cls(path.parent.parent, *(data[key] for key in keys))
+        return cls(path.parent.parent, *(data[key] for key in _OWN))
 
-    def write(self, leakages: list[Leakage], state: str | None = None) -> None:
+    def write(
+        self, leakages: list[Leakage], state: str | None = None, *, counted: bool = False
+    ) -> None:
         """Replace the record by what the declarations say now; on the disk when this returns."""
-        self.state = state or self.state
+        self.state, self.counted = state or self.state, counted
         self.rows = [row for leakage in leakages for row in _rows(leakage)]
         self._write()
 
@@ -90,14 +104,8 @@ class Learned:
         self._write()
 
     def _write(self) -> None:
-        data = {
-            "schema": SCHEMA,
-            "version": VERSION,
-            "attempt": self.attempt,
-            "begun": self.begun,
-            "state": self.state,
-            "rows": self.rows,
-        }
+        own = {key: getattr(self, key) for key in _OWN}
+        data = {"schema": SCHEMA, "version": VERSION, **own}
         folder = self.folder / _FOLDER
         if not folder.exists():
             make_private(folder)
@@ -118,4 +126,5 @@ def _rows(leakage: Leakage) -> list[dict[str, Any]]:
             "why": row["why"],
         }
         for row in leakage.declaration()
+        if row["audience"] == audience
     ]

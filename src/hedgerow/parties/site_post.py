@@ -1,6 +1,6 @@
-"""`Post` and `Inbox`: messages between sites, over mutual TLS, in order and each of them once.
+"""`Post` and `Inbox`: messages of a run, over mutual TLS, in order and each of them once.
 
-Messages to one site wait in a queue and leave together, as many as there are, in one request
+Messages to one party wait in a queue and leave together, as many as there are, in one request
 (``site-message``). A *line* is a row of numbered messages of one sender; a request that was cut off
 is made again with the same numbers, and what has arrived before is not taken again. Who sent it,
 the certificate says.
@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.client import Reply, call
@@ -40,20 +40,35 @@ Failed = Callable[[str, HedgerowError, list[bytes]], None]
 
 
 class OtherSites:
-    """The other sites of a job, as one of them calls them.
+    """The other sites of a job, and its servers, as one of them calls them.
 
     Parameters
     ----------
     config : PartyConfig
-        Of a site.
+        Of a site, or of a server: those do not call each other here.
     job : VerticalJob
         Its own copy.
+
+    Attributes
+    ----------
+    parties : tuple of str
+        All who take part, this one too, as the protocol numbers them.
+    names : list of str
+        The other sites.
+    servers : list of str
+        The servers, where they count.
+    everybody : list of str
+        Both.
     """
 
     def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
         self.config, self.job = config, job
+        self.parties = job.parties(config)
         self.names = [name for name in job.sites if name != config.name]
-        self._certificates = {name: config.certificate(name) for name in self.names}
+        servers = self.parties[len(job.sites) :]
+        self.servers = [] if config.name in servers else list(servers)
+        self.everybody = [*self.names, *self.servers]
+        self._certificates = {name: config.certificate(name) for name in self.everybody}
         self._lines = {n: Lines(config.identity, pem) for n, pem in self._certificates.items()}
 
     def call(self, name: str, verb: str, fields: Fields, payload: bytes | None = None) -> Reply:
@@ -64,9 +79,9 @@ class OtherSites:
         HedgerowError
             As `hedgerow.parties.client.call`.
         """
-        config, job, member = self.config, self.job, self.config.member(name, "site")
+        config, job, member = self.config, self.job, self.config.member(name, "site", "server")
         reply = call(
-            (member.host, member.port),
+            (member.host, config.port_of(member)),
             config.identity,
             self._certificates[name],
             verb,
@@ -101,8 +116,8 @@ class OtherSites:
                 if not is_away(error) or time.monotonic() > end or over.wait(PAUSE):
                     raise
 
-    def at_once(self, one: Callable[[str], None]) -> None:
-        """Do something for every other site, at the same time; raises the first error."""
+    def at_once(self, names: Sequence[str], one: Callable[[str], object]) -> None:
+        """Do something for several parties, at the same time; raises the first error."""
         errors: list[HedgerowError] = []
 
         def guarded(name: str) -> None:
@@ -112,7 +127,7 @@ class OtherSites:
                 errors.append(error)
 
         # Daemons: a site that does not answer must not keep a process that is to end.
-        made = [threading.Thread(target=guarded, args=(n,), daemon=True) for n in self.names]
+        made = [threading.Thread(target=guarded, args=(n,), daemon=True) for n in names]
         for thread in made:
             thread.start()
         for thread in made:
@@ -127,7 +142,7 @@ class OtherSites:
 
 
 def is_away(error: HedgerowError) -> bool:
-    """Whether a site was not reached, or says that it is busy or about to stop."""
+    """Whether a party was not reached, or says that it is busy or about to stop."""
     return error.code in AWAY
 
 
@@ -141,7 +156,7 @@ def jobs_differ(found: str, job: VerticalJob) -> HedgerowError:
 
 
 class Post:
-    """Messages to the other sites, each in the order in which it was given.
+    """Messages to the others, each in the order in which it was given.
 
     Parameters
     ----------
@@ -157,10 +172,10 @@ class Post:
     def __init__(self, others: OtherSites, fields: Fields, patience: float, failed: Failed) -> None:
         self._others, self._fields, self._patience, self._failed = others, fields, patience, failed
         self._changed = threading.Condition()
-        self._queues: dict[str, deque[bytes]] = {name: deque() for name in others.names}
+        self._queues: dict[str, deque[bytes]] = {name: deque() for name in others.everybody}
         self._away: set[str] = set()
         self._closed = False
-        for name in others.names:
+        for name in others.everybody:
             threading.Thread(target=self._carry, args=(name,), daemon=True).start()
 
     def send(self, name: str, data: bytes) -> None:

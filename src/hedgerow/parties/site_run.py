@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.durable import replacing
 from hedgerow.parties.members import Certificate, check_keys
 from hedgerow.parties.policy import Policy
+from hedgerow.parties.sealing_keys import SignedKey
 from hedgerow.parties.site_answering import Answering
 from hedgerow.parties.site_attempt import Attempt, Status
 from hedgerow.parties.site_job import VerticalJob
@@ -31,6 +32,7 @@ from hedgerow.parties.site_nodes import NodeStore, StoredNodes, run_folder
 from hedgerow.parties.site_post import OtherSites
 from hedgerow.parties.site_table import OwnColumns
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.ppid3_table import SiteTable
@@ -88,7 +90,7 @@ class SiteRun:
         self.config, self.job, self.note = config, job, tell
         self.index = job.index(config)
         check_keys(config)
-        for name in job.sites:
+        for name in job.parties(config):
             Certificate.of(config, name)
         job.admitted(policy)
         self._accounts = Accounts(config.state, policy)
@@ -114,6 +116,11 @@ class SiteRun:
     def begins(self) -> bool:
         """Whether this is the site that begins."""
         return self.config.name == self.job.starter
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """All who take part: the sites, and the servers if they count."""
+        return self._others.parties
 
     @property
     def instance_ids(self) -> NDArray[Any]:
@@ -168,8 +175,16 @@ class SiteRun:
             attempt = self._new_attempt(secrets.token_hex(16))
         threading.Thread(target=self._conduct, args=(attempt,), daemon=True).start()
 
-    def begin(self, tree: str) -> None:
-        """Begin an attempt of the site that begins; one that is under way is over."""
+    def begin(self, tree: str, keys: Sequence[SignedKey] = ()) -> None:
+        """Begin an attempt of the site that begins; one that is under way is over.
+
+        Parameters
+        ----------
+        tree : str
+            Its identifier.
+        keys : sequence of SignedKey
+            Of the servers, where they count; H760 for one that is not theirs.
+        """
         with self._lock:
             kept, attempt = self._store.kept, self._attempt
             if kept is not None and kept.tree != tree:
@@ -185,7 +200,7 @@ class SiteRun:
                 found = f"{self.job.starter} has begun anew"
                 attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
             self._store.discard()
-            self._new_attempt(tree)
+            self._new_attempt(tree, keys)
 
     def attempt(self, tree: str) -> Attempt:
         """Return the attempt under way; its own error if it has failed, H893 if it is another."""
@@ -245,7 +260,7 @@ class SiteRun:
                 )
             return self._answering
 
-    def _new_attempt(self, tree: str) -> Attempt:
+    def _new_attempt(self, tree: str, keys: Sequence[SignedKey] = ()) -> Attempt:
         self._accounts.charge(
             self.job.population,
             self.job.hash,
@@ -253,9 +268,14 @@ class SiteRun:
             what=f"ppid3 {self.job.run_id}, as {self.config.name}",
         )
         assert self._table is not None
-        site = new_site(self.index, self.job, self._table, self._own)
+        table, earlier = self._table, Learned.earlier(self.folder)
+
+        def make(server_keys: tuple[str, ...]) -> Site:
+            job = self.job.protocol_job(server_keys)
+            return new_site(self.index, job, table, self._own, earlier)
+
         learned = Learned(self.folder, tree)
-        self._attempt = Attempt(self._others, site, tree, learned, self._look)
+        self._attempt = Attempt(self._others, make, tree, learned, self._look, keys)
         self._look()
         return self._attempt
 
@@ -291,7 +311,7 @@ class SiteRun:
             except HedgerowError as error:
                 self.note("not told", {"site": name, "error": str(error)})
 
-        for name in self._others.names:
+        for name in self._others.everybody:
             threading.Thread(target=one, args=(name,), daemon=True).start()
 
     def _answer_for(self, kept: StoredNodes) -> None:
@@ -314,7 +334,7 @@ class SiteRun:
             self._changed.notify_all()
 
 
-def new_site(index: int, job: VerticalJob, table: SiteTable, own: OwnColumns) -> Site:
+def new_site(index: int, job: SiteJob, table: SiteTable, own: OwnColumns, earlier: int) -> Site:
     """Return a site of the protocol for one attempt: fresh keys, and a ledger of its own."""
     ledger = Ledger(own.domain if job.epsilon is not None else None)
-    return Site(index, job.protocol_job(), table, ledger=ledger)
+    return Site(index, job, table, ledger=ledger, earlier=earlier)

@@ -18,10 +18,11 @@ from hedgerow.parties.link import Incoming
 from hedgerow.parties.members import Certificate, known_callers
 from hedgerow.parties.probes import Health
 from hedgerow.parties.requests import Fields, Payload, error_fields, told_error
+from hedgerow.parties.sealing_keys import signed_keys
 from hedgerow.parties.service import Service
 from hedgerow.parties.site_attempt import Status
-from hedgerow.parties.site_nodes import is_tree
-from hedgerow.parties.site_post import LARGEST, jobs_differ
+from hedgerow.parties.site_post import LARGEST
+from hedgerow.parties.site_requests import check_request, check_starter
 from hedgerow.parties.site_run import SiteRun
 from hedgerow.parties.site_table import parsed_ids
 from hedgerow.parties.site_way_back import veiled
@@ -31,7 +32,6 @@ LONGEST_WAIT = 20.0
 """Seconds for which a question about the status may wait."""
 LARGEST_QUESTION = 1 << 24
 MOST_INSTANCES = 100_000
-_RUN = ("run", "hash")
 
 Function = Callable[[Caller, Fields, Incoming], tuple[Fields, Payload]]
 
@@ -66,8 +66,14 @@ class SiteService:
             "site-status": (self._status, 0),
             "site-ask": (self._ask, LARGEST_QUESTION),
         }
+        servers = ("site-message", "site-alive", "site-end")
         handlers = {
-            name: Verb(("site",), function, largest=largest, idempotent=True)
+            name: Verb(
+                ("site", "server") if name in servers else ("site",),
+                function,
+                largest=largest,
+                idempotent=True,
+            )
             for name, (function, largest) in verbs.items()
         }
         everybody = ("site", "server")
@@ -79,7 +85,7 @@ class SiteService:
             port=config.me.port,
             limits=Limits(
                 skew=config.timeouts.clock,
-                members=max(Limits.members, Limits.per_member * len(run.job.sites)),
+                members=max(Limits.members, Limits.per_member * len(run.parties)),
             ),
         )
 
@@ -98,38 +104,20 @@ class SiteService:
         self.service.stop()
 
     def _checked(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
-        """Refuse who takes no part, and another job; return the tree that it is about."""
-        run, job = self.run, self.run.job
-        if set(fields) != {*_RUN, *keys}:
-            raise Code.BAD_REQUEST.error(
-                expected=f"the fields {', '.join(sorted({*_RUN, *keys}))}", found="other fields"
-            )
-        if (caller.name == run.config.name) != own or caller.name not in job.sites:
-            expected = "the operator of this site" if own else f"another site of {job.run_id}"
-            raise Code.CALLER_NOT_ALLOWED.error(expected=expected, found=caller.name)
-        if fields["hash"] != job.hash or fields["run"] != job.run_id:
-            error = jobs_differ(f"another job of {caller.name}", job)
-            run.note("refused", {"site": caller.name, "error": str(error)})
-            raise error
-        tree = fields.get("tree", "")
-        if "tree" in keys and not is_tree(tree):
-            raise Code.BAD_REQUEST.error(found="an attempt that is none")
-        return str(tree)
+        return check_request(self.run, caller, fields, *keys, own=own)
 
     def _by_starter(self, caller: Caller) -> None:
-        if caller.name != self.run.job.starter:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"{self.run.job.starter}, which begins", found=caller.name
-            )
+        check_starter(self.run, caller)
 
     def _said(self, **fields: Any) -> tuple[Fields, Payload]:
         return {"hash": self.run.job.hash, **fields}, None
 
     def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        secret = self.run.job.secret
+        tree = self._checked(caller, fields, "tree", *(["keys"] if secret else []))
         self._by_starter(caller)
-        self.run.begin(tree)
+        self.run.begin(tree, signed_keys(fields["keys"]) if secret else ())
         return self._said()
 
     def _go(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:

@@ -6,16 +6,15 @@ import logging
 import queue
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.site_job import VerticalJob
 from hedgerow.parties.site_post import Inbox, Post
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.ppid3_tasks import Outgoing
 
 _logger = logging.getLogger(__name__)
-_NUMBERED = re.compile(r"\bsite (\d+)\b")
+_NUMBERED = re.compile(r"\b(site|server|party) (\d+)\b")
 
 Action = Callable[[], list[Outgoing]]
 Failed = Callable[[HedgerowError, str, bytes], None]
@@ -27,7 +26,9 @@ class Worker:
 
     Parameters
     ----------
-    job : VerticalJob
+    names : sequence of str
+        Of all who take part, as the protocol numbers them: the sites, then the three servers if
+        there are any.
     site : Site
         Used by no other thread.
     post : Post
@@ -43,13 +44,14 @@ class Worker:
 
     def __init__(
         self,
-        job: VerticalJob,
+        names: Sequence[str],
         site: Site,
         post: Post,
         failed: Failed,
         after: Callable[[], None] = lambda: None,
     ) -> None:
-        self._job, self.site, self._post, self._failed, self._after = job, site, post, failed, after
+        self.site, self._post, self._failed, self._after = site, post, failed, after
+        self._names = list(names)
         self._queue: queue.SimpleQueue[tuple[Action, str, bytes] | None] = queue.SimpleQueue()
         self._undone = 0
         self._lock = threading.Lock()
@@ -71,7 +73,7 @@ class Worker:
         self._queue.put(None)
 
     def _message(self, sender: str, data: bytes) -> None:
-        number = self._job.sites.index(sender)
+        number = self._names.index(sender)
         self._put(lambda: self.site.receive(number, data), sender, data)
 
     def _put(self, action: Action, sender: str, data: bytes) -> None:
@@ -84,9 +86,9 @@ class Worker:
             action, sender, data = item
             try:
                 for to, outgoing in action():
-                    self._post.send(self._job.sites[to], outgoing)
+                    self._post.send(self._names[to], outgoing)
             except HedgerowError as error:
-                self._failed(with_names(error, self._job), sender, data)
+                self._failed(with_names(error, self._names, self.site.job.n_sites), sender, data)
             except Exception:
                 _logger.exception("failure", extra={"event": {"what": "failure"}})
                 broken = Code.SERVICE_FAILED.error(
@@ -98,12 +100,13 @@ class Worker:
             self._after()
 
 
-def with_names(error: HedgerowError, job: VerticalJob) -> HedgerowError:
-    """Say the names of sites where the protocol says their numbers."""
+def with_names(error: HedgerowError, names: Sequence[str], n_sites: int) -> HedgerowError:
+    """Say the names of sites and servers where the protocol says their numbers."""
 
     def named(match: re.Match[str]) -> str:
-        number = int(match[1])
-        return f"site {job.sites[number]}" if number < len(job.sites) else match[0]
+        kind, number = match[1], int(match[2]) + (n_sites if match[1] == "server" else 0)
+        kind = kind if kind != "party" else "site" if number < n_sites else "server"
+        return f"{kind} {names[number]}" if number < len(names) else match[0]
 
     texts = (_NUMBERED.sub(named, text) for text in (error.expected, error.found, error.fix))
     expected, found, fix = texts

@@ -20,8 +20,8 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.policy import Policy
+from hedgerow.parties.sealing_keys import checked_keys
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_keys import checked_keys
 from hedgerow.parties.topdown_letters import OwnerLetter
 from hedgerow.parties.topdown_participant import Participant
 from hedgerow.parties.topdown_parts import check_part

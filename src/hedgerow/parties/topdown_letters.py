@@ -15,8 +15,8 @@ from typing import Any, Self
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.frames import SESSION_BYTES
-from hedgerow.parties.topdown_keys import RUN_BYTES, SignedKey, digits
-from hedgerow.secure.cost import SERVERS
+from hedgerow.parties.config import SERVERS
+from hedgerow.parties.sealing_keys import RUN_BYTES, SignedKey, digits, signed_keys
 
 _LONGEST_LINE = 1 << 14
 
@@ -68,7 +68,7 @@ class OwnerLetter:
             raise _bad()
         if not isinstance(keys, list) or len(keys) != SERVERS:
             raise _bad()
-        return cls(run, tuple(SignedKey.from_dict(key) for key in keys), ask)
+        return cls(run, signed_keys(keys), ask)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """`Relay`: a coordinator's questions where there are servers, under the members' names.
 
 Before anything else every server is asked for its sealing key, signed for this run
-(`hedgerow.parties.topdown_keys`); then come the questions of the protocol, to owners with the three
+(`hedgerow.parties.sealing_keys`); then come the questions of the protocol, to owners with the three
 keys, to servers with a session in which they meet. Whoever carries the messages treats all
 participants alike (`hedgerow.parties.topdown_turns.Conductor`).
 
@@ -19,8 +19,8 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.net.frames import SESSION_BYTES
 from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.sealing_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.topdown_letters import KeyLetter, OwnerLetter, ServerLetter
 from hedgerow.protocols.topdown import Coordinator
 from hedgerow.protocols.topdown_parts import SERVER_NAMES

@@ -3,7 +3,7 @@
 It comes to the coordinator as owners do, and is asked two kinds of things:
 
 1. Its sealing key, once: made for this run alone, signed with the key behind its certificate, and
-   forgotten when the model is here (`hedgerow.parties.topdown_keys`).
+   forgotten when the model is here (`hedgerow.parties.sealing_keys`).
 2. Numbers: it meets the two other servers over mutual TLS, in a session of its own for every
    attempt, and answers with what they release (`hedgerow.protocols.topdown_server`). A meeting that
    fails is no answer; the coordinator asks all three again, when all of them are there.
@@ -29,9 +29,9 @@ from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.run_meter import RunMeter
+from hedgerow.parties.sealing_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.topdown_letters import KeyLetter, read_at_server
 from hedgerow.parties.topdown_participant import Participant
 from hedgerow.parties.topdown_parts import check_part

@@ -112,6 +112,15 @@ def secret_releases(session: Session) -> list[Release]:
     ]
 
 
+def earlier_releases(session: Session, audience: str, attempts: int) -> list[Release]:
+    """Return what attempts that failed have cost somebody who took part; the public saw nothing."""
+    return [
+        replace(release, audience=audience, reason=f"{release.reason}, in failed attempt {i}")
+        for i in range(1, attempts + 1)
+        for release in secret_releases(session)
+    ]
+
+
 def mark_secret(ledger: Ledger, job: SiteJob) -> None:
     """Record against whom nothing holds: two servers, and whoever knows the members."""
     mark_collusion(ledger)

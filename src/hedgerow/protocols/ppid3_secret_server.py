@@ -42,6 +42,7 @@ from hedgerow.protocols.ppid3_secret_leakage import (
     QUESTION,
     SAME_IDS,
     WINNER,
+    earlier_releases,
     mark_secret,
     secret_releases,
     server_openings,
@@ -84,6 +85,8 @@ class CountServers:
         "clear": one process that holds all three keys computes on plain numbers.
     seed : int, optional
         Repeatable masks and noise, recorded as not private.
+    earlier : int
+        Attempts at the same tree that failed after they had begun to count; charged too.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class CountServers:
         *,
         computed: Computed = "replicated",
         seed: int | None = None,
+        earlier: int = 0,
     ) -> None:
         own = {server: key.public.hex() for server, key in keys.items()}
         if not own or any(job.server_keys[s : s + 1] != (key,) for s, key in own.items()):
@@ -112,7 +116,7 @@ class CountServers:
         self.job, self.keys, self.computed = job, dict(keys), computed
         self.ledger = Ledger()
         self.leakage: Leakage | None = None
-        self._meet, self._seed = meet, seed
+        self._meet, self._seed, self._earlier = meet, seed, earlier
         self._session: Session | None = None
         self._engine: Engine | None = None
         self._done: set[int] = set()
@@ -240,6 +244,7 @@ class CountServers:
         """Declare and charge what the run opens, and meet the other servers."""
         openings = server_openings(session)
         self.ledger.charge(*secret_releases(session), *exact_releases(openings))
+        self.ledger.charge(*earlier_releases(session, ALL_SERVERS, self._earlier))
         mark_secret(self.ledger, self.job)
         if self._seed is not None:
             self.ledger.mark_not_private(SEEDED)

@@ -45,6 +45,7 @@ from hedgerow.protocols.ppid3_nodes import Node
 from hedgerow.protocols.ppid3_noise import CountNoise
 from hedgerow.protocols.ppid3_secret import SecretCardinality
 from hedgerow.protocols.ppid3_secret_leakage import (
+    earlier_releases,
     mark_secret,
     secret_releases,
     secret_setup_openings,
@@ -84,6 +85,9 @@ class Site:
     cardinality : callable, optional
         Of this site: how it counts. By default the ring of `RingCardinality`, which is also what
         aligns records, or `SecretCardinality` where the job has servers.
+    earlier : int
+        Attempts at the same tree that failed after they had begun to count: on shares, their noisy
+        counts were seen too, and are charged too.
 
     Attributes
     ----------
@@ -115,6 +119,7 @@ class Site:
         source: NoiseSource | None = None,
         ledger: Ledger | None = None,
         cardinality: Callable[[Site], SetCardinality] | None = None,
+        earlier: int = 0,
     ) -> None:
         if job.knows_class(index) != (table.labels is not None):
             raise Code.BAD_SITES.error(
@@ -123,6 +128,7 @@ class Site:
         self.index, self.job, self.table = index, job, table
         self.cipher = cipher or Curve25519Cipher()
         self.ledger = ledger or Ledger()
+        self.earlier = earlier
         self.meter = Meter()
         self.nodes: dict[int, Node] = {}
         self.root: wire.Token | None = None
@@ -317,6 +323,7 @@ class Site:
             session = self.secret.prepare()
             mark_secret(self.ledger, job)
             self.ledger.charge(*secret_releases(session))
+            self.ledger.charge(*earlier_releases(session, f"site {self.index}", self.earlier))
             self._declare(site_openings(session, self.index))
             return
         self.ledger.charge(*(self._noise.releases() if self._noise else ()))

@@ -1,13 +1,13 @@
-"""Sealing keys of the servers, made for one run and signed: what owners rely on.
+"""Sealing keys of the servers, made for one run and signed: what those who share rely on.
 
-In method "secure-counts" owners seal their shares to keys of the three servers, and all of it goes
-through a coordinator whom nobody trusts. So every server signs its key with the key behind its
-certificate, which the owners have, for one run: the hash of the job and a number that the
-coordinator has drawn for the run. A key of another run, of another server or of the coordinator
-itself does not pass (H760).
+Owners of a DP-TopDown run on secure counts, and sites of a vertical ID3 on secret counts, seal
+their shares to keys of the three servers, and what they seal goes through somebody else: a
+coordinator, or the site that asks. So every server signs its key with the key behind its
+certificate, which the others have, for one run: the hash of the job and a number that was drawn for
+the run. A key of another run, of another server or of whoever passes it on does not pass (H760).
 
-The signature also says whether the server draws its noise as it must; an owner does not send shares
-to servers that do not, unless it is a test itself.
+The signature also says whether the server draws its noise as it must; nobody sends shares to
+servers that do not, unless it is a test itself.
 """
 
 from __future__ import annotations
@@ -16,19 +16,33 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from hedgerow import jsonfile
 from hedgerow.crypto.sealed import KEY_BYTES, SealingKey, check_signed, sign_key
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.config import PartyConfig
-from hedgerow.parties.topdown_job import TopDownJob
+from hedgerow.parties.config import SERVERS, PartyConfig
 
 RUN_BYTES = 16
 """Of the number of a run."""
 SIGNATURE_BYTES = 64
-_LABEL = "topdown sealing key 1"
 _FIELDS = {"public", "signature", "private"}
+
+
+class SealedJob(Protocol):
+    """What a signature needs of a job."""
+
+    @property
+    def kind(self) -> str:
+        """Of the protocol."""
+
+    @property
+    def hash(self) -> str:
+        """Of all of the job."""
+
+    @property
+    def run_id(self) -> str:
+        """Its name, for messages."""
 
 
 @dataclass(frozen=True)
@@ -78,20 +92,20 @@ class SignedKey:
 
     @classmethod
     def sign(
-        cls, key: SealingKey, config: PartyConfig, job: TopDownJob, run: bytes, *, private: bool
+        cls, key: SealingKey, config: PartyConfig, job: SealedJob, run: bytes, *, private: bool
     ) -> Self:
         """Sign a key for a run, as the server whose configuration it is."""
         context = context_of(job, run, config.name, private=private)
         return cls(key.public, sign_key(config.identity, key.public, context), private)
 
-    def check(self, config: PartyConfig, job: TopDownJob, run: bytes, server: str) -> bytes:
+    def check(self, config: PartyConfig, job: SealedJob, run: bytes, server: str) -> bytes:
         """Return the key if it is that server's, in this run.
 
         Parameters
         ----------
         config : PartyConfig
             Of whoever checks, with the server's certificate.
-        job : TopDownJob
+        job : SealedJob
             This party's own copy.
         run : bytes of length 16
         server : str
@@ -112,21 +126,21 @@ class SignedKey:
                 expected=f"a sealing key that {server} has signed for run {run.hex()} of "
                 f"{job.run_id}",
                 found="one that it has not",
-                fix="do not trust this coordinator; if the certificate of the server has changed, "
-                "add the new one",
+                fix="do not trust whoever passed it on; if the certificate of the server has "
+                "changed, add the new one",
             ) from None
 
 
-def context_of(job: TopDownJob, run: bytes, server: str, *, private: bool) -> bytes:
+def context_of(job: SealedJob, run: bytes, server: str, *, private: bool) -> bytes:
     """Return what a signature is bound to: the job, the run, the server and its noise."""
-    bound = [_LABEL, job.hash, run.hex(), server, private]
+    bound = [f"{job.kind} sealing key 1", job.hash, run.hex(), server, private]
     return json.dumps(bound, separators=(",", ":")).encode()
 
 
 def checked_keys(
-    keys: Sequence[SignedKey], config: PartyConfig, job: TopDownJob, run: bytes, *, private: bool
+    keys: Sequence[SignedKey], config: PartyConfig, job: SealedJob, run: bytes, *, private: bool
 ) -> tuple[bytes, ...]:
-    """Return the keys of all three servers in their order, for an owner to seal to.
+    """Return the keys of all three servers in their order, to seal to.
 
     Parameters
     ----------
@@ -134,7 +148,7 @@ def checked_keys(
     config, job, run
         As for `SignedKey.check`.
     private : bool
-        Whether this owner counts on the servers' noise.
+        Whether this party counts on the servers' noise.
 
     Raises
     ------
@@ -152,6 +166,13 @@ def checked_keys(
                 fix="have the servers start without an insecure seed, in a new job",
             )
     return tuple(found)
+
+
+def signed_keys(data: object) -> tuple[SignedKey, ...]:
+    """Read the keys of three servers from a list, of somebody who may be hostile; H760."""
+    if not isinstance(data, list) or len(data) != SERVERS:
+        raise _refused(f"not {SERVERS} of them")
+    return tuple(SignedKey.from_dict(key) for key in data)
 
 
 def digits(value: object, length: int) -> bytes | None:

@@ -9,9 +9,9 @@ from topdown_town import SERVERS, Town, make_job
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
+from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_joining import Joining
-from hedgerow.parties.topdown_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown_letters import OwnerLetter
 from hedgerow.protocols.topdown import Coordinator
 from hedgerow.protocols.topdown_parts import OF_SERVERS, open_part, shared_array
