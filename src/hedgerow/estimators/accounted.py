@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import secrets
 import warnings
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from sklearn.utils import Tags
 
 from hedgerow.errors import Code, HedgerowWarning
 from hedgerow.estimators.account import Account, account_of
-from hedgerow.estimators.parameters import check_parameter, is_count, warn_of_domain_from_data
+from hedgerow.estimators.parameters import (
+    check_parameter,
+    domain_to_plan,
+    is_count,
+    warn_of_domain_from_data,
+)
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import Mark
@@ -29,6 +35,9 @@ class HasReleases(Protocol):
 
     def releases(self) -> Sequence[Release]:
         """Return what the fit will charge."""
+
+
+Plan = TypeVar("Plan", bound=HasReleases)
 
 
 class FitLedger(Ledger):
@@ -77,14 +86,21 @@ class FitLedger(Ledger):
 
 
 @contextmanager
-def stays_charged(ledger: Ledger) -> Iterator[None]:
-    """Say with whatever ends a fit what it had charged until then: there is no refund."""
+def stays_charged(ledger: Ledger, *, with_delta: bool = True) -> Iterator[None]:
+    """Say with whatever ends a fit what it had charged until then: there is no refund.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    with_delta : bool, default=True
+        Whether a delta above 0 is said, too.
+    """
     try:
         yield
     except BaseException as error:
         if ledger.releases:
             spent = ledger.formal_total("public")
-            at = f" at delta {spent.delta:g}" if spent.delta else ""
+            at = f" at delta {spent.delta:g}" if with_delta and spent.delta else ""
             error.add_note(
                 f"epsilon {spent.epsilon:g}{at} was charged before this and stays charged: "
                 "see privacy_"
@@ -150,16 +166,29 @@ class AccountedEstimator(TableEstimator):
             Returns what a fit with a public domain would charge.
         """
         ledger = self._open_ledger()
+        self._check_before_rows(ledger, plan)
+        if self.domain is None:
+            warn_of_domain_from_data(stacklevel=3)
+        return ledger, self._source(stacklevel=4)
+
+    def _check_before_rows(self, ledger: Ledger, plan: Callable[[Domain], HasReleases]) -> None:
+        """Refuse what must not depend on the rows; mark a domain that will be read from them.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Of the fit.
+        plan : callable
+            Returns what a fit with a public domain would charge.
+        """
         if self.domain is None:
             if not self.insecure_domain_from_data:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")
-            warn_of_domain_from_data(stacklevel=3)
             ledger.mark_not_private("the domain was read from the data")
         elif not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         else:
             self._check_account(plan(self.domain))
-        return ledger, self._source(stacklevel=4)
 
     def _check_account(self, plan: HasReleases) -> None:
         """Refuse a fit that the account cannot pay for, before a row is read."""
@@ -240,3 +269,27 @@ class AccountedEstimator(TableEstimator):
             HedgerowWarning,
             stacklevel=4,
         )
+
+
+class PlannedEstimator(AccountedEstimator, Generic[Plan]):
+    """A private estimator of one table, whose fit follows a plan of public numbers."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range."""
+
+    @abstractmethod
+    def _plan(self, domain: Domain, capacity: int | None) -> Plan:
+        """Return the plan of a fit, from public numbers alone."""
+
+    def plan(self, domain: Domain | None = None) -> Plan:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
+        """
+        self._check_parameters()
+        public = domain_to_plan(domain, self.domain)
+        return self._plan(public, public.capacity)

@@ -1,20 +1,26 @@
-"""What every estimator with a public tree shares: predicting, drawing and export."""
+"""What every estimator with a public tree shares: leaves, importances and drawings."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.estimators.table import TableClassifier, TableEstimator, TableRegressor
-from hedgerow.tables import Encoded, encode
-from hedgerow.trees import Tree, impurity_decrease, to_onnx, to_sklearn, to_svg, to_text
+from hedgerow.estimators.public_model import (
+    PublicModelClassifier,
+    PublicModelEstimator,
+    PublicModelRegressor,
+    normalised,
+)
+from hedgerow.trees import Tree, impurity_decrease, to_svg, to_text
 
 
-class TreeEstimator(TableEstimator):
+class TreeEstimator(PublicModelEstimator):
     """A scikit-learn estimator whose fitted state is a public `Tree` in ``tree_``."""
+
+    _model_name = "tree_"
 
     # Drawings say so where counts are noisy.
     _noisy_counts: ClassVar[bool] = False
@@ -23,10 +29,6 @@ class TreeEstimator(TableEstimator):
     _importance_criterion: str
 
     tree_: Tree
-
-    def _encode_query(self, X: Any) -> Encoded:
-        check_is_fitted(self, "tree_")
-        return encode(self._table(X, reset=False), self.domain_)
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
         """Return the index of the leaf that each row reaches.
@@ -62,9 +64,7 @@ class TreeEstimator(TableEstimator):
             weights=impurity_decrease(tree, self._importance_criterion)[inner],
             minlength=len(tree.domain.attributes),
         ).astype(np.float64)
-        if total.sum() > 0:
-            total /= total.sum()
-        return total
+        return normalised(total)
 
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the fitted tree as indented text."""
@@ -76,81 +76,10 @@ class TreeEstimator(TableEstimator):
         check_is_fitted(self, "tree_")
         return to_svg(self.tree_, max_depth=max_depth, noisy=self._noisy_counts)
 
-    def to_json(self) -> str:
-        """Write the public model, with its domain, as JSON."""
-        check_is_fitted(self, "tree_")
-        return self.tree_.to_json()
 
-    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export the fitted tree as a scikit-learn estimator."""
-        check_is_fitted(self, "tree_")
-        return to_sklearn(self.tree_, on=on)
-
-    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export the fitted tree as an ONNX model (extra ``hedgerow[onnx]``)."""
-        check_is_fitted(self, "tree_")
-        return to_onnx(self.tree_, on=on)
-
-
-class TreeClassifier(TableClassifier, TreeEstimator):
+class TreeClassifier(PublicModelClassifier, TreeEstimator):
     """A classifier over a public tree."""
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the class of each row; the lowest class index wins ties.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
-        query = self._encode_query(X)
-        return self.classes_[self.tree_.predict_class(query.bins)]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        query = self._encode_query(X)
-        return self.tree_.distribution(query.bins)
-
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-
-class TreeRegressor(TableRegressor, TreeEstimator):
+class TreeRegressor(PublicModelRegressor, TreeEstimator):
     """A regressor over a public tree."""
-
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,)
-        """
-        query = self._encode_query(X)
-        return self.tree_.decide(query.bins)[:, 0]

@@ -2,258 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import numbers
-import warnings
-from typing import Any, Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowWarning
-from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
-from hedgerow.estimators.large import boost_counts_over, has_names, is_large
-from hedgerow.estimators.parameters import (
-    check_domain,
-    check_epsilon,
-    check_parameter,
-    domain_to_plan,
-    is_count,
-    warn_of_domain_from_data,
-)
-from hedgerow.estimators.table import TableClassifier, TableRegressor
-from hedgerow.privacy import Ledger
-from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
-from hedgerow.protocols.dp_boosting import Tell, boost
-from hedgerow.tables import Batches, Domain, Encoded, encode
-from hedgerow.trees import to_onnx, to_sklearn
-from hedgerow.trees.boost_counts import LocalBoostCounts
-from hedgerow.trees.boosted import Boosted
+from hedgerow.estimators.boosting_base import DPBoostingEstimator
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor
+from hedgerow.tables import Batches
 
 
-class _DPBoosting(AccountedEstimator):
-    """Parameters, training and export that both tasks share."""
-
-    boosted_: Boosted
-    plan_: BoostPlan
-    privacy_: Ledger
-    # Told after every round, for the command line.
-    _tell: Tell | None = None
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        delta: float = 1e-6,
-        n_estimators: int | str = "auto",
-        max_leaves: int | str = "auto",
-        learning_rate: float | str = "auto",
-        subsample: float = 1.0,
-        public_seed: int = 0,
-        account: Account | str | None = None,
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.delta = delta
-        self.n_estimators = n_estimators
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.subsample = subsample
-        self.public_seed = public_seed
-        self.account = account
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        self._check_parameters()
-        if self.domain is not None:
-            self._warn_of_delta(self.domain, stacklevel=4)
-        # A refusal of the domain must not depend on the rows, so it comes before they are read.
-        ledger = self._open_ledger(float(self.delta))
-        if self.domain is None:
-            if not self.insecure_domain_from_data:
-                raise Code.MISSING_DOMAIN.error(found="domain=None")
-            ledger.mark_not_private("the domain was read from the data")
-        elif not self.domain.is_public:
-            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        else:
-            self._check_account(self._plan(self.domain, self.domain.capacity))
-        source = self._source(stacklevel=4)
-        counts, plan = self._large(X, y) if is_large(X) else self._in_memory(X, y)
-        try:
-            with stays_charged(ledger):
-                boosted = boost(
-                    counts,
-                    plan,
-                    ledger=ledger,
-                    source=source,
-                    capacity=None if self.domain is None else plan.domain.capacity,
-                    tell=self._tell or (lambda done, of: None),
-                )
-        finally:
-            # What an interrupted fit has charged stays charged, and belongs to no earlier model.
-            if ledger.releases:
-                self.__dict__.pop("boosted_", None)
-                self.plan_, self.privacy_ = plan, ledger
-        self.boosted_ = boosted
-        return self
-
-    def _in_memory(self, X: Any, y: Any) -> tuple[LocalBoostCounts, BoostPlan]:
-        if self.domain is None:
-            warn_of_domain_from_data(stacklevel=4)
-        encoded = self._encode_training(
-            X, y, self.domain, max_bins=64, spacing="uniform", missing="error"
-        )
-        # Without a declared domain nothing is claimed, and the row count serves as capacity.
-        capacity = len(encoded.bins) if self.domain is None else encoded.domain.capacity
-        plan = self._plan(encoded.domain, capacity)
-        return LocalBoostCounts([plan.batch(encoded)]), plan
-
-    def _large(self, X: Any, y: Any) -> tuple[LocalBoostCounts, BoostPlan]:
-        if self.domain is None:
-            raise Code.MISSING_DOMAIN.error(
-                found="domain=None, and a table that comes in pieces",
-                fix="declare a Domain; Domain.suggest can draft one from some of the rows",
-            )
-        self._take_domain(self.domain)
-        plan = self._plan(self.domain, self.domain.capacity)
-        counts = boost_counts_over(X, y, self.domain, plan.batch)
-        self.n_features_in_ = len(self.domain.attributes)
-        self.__dict__.pop("feature_names_in_", None)
-        if has_names(X):
-            self.feature_names_in_ = np.array(self.domain.names, dtype=object)
-        return counts, plan
-
-    def _raw(self, X: Any) -> NDArray[np.float64]:
-        query = self._encode_query(X)
-        return self.boosted_.raw(query.bins)
-
-    def _encode_query(self, X: Any) -> Encoded:
-        check_is_fitted(self, "boosted_")
-        return encode(self._table(X, reset=False), self.domain_)
-
-    def plan(self, domain: Domain | None = None) -> BoostPlan:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        """
-        self._check_parameters()
-        public = domain_to_plan(domain, self.domain)
-        self._warn_of_delta(public, stacklevel=3)
-        return self._plan(public, public.capacity)
-
-    def _warn_of_delta(self, domain: Domain, *, stacklevel: int) -> None:
-        """Warn of a delta that a mechanism can keep which publishes somebody's row."""
-        # The capacity, not the number of rows: whether there is a warning must not tell that one.
-        most = domain.capacity
-        if most is None or not 1 <= self.delta * most < most / 2:
-            return
-        warnings.warn(
-            f"delta={self.delta:g} is not below 1 / capacity = {1 / most:.2g}: such a delta allows "
-            "a release that exposes one of the people entirely. Choose a delta far below, such as "
-            f"{_below(most):.0e}",
-            HedgerowWarning,
-            stacklevel=stacklevel,
-        )
-
-    def _plan(self, domain: Domain, capacity: int | None) -> BoostPlan:
-        def given(value: Any) -> Any:
-            return None if isinstance(value, str) else value
-
-        return plan_boosting(
-            domain,
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            rounds=given(self.n_estimators),
-            leaves=given(self.max_leaves),
-            rate=given(self.learning_rate),
-            sample_rate=float(self.subsample),
-            public_seed=int(self.public_seed),
-            capacity=capacity,
-        )
-
-    @property
-    def feature_importances_(self) -> NDArray[np.float64]:
-        """How far each attribute moves the score, from the released functions alone, (d,).
-
-        The standard deviation of its functions over their leaves; those of two attributes count
-        half for each. Normalised.
-        """
-        check_is_fitted(self, "boosted_")
-        total = np.zeros(len(self.domain_.attributes))
-        for tree in self.boosted_.trees:
-            features = np.unique(tree.feature[tree.feature >= 0])
-            if features.size:
-                total[features] += float(np.std(tree.value[tree.leaves])) / features.size
-        if total.sum() > 0:
-            total /= total.sum()
-        return total
-
-    def to_json(self) -> str:
-        """Write the public model with its domain and its ledger as JSON."""
-        check_is_fitted(self, "boosted_")
-        return self.boosted_.to_json(privacy=json.loads(self.privacy_.to_json()))
-
-    def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export the fitted model as a scikit-learn estimator."""
-        check_is_fitted(self, "boosted_")
-        return to_sklearn(self.boosted_, on=on)
-
-    def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
-        """Export the fitted model as an ONNX model (extra ``hedgerow[onnx]``)."""
-        check_is_fitted(self, "boosted_")
-        return to_onnx(self.boosted_, on=on)
-
-    def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        for name, least, most in (("n_estimators", 1, MOST_ROUNDS), ("max_leaves", 2, 256)):
-            value = getattr(self, name)
-            auto = isinstance(value, str) and value == "auto"
-            check_parameter(
-                name,
-                value,
-                auto or (is_count(value, least) and value <= most),
-                f"must be 'auto' or a whole number from {least} to {most:,}",
-            )
-        for name, low, high, closed in (
-            ("delta", 0, 0.5, False),
-            ("subsample", 0, 1, True),
-            ("learning_rate", 0, 1, True),
-        ):
-            value = getattr(self, name)
-            auto = name == "learning_rate" and isinstance(value, str) and value == "auto"
-            inside = (
-                isinstance(value, numbers.Real)
-                and not isinstance(value, bool)
-                and (low < float(value) < high or (closed and value == high))
-            )
-            allowed = f"must lie strictly between {low} and {high}"
-            if closed:
-                allowed = f"must be above {low} and at most {high}"
-            check_parameter(name, value, auto or inside, allowed)
-        check_parameter(
-            "public_seed",
-            self.public_seed,
-            is_count(self.public_seed, 0),
-            "must be a whole number of at least 0",
-        )
-
-
-def _below(capacity: int) -> float:
-    """Return the power of ten at or below a hundredth of 1 / capacity."""
-    return float(10.0 ** -len(str(100 * capacity - 1)))
-
-
-class DPBoostingClassifier(TableClassifier, _DPBoosting):
+class DPBoostingClassifier(PublicModelClassifier, DPBoostingEstimator):
     """Differentially private gradient boosting for classification.
 
     Noisy histograms of the attributes, released once, say where cuts are worth while; then every
@@ -357,53 +116,12 @@ class DPBoostingClassifier(TableClassifier, _DPBoosting):
         -------
         NDArray[float64], shape (n_rows,) or (n_rows, n_classes)
         """
-        raw = self._raw(X)
+        query = self._encode_query(X)
+        raw = self.boosted_.raw(query.bins)
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the class of each row; the lowest class index wins ties.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
-        query = self._encode_query(X)
-        return self.classes_[self.boosted_.predict_class(query.bins)]
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        query = self._encode_query(X)
-        return self.boosted_.distribution(query.bins)
-
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-
-class DPBoostingRegressor(TableRegressor, _DPBoosting):
+class DPBoostingRegressor(PublicModelRegressor, DPBoostingEstimator):
     """Differentially private gradient boosting for regression.
 
     Parameters and attributes are those of `DPBoostingClassifier`, but for the classes. The domain
@@ -457,5 +175,5 @@ class DPBoostingRegressor(TableRegressor, _DPBoosting):
         -------
         NDArray[float64], shape (n_rows,)
         """
-        raw = self._raw(X)[:, 0]
+        raw = super().predict(X)
         return np.clip(raw, self.plan_.units.low, self.plan_.units.high)

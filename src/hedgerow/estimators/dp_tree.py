@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import numbers
 from typing import Self
 
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import AccountedEstimator
+from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.base import TreeClassifier
-from hedgerow.estimators.parameters import (
-    check_domain,
-    check_epsilon,
-    check_parameter,
-    domain_to_plan,
-    is_count,
-)
-from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
 from hedgerow.trees.private import PrivatePlan
 
 
-class DPTreeClassifier(AccountedEstimator, TreeClassifier):
+class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, TreeClassifier):
     """Differentially private decision tree: splits by noisy max, leaves by noisy counts.
 
     Every level of splits and the leaf counts are one release each; epsilon is their sum, and
@@ -91,10 +83,7 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
     _noisy_counts = True
     _importance_criterion = "gini"
 
-    privacy_: Ledger
     criterion_: str
-    # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
-    _noise: NoiseSource | None = None
 
     def __init__(
         self,
@@ -151,18 +140,6 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
         self.privacy_ = ledger
         return self
 
-    def plan(self, domain: Domain | None = None) -> PrivatePlan:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        """
-        self._check_parameters()
-        public = domain_to_plan(domain, self.domain)
-        return self._plan(public, public.capacity)
-
     def _plan(self, domain: Domain, capacity: int | None) -> PrivatePlan:
         return plan_private(
             domain,
@@ -173,11 +150,6 @@ class DPTreeClassifier(AccountedEstimator, TreeClassifier):
             split_share=float(self.split_share),
             capacity=capacity,
         )
-
-    def to_json(self) -> str:
-        """Write the public model with its domain and its ledger as JSON."""
-        check_is_fitted(self, "tree_")
-        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
 
     def _check_parameters(self) -> None:
         check_domain(self.domain)

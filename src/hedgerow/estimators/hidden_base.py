@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowWarning
-from hedgerow.estimators.hidden_owners import columns_of_owners, rows_of_owners
+from hedgerow.estimators.hidden_owners import check_lists, columns_of_owners, rows_of_owners
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.net.meter import Reading
@@ -166,12 +166,7 @@ class HiddenEstimator(TableEstimator):
             slots is None or all(is_count(size) for size in slots),
             "must be None or one whole number of at least 1 for each owner",
         )
-        if not isinstance(tables, list | tuple) or not isinstance(ys, list | tuple):
-            raise Code.WRONG_TYPE.error(
-                expected="a list of tables and a list of targets, one per owner",
-                found=f"{type(tables).__name__} and {type(ys).__name__}",
-                fix="pass [table, table, ...] and [y, y, ...], or use fit for one table",
-            )
+        check_lists(tables, ys)
         capacity = domain.capacity if slots is None else int(sum(slots))
         if slots is not None and domain.capacity is not None and sum(slots) > domain.capacity:
             raise Code.CAPACITY_EXCEEDED.error(

@@ -171,6 +171,16 @@ def _names(table: Any) -> set[str] | None:
     return {str(name) for name in names}
 
 
+def check_lists(tables: Any, ys: Any) -> None:
+    """Refuse one table where the tables of several owners are due, H109."""
+    if not isinstance(tables, list | tuple) or not isinstance(ys, list | tuple):
+        raise Code.WRONG_TYPE.error(
+            expected="a list of tables and a list of targets, one per owner",
+            found=f"{type(tables).__name__} and {type(ys).__name__}",
+            fix="pass [table, table, ...] and [y, y, ...], or use fit for one table",
+        )
+
+
 def _check_lengths(tables: Sequence[Any], **others: Sequence[Any] | None) -> None:
     wrong = {
         name: len(values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.hidden import HiddenTreeClassifier
+from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.options import check_option
 from hedgerow.tables import Domain
 from hedgerow.trees import Tree
@@ -18,7 +18,7 @@ from hedgerow.trees import Tree
 OpenNoise = Literal["none", "splits+leaves"]
 
 
-class OpenTreeClassifier(TreeClassifier, HiddenTreeClassifier):
+class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClassifier):
     """Decision tree that three servers train on shares and then open to everybody.
 
     Paper: hiddentrees, ``CDP+PMPC-ID3`` with noise and ``MPC-ID3`` without. With the discrete
@@ -122,11 +122,6 @@ class OpenTreeClassifier(TreeClassifier, HiddenTreeClassifier):
         if np.isnan(self.tree_.value).any():
             raise AttributeError("importances need counts, and labels alone were opened")
         return super().feature_importances_
-
-    def to_json(self) -> str:
-        """Write the public model with its domain and its ledger as JSON."""
-        check_is_fitted(self, "tree_")
-        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
 
     def _check_parameters(self) -> None:
         check_option("noise", self.noise, OpenNoise)

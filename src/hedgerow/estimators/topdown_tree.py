@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
 from hedgerow.estimators.base import TreeClassifier
@@ -23,12 +20,13 @@ from hedgerow.estimators.parameters import (
     domain_to_plan,
     is_count,
 )
+from hedgerow.estimators.public_model import ReleasedModelEstimator
+from hedgerow.estimators.topdown_owners import names_of_owners, of_owner, warn_of_owners_left_out
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.programs import mark_collusion
 from hedgerow.protocols.topdown import Traffic, grow_topdown
 from hedgerow.protocols.topdown_budget import BUDGETS
 from hedgerow.protocols.topdown_owner import Owner, charge, counts_of
-from hedgerow.protocols.topdown_parts import SERVER_NAMES
 from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown_secure_run import SecureRun, run_secure
 from hedgerow.tables import Domain, Encoded
@@ -36,7 +34,7 @@ from hedgerow.tables import Domain, Encoded
 _METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
 
 
-class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
+class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClassifier):
     """Differentially private decision tree that is grown best-first (DP-TopDown).
 
     The leaf whose split promises the most is split next. Of one table a curator grows the tree
@@ -124,7 +122,6 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
     _noisy_counts = True
     _importance_criterion = "gini"
 
-    privacy_: Ledger
     plan_: TopDownPlan
     traffic_: Traffic
     secure_run_: SecureRun | None
@@ -228,7 +225,7 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
             )
         if not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        names = _names(tables, ys, names)
+        names = names_of_owners(tables, ys, names)
         plan = self._plan(self.domain, self.domain.capacity, len(names))
         self._check_account(plan)
         source = self._source(stacklevel=3)
@@ -237,7 +234,7 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
             try:
                 encoded[name] = self._encode_training(table, y, self.domain)
             except HedgerowError as error:
-                raise _of(name, error) from error
+                raise of_owner(name, error) from error
         return self._grow(plan, encoded, ledger, source)
 
     def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
@@ -253,11 +250,6 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
         return self._plan(public, public.capacity, n_owners)
-
-    def to_json(self) -> str:
-        """Write the public model with its domain and its ledger as JSON."""
-        check_is_fitted(self, "tree_")
-        return self.tree_.to_json(privacy=json.loads(self.privacy_.to_json()))
 
     def _grow(
         self, plan: TopDownPlan, tables: dict[str, Encoded], ledger: Ledger, source: NoiseSource
@@ -279,7 +271,7 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
                 mark_collusion(ledger)
                 run = run_secure(plan, tables, engine, seed=seed)
                 self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
-                _warn_of_owners_left_out(run)
+                warn_of_owners_left_out(run)
             else:
                 owners = {
                     name: Owner(table, plan, name=name, source=source.spawn())
@@ -336,43 +328,3 @@ class TopDownTreeClassifier(AccountedEstimator, TreeClassifier):
             value = getattr(self, name)
             real = isinstance(value, numbers.Real) and not isinstance(value, bool)
             check_parameter(name, value, real and 0 <= value < most, f"must be from 0 to {most:g}")
-
-
-def _of(name: str, error: HedgerowError) -> HedgerowError:
-    """Say whose table an error is about."""
-    found = f"{error.found}, in the table of {name!r}"
-    return error.code.error(expected=error.expected, found=found, fix=error.fix)
-
-
-def _warn_of_owners_left_out(run: SecureRun) -> None:
-    for at, name, number in run.left_out:
-        warnings.warn(
-            f"the counts of {name!r} could not be used in round {at} ({number}): the tree has "
-            "grown without them",
-            HedgerowWarning,
-            stacklevel=5,
-        )
-
-
-def _names(
-    tables: Sequence[Any], ys: Sequence[Any], names: Sequence[str] | None
-) -> tuple[str, ...]:
-    if not isinstance(tables, list | tuple) or not isinstance(ys, list | tuple):
-        raise Code.WRONG_TYPE.error(
-            expected="a list of tables and a list of targets, one per owner",
-            found=f"{type(tables).__name__} and {type(ys).__name__}",
-            fix="pass [table, table, ...] and [y, y, ...], or use fit for one table",
-        )
-    found = tuple(names) if names is not None else tuple(f"owner {i}" for i in range(len(tables)))
-    if not tables or len(ys) != len(tables) or len(found) != len(tables):
-        raise Code.WRONG_SHAPE.error(
-            expected="one table, one target and one name per owner",
-            found=f"{len(tables)} tables, {len(ys)} targets and {len(found)} names",
-            fix="pass lists with one entry for every owner, in the same order",
-        )
-    if len(set(found)) < len(found) or set(found) & set(SERVER_NAMES):
-        raise Code.BAD_PARAMETER.error(
-            expected="a name of its own for every owner, none of a server",
-            found=f"names {', '.join(map(repr, found))}",
-        )
-    return found

@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.crypto.prg import KEY_BYTES
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code
 from hedgerow.estimators.parameters import check_epsilon, check_parameter, is_count
-from hedgerow.estimators.table import TableClassifier
+from hedgerow.estimators.vertical_growth import GrownAtSites
 from hedgerow.estimators.vertical_sites import columns_of_sites, parts_of_sites
-from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
-from hedgerow.privacy import Ledger
-from hedgerow.protocols.ppid3_job import AnswersTo, Ring, SiteJob
-from hedgerow.protocols.ppid3_leakage import OF_QUESTIONS, exact, summary_releases
-from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
-from hedgerow.protocols.ppid3_messages import Token
-from hedgerow.protocols.ppid3_noise import CountNoise
-from hedgerow.protocols.ppid3_secret_leakage import mark_secret, summary_of_secret
-from hedgerow.protocols.ppid3_secret_parts import session_of_tables
-from hedgerow.protocols.ppid3_secret_run import run_secret, sites_of
-from hedgerow.protocols.ppid3_site import Site
+from hedgerow.protocols.ppid3_job import AnswersTo, Ring
 from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.protocols.run import EngineName
-from hedgerow.tables import Domain, encode
-from hedgerow.trees.tree import Tree
+from hedgerow.tables import Domain
 
 Cardinality = Literal["commutative", "secret"]
 
 
-class VerticalID3Classifier(TableClassifier):
+class VerticalID3Classifier(GrownAtSites):
     """ID3 over columns at several sites: no site sees another's columns, the class lies at one.
 
     Paper: vaidya2005vertical. The sites of this estimator live in one process and exchange the real
@@ -111,13 +96,6 @@ class VerticalID3Classifier(TableClassifier):
     >>> str(model.root_)
     'S1L1'
     """
-
-    sites_: list[Site]
-    root_: Token
-    columns_: list[list[int]]
-    privacy_: Ledger
-    server_traffic_: Reading | None
-    _server_learned: list[dict[str, Any]] | None
 
     def __init__(
         self,
@@ -223,179 +201,11 @@ class VerticalID3Classifier(TableClassifier):
         job = self._job(len(parts), class_at, align=ids is not None)
         return self._grow(job, [table for _, table in parts])
 
-    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Have the sites classify instances; class probabilities for the site that asks.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Each site looks at its own columns only.
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        counts = self._classify(X)
-        if counts is None:
-            raise Code.BAD_PARAMETER.error(
-                expected="answers_to='asker'",
-                found="answers_to='class site': the class site keeps what it finds",
-                fix="call answers_of_class_site, at the class site",
-            )
-        return _shares(counts)
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Have the sites classify instances; the lowest class index wins ties.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
-        shares = self.predict_proba(X)
-        return _most(self.classes_, shares)
-
-    def answers_of_class_site(self, X: ArrayLike) -> NDArray[Any]:
-        """Have the sites classify instances for the class site alone, and look there.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-            Labels that the class site keeps; no message carried them.
-        """
-        check_is_fitted(self, "root_")
-        holder = self.sites_[self.sites_[0].job.starter]
-        before = len(holder.kept)
-        if self._classify(X) is not None:
-            raise Code.BAD_PARAMETER.error(
-                expected="answers_to='class site'", found=f"answers_to={self.answers_to!r}"
-            )
-        # Instances are named by their place.
-        kept = [
-            (int.from_bytes(name[1:], "little"), counts)
-            for names, counts in holder.kept[before:]
-            for name in names
-        ]
-        counts = np.array([own for _, own in sorted(kept)], dtype=np.int64)
-        return _most(self.classes_, _shares(counts))
-
-    def joined_tree(self) -> Tree:
-        """Put the parts of all sites together: what no site sees, for checks or publication."""
-        check_is_fitted(self, "root_")
-        return joined_tree(self.sites_, self.root_, self.domain_, self.columns_)
-
-    @property
-    def intersections_(self) -> int:
-        """Set intersections that were counted."""
-        check_is_fitted(self, "root_")
-        return sum(site.meter.intersections for site in self.sites_)
-
-    @property
-    def encryptions_(self) -> int:
-        """Elements that were encrypted for set intersections."""
-        check_is_fitted(self, "root_")
-        return sum(site.meter.encryptions for site in self.sites_)
-
-    @property
-    def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:
-        """What each site learned, in training and from questions since; and the servers."""
-        check_is_fitted(self, "root_")
-        sites = {f"site {site.index}": site.what_was_learned() for site in self.sites_}
-        return sites if self._server_learned is None else sites | {"server": self._server_learned}
-
-    def _classify(self, X: Any) -> NDArray[np.int64] | None:
-        check_is_fitted(self, "root_")
-        query = encode(self._table(X, reset=False), self.domain_)
-        bins = [query.bins[:, group] for group in self.columns_]
-        found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
-        self._charge_questions()
-        return found
-
-    def _charge_questions(self) -> None:
-        """Charge, once for each site, that it has seen exact branches or leaves of instances."""
-        for who, rows in self.what_was_learned_.items():
-            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS)):
-                if not self.privacy_.charged(name, who):
-                    self.privacy_.charge(exact(who, name))
-
-    def _grow(self, job: SiteJob, tables: Sequence[SiteTable]) -> Self:
-        for i, table in enumerate(tables):
-            if not table.bins.shape[1] and table.labels is None:
-                raise Code.BAD_SITES.error(
-                    expected="an attribute or the class at every site",
-                    found=f"neither at site {i}",
-                    fix="use fewer sites, or give each of them a column",
-                )
-        ledger = self._charged(job, tables)
-        seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
-        self.server_traffic_, self._server_learned = None, None
-        if self.cardinality == "secret":
-            run = run_secret(job, tables, self.engine, seed=self.random_state, seeds=seeds)  # type: ignore[arg-type]
-            self.server_traffic_, self._server_learned = run.meter, run.learned
-            self.root_, self.sites_ = run.root, run.sites
-        else:
-            self.sites_ = sites_of(job, tables, seeds)
-            self.root_ = LocalSites(self.sites_).grow()
-        self.privacy_ = ledger
-        return self
-
-    def _charged(self, job: SiteJob, tables: Sequence[SiteTable]) -> Ledger:
-        """Return the ledger of the run, charged with all of it."""
-        ledger = Ledger(self.domain_ if job.epsilon is not None else None)
-        if self.cardinality == "secret":
-            session = session_of_tables(job, tables)
-            ledger.charge(*summary_of_secret(session))
-            mark_secret(ledger, job)
-        else:
-            ledger.charge(*summary_releases(job))
-        if self.cardinality != "secret" and job.epsilon is not None and job.max_depth is not None:
-            widths = self.domain_.n_bins
-            ledger.charge(
-                *CountNoise(
-                    job.epsilon, job.max_depth, len(widths), job.n_classes, int(widths.max())
-                ).releases()
-            )
-        if self.random_state is not None:
-            warnings.warn(
-                "random_state makes keys and noise repeatable: the ledger records this model as "
-                "not private",
-                HedgerowWarning,
-                stacklevel=4,
-            )
-            ledger.mark_not_private("keys and noise were seeded")
-        return ledger
-
-    def _job(self, n_sites: int, class_at: int | None, *, align: bool) -> SiteJob:
-        return SiteJob(
-            n_sites=n_sites,
-            class_at=class_at,
-            n_classes=len(self.classes_),
-            max_depth=None if self.max_depth is None else int(self.max_depth),
-            ring=self.ring,  # type: ignore[arg-type]
-            align=align,
-            answers_to=self.answers_to,  # type: ignore[arg-type]
-            epsilon=None if self.epsilon is None else float(self.epsilon),
-        )
-
     def _class_site(self, n_sites: int) -> int | None:
         if self.class_at == "all":
             return None
         at = int(self.class_at)
         return at + n_sites if at < 0 else at
-
-    def _seeds(self, site: int) -> tuple[bytes, int]:
-        return self._key(site, KEY_BYTES), int.from_bytes(self._key(site, 8), "little")
-
-    def _key(self, site: int, size: int) -> bytes:
-        text = f"hedgerow site {site} seed {self.random_state}".encode()
-        return hashlib.blake2b(text, digest_size=size).digest()
 
     def _check_parameters(self) -> None:
         check_option("ring", self.ring, Ring)
@@ -440,17 +250,3 @@ class VerticalID3Classifier(TableClassifier):
         if tags.classifier_tags is not None:
             tags.classifier_tags.poor_score = self.epsilon is not None
         return tags
-
-
-def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return counts (n, c) as probabilities; without any count, all classes alike."""
-    total = counts.sum(axis=1, keepdims=True)
-    shares: NDArray[np.float64] = np.where(
-        total > 0, counts / np.maximum(total, 1), 1 / counts.shape[1]
-    )
-    return shares
-
-
-def _most(classes: NDArray[Any], shares: NDArray[np.float64]) -> NDArray[Any]:
-    labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
-    return labels

@@ -1,0 +1,101 @@
+"""Growing a tree at the sites of one process: the job, the ledger and the run."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from typing import Self
+
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.estimators.vertical_answers import SitesClassifier
+from hedgerow.net.meter import Reading
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.ppid3_job import SiteJob
+from hedgerow.protocols.ppid3_leakage import summary_releases
+from hedgerow.protocols.ppid3_local import LocalSites
+from hedgerow.protocols.ppid3_noise import CountNoise
+from hedgerow.protocols.ppid3_secret_leakage import mark_secret, summary_of_secret
+from hedgerow.protocols.ppid3_secret_parts import session_of_tables
+from hedgerow.protocols.ppid3_secret_run import run_secret, sites_of
+from hedgerow.protocols.ppid3_table import SiteTable
+
+
+class GrownAtSites(SitesClassifier):
+    """A tree that is grown at several sites, by set intersections or on secret counts."""
+
+    max_depth: int | None
+    epsilon: float | None
+    cardinality: str
+    engine: str
+    ring: str
+    random_state: int | None
+
+    server_traffic_: Reading | None
+
+    def _grow(self, job: SiteJob, tables: Sequence[SiteTable]) -> Self:
+        for i, table in enumerate(tables):
+            if not table.bins.shape[1] and table.labels is None:
+                raise Code.BAD_SITES.error(
+                    expected="an attribute or the class at every site",
+                    found=f"neither at site {i}",
+                    fix="use fewer sites, or give each of them a column",
+                )
+        ledger = self._charged(job, tables)
+        seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
+        self.server_traffic_, self._server_learned = None, None
+        if self.cardinality == "secret":
+            run = run_secret(job, tables, self.engine, seed=self.random_state, seeds=seeds)  # type: ignore[arg-type]
+            self.server_traffic_, self._server_learned = run.meter, run.learned
+            self.root_, self.sites_ = run.root, run.sites
+        else:
+            self.sites_ = sites_of(job, tables, seeds)
+            self.root_ = LocalSites(self.sites_).grow()
+        self.privacy_ = ledger
+        return self
+
+    def _charged(self, job: SiteJob, tables: Sequence[SiteTable]) -> Ledger:
+        """Return the ledger of the run, charged with all of it."""
+        ledger = Ledger(self.domain_ if job.epsilon is not None else None)
+        if self.cardinality == "secret":
+            session = session_of_tables(job, tables)
+            ledger.charge(*summary_of_secret(session))
+            mark_secret(ledger, job)
+        else:
+            ledger.charge(*summary_releases(job))
+        if self.cardinality != "secret" and job.epsilon is not None and job.max_depth is not None:
+            widths = self.domain_.n_bins
+            ledger.charge(
+                *CountNoise(
+                    job.epsilon, job.max_depth, len(widths), job.n_classes, int(widths.max())
+                ).releases()
+            )
+        if self.random_state is not None:
+            warnings.warn(
+                "random_state makes keys and noise repeatable: the ledger records this model as "
+                "not private",
+                HedgerowWarning,
+                stacklevel=4,
+            )
+            ledger.mark_not_private("keys and noise were seeded")
+        return ledger
+
+    def _job(self, n_sites: int, class_at: int | None, *, align: bool) -> SiteJob:
+        return SiteJob(
+            n_sites=n_sites,
+            class_at=class_at,
+            n_classes=len(self.classes_),
+            max_depth=None if self.max_depth is None else int(self.max_depth),
+            ring=self.ring,  # type: ignore[arg-type]
+            align=align,
+            answers_to=self.answers_to,  # type: ignore[arg-type]
+            epsilon=None if self.epsilon is None else float(self.epsilon),
+        )
+
+    def _seeds(self, site: int) -> tuple[bytes, int]:
+        return self._key(site, KEY_BYTES), int.from_bytes(self._key(site, 8), "little")
+
+    def _key(self, site: int, size: int) -> bytes:
+        text = f"hedgerow site {site} seed {self.random_state}".encode()
+        return hashlib.blake2b(text, digest_size=size).digest()
