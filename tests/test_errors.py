@@ -2,16 +2,19 @@
 
 import pickle
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 from hedgerow.errors import (
     Code,
     HedgerowError,
+    HedgerowWarning,
     InputError,
     InputTypeError,
     PrivacyError,
     _specs,
+    warn_caller,
 )
 
 PAGES = Path(__file__).parents[1] / "docs" / "errors"
@@ -60,3 +63,13 @@ def test_errors_are_the_builtin_kinds_users_expect() -> None:
     assert issubclass(InputError, ValueError)
     assert issubclass(InputTypeError, TypeError)
     assert issubclass(PrivacyError, HedgerowError)
+
+
+def test_warnings_point_at_the_line_outside_the_package() -> None:
+    """However deep they come from: nobody can mend a line of the package."""
+    inside = {"__name__": "hedgerow.estimators.deep"}
+    deep = FunctionType((lambda warn: warn("words")).__code__, inside)
+    deeper = FunctionType((lambda one, warn: one(warn)).__code__, inside)
+    with pytest.warns(HedgerowWarning, match="words") as caught:
+        deeper(deep, warn_caller)
+    assert [one.filename for one in caught] == [__file__]

@@ -10,16 +10,31 @@ Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimato
 
 from __future__ import annotations
 
+import sys
 import tomllib
+import warnings
 from enum import Enum, unique
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 
 class HedgerowWarning(UserWarning):
     """Something that is allowed and that the user should know about."""
+
+
+def warn_caller(message: str) -> None:
+    """Warn with a `HedgerowWarning` that points at the first line outside this package."""
+    level, frame = 2, sys._getframe(1)
+    while _inside(frame) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, HedgerowWarning, stacklevel=level)
+
+
+def _inside(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == __package__
 
 
 class HedgerowError(Exception):

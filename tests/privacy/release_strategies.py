@@ -1,10 +1,11 @@
 """Hypothesis strategies and small makers shared by the tests of the ledger's parts."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, By, Partition, Scope, part, step
 
@@ -52,3 +53,15 @@ def releases(epsilons: st.SearchStrategy[float] = EPSILONS) -> st.SearchStrategy
 
 def release_lists(epsilons: st.SearchStrategy[float] = EPSILONS, **sizes: int) -> st.SearchStrategy:
     return st.lists(releases(epsilons), **{"max_size": 6, **sizes})
+
+
+@dataclass
+class Provenance:
+    is_public: bool
+
+
+def ledger_of(events: list[Release], **options: object) -> Ledger:
+    ledger = Ledger(**options)  # type: ignore[arg-type]
+    for event in events:
+        ledger.charge(event)
+    return ledger

@@ -15,6 +15,7 @@ from hedgerow.protocols.choices import (
     Drawn,
     Exponential,
     Noisy,
+    Restricted,
     Splits,
     fitting_ring,
     split_reason,
@@ -229,12 +230,50 @@ def test_drawn_splits_are_the_same_at_all_parties_and_among_the_valid() -> None:
     for name in ENGINES:
         engine = make_engine(name)
         scores = secret(engine, np.zeros(valid.shape, int), Z16)
-        found.append(chosen_by(Drawn(np.random.default_rng(4)), scores, 1, valid))
+        found.append(chosen_by(Drawn(4), scores, 1, valid))
     np.testing.assert_array_equal(*found)
     assert np.take_along_axis(valid, found[0][..., None], -1).all()
     assert set(found[0].reshape(-1).tolist()) == set(range(6))
     with pytest.raises(HedgerowError, match="H501"):
-        Drawn(np.random.default_rng(0))(0, scores, 1, secret(engine, valid.astype(int), Z16))
+        Drawn(0)(0, scores, 1, secret(engine, valid.astype(int), Z16))
+
+
+def test_what_is_drawn_is_even_among_the_valid() -> None:
+    valid = np.ones((1, 20_000, 6), dtype=np.bool_)
+    valid[0, :, 4] = False
+    counts = Drawn(1).draw(2, valid.shape, valid)[0].sum(axis=0, dtype=int)
+    assert counts[4] == 0
+    assert ((counts[[0, 1, 2, 3, 5]] - 4000) ** 2 / 4000).sum() < 18.5  # 4 degrees, 0.001
+    # Attributes have one to four candidates, which are drawn together.
+    feature = np.repeat(np.arange(4), [1, 2, 3, 4])
+    drawn = Restricted(Best(), feature, 2, 1).draw(2, (20_000, 1))[:, 0]
+    of_attribute = drawn[:, [0, 1, 3, 6]]
+    assert np.array_equal(drawn, of_attribute[:, feature])
+    pairs = (of_attribute @ (1 << np.arange(4))).tolist()
+    counts = np.array([pairs.count((1 << a) + (1 << b)) for b in range(4) for a in range(b)])
+    assert counts.sum() == 20_000
+    assert ((counts - 20_000 / 6) ** 2 / (20_000 / 6)).sum() < 20.6  # 5 degrees, 0.001
+
+
+def test_levels_seeds_and_addresses_have_coins_of_their_own() -> None:
+    shape, feature = (1, 50, 6), np.arange(6)
+    drawn = [
+        Drawn(1).draw(0, shape, None),
+        Drawn(1).draw(1, shape, None),
+        Drawn(2).draw(0, shape, None),
+        Drawn(1, "hidden/round 0").draw(0, shape, None),
+        Drawn(1, "hidden/round 1").draw(0, shape, None),
+        *(Restricted(Best(), feature, 1, seed).draw(0, shape[:2]) for seed in (1, 2)),
+        Restricted(Best(), feature, 1, 1).draw(1, shape[:2]),
+    ]
+    picks = np.stack(drawn)[:, 0].argmax(axis=-1)
+    alike = (picks[:, None] == picks).mean(axis=-1)
+    # Of 50 nodes one in six agrees by chance.
+    assert (alike[~np.eye(len(picks), dtype=bool)] < 0.45).all()
+    # What was drawn before does not matter: a run that goes on at a level draws what it would have.
+    one = Restricted(Best(), feature, 1, 1)
+    one.draw(0, shape[:2])
+    assert np.array_equal(one.draw(1, shape[:2]), drawn[-1])
 
 
 def test_the_smallest_ring_that_fits() -> None:

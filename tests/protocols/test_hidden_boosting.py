@@ -6,8 +6,11 @@ from engines import ENGINES as SHARING
 from engines import reveal, share
 from number_runs import CAPACITY, ENGINES, classes, fit, numbers, transcript
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
+from test_number_checkpoint import opened, trained
 
 from hedgerow.protocols.boosting_plan import plan_boosting
+from hedgerow.protocols.checkpoint import NoCheckpoints
+from hedgerow.protocols.choices import Drawn
 from hedgerow.protocols.layout import as_one_hot
 from hedgerow.protocols.masks import Masks
 from hedgerow.protocols.run import EngineName
@@ -89,6 +92,23 @@ def test_the_ledger_has_epsilon_for_all_trees_together(k: int, random_splits: bo
     assert len(model.ledger.releases) == per_tree * 3 * (3 if k == 3 else 1)
     answers = model.ask(table.bins, "class" if k else "value")
     assert answers.shape == (len(table.bins),)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_every_round_has_public_coins_of_its_own(k: int) -> None:
+    options = {"n_rounds": 3, "depth": 2, "random_splits": True, "public_seed": 4}
+    plan = plan_boosting(classes(k=k).domain, noise="none", **options)
+    splits, _ = opened(trained("boosting", plan, NoCheckpoints()))
+    of = plan.n_scores, len(plan.layout.candidates)
+    drawn = [
+        [
+            Drawn(4, f"hidden/round {turn}").draw(level, (of[0], 1 << level, of[1]), None)
+            for level in range(2)
+        ]
+        for turn in range(3)
+    ]
+    assert np.array_equal(splits, np.concatenate([np.concatenate(two, axis=1) for two in drawn]))
+    assert len(np.unique(splits, axis=0)) == plan.n_trees
 
 
 def test_without_noise_there_is_no_finite_epsilon() -> None:

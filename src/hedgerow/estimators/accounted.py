@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import warnings
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from sklearn.utils import Tags
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.parameters import (
     check_parameter,
@@ -168,8 +167,8 @@ class AccountedEstimator(TableEstimator):
         ledger = self._open_ledger()
         self._check_before_rows(ledger, plan)
         if self.domain is None:
-            warn_of_domain_from_data(stacklevel=3)
-        return ledger, self._source(stacklevel=4)
+            warn_of_domain_from_data()
+        return ledger, self._source()
 
     def _check_before_rows(self, ledger: Ledger, plan: Callable[[Domain], HasReleases]) -> None:
         """Refuse what must not depend on the rows; mark a domain that will be read from them.
@@ -196,7 +195,7 @@ class AccountedEstimator(TableEstimator):
         if account is not None:
             account.check(plan.releases(), self._foreseen_marks())
 
-    def _source(self, *, stacklevel: int) -> NoiseSource:
+    def _source(self) -> NoiseSource:
         """Return where noise comes from; a seed warns, and what it draws promises nothing."""
         if self._noise is not None:
             return self._noise
@@ -208,10 +207,8 @@ class AccountedEstimator(TableEstimator):
             is_count(self.random_state, 0),
             "must be None or >= 0",
         )
-        warnings.warn(
+        warn_caller(
             "random_state makes the noise repeatable: the ledger records this model as not private",
-            HedgerowWarning,
-            stacklevel=stacklevel,
         )
         return NoiseSource.insecure_seeded(int(self.random_state))
 
@@ -240,12 +237,10 @@ class AccountedEstimator(TableEstimator):
         if fitted is None or not fitted.releases or self._warned_of_refit:
             return
         self._warned_of_refit = True
-        warnings.warn(
+        warn_caller(
             f"this {type(self).__name__} was fitted before: every fit on the same people costs its "
             f"epsilon ({self.epsilon:g}) again, also if the earlier model is thrown away. Pass "
             "account= to add the fits up and to stop at a budget",
-            HedgerowWarning,
-            stacklevel=4,
         )
 
     def _warn_of_search(self, *, counted: bool) -> None:
@@ -263,11 +258,9 @@ class AccountedEstimator(TableEstimator):
                 "are exact, and so is a choice by them, as that of best_params_. Search on public "
                 "data, or publish neither"
             )
-        warnings.warn(
+        warn_caller(
             f"copies of this {type(self).__name__} are fitted, as in a search or cross-validation: "
             + costs,
-            HedgerowWarning,
-            stacklevel=4,
         )
 
 

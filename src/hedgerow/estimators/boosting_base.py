@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import HedgerowWarning
+from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import stays_charged
 from hedgerow.estimators.curated import CuratedEstimator
@@ -72,7 +71,7 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, LocalBoostCounts]):
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         if self.domain is not None:
-            self._warn_of_delta(self.domain, stacklevel=4)
+            self._warn_of_delta(self.domain)
         # A refusal of the domain must not depend on the rows, so it comes before they are read.
         ledger = self._open_ledger(float(self.delta))
         counts, plan, source = self._rows(ledger, X, y)
@@ -110,21 +109,19 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, LocalBoostCounts]):
         """
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
-        self._warn_of_delta(public, stacklevel=3)
+        self._warn_of_delta(public)
         return self._plan(public, public.capacity)
 
-    def _warn_of_delta(self, domain: Domain, *, stacklevel: int) -> None:
+    def _warn_of_delta(self, domain: Domain) -> None:
         """Warn of a delta that a mechanism can keep which publishes somebody's row."""
         # The capacity, not the number of rows: whether there is a warning must not tell that one.
         most = domain.capacity
         if most is None or not 1 <= self.delta * most < most / 2:
             return
-        warnings.warn(
+        warn_caller(
             f"delta={self.delta:g} is not below 1 / capacity = {1 / most:.2g}: such a delta allows "
             "a release that exposes one of the people entirely. Choose a delta far below, such as "
             f"{_below(most):.0e}",
-            HedgerowWarning,
-            stacklevel=stacklevel,
         )
 
     def _plan(self, domain: Domain, capacity: int | None) -> BoostPlan:

@@ -57,13 +57,13 @@ class CuratedEstimator(PlannedEstimator[Plan], ReleasedModelEstimator, Generic[P
     def _rows(self, ledger: Ledger, X: Any, y: Any) -> tuple[Counts, Plan, NoiseSource]:
         """Read the table of a fit, after all that must not depend on it was refused."""
         self._check_before_rows(ledger, lambda domain: self._plan(domain, domain.capacity))
-        source = self._source(stacklevel=5)
+        source = self._source()
         counts, plan = self._large(X, y) if is_large(X) else self._in_memory(X, y)
         return counts, plan, source
 
     def _in_memory(self, X: Any, y: Any) -> tuple[Counts, Plan]:
         if self.domain is None:
-            warn_of_domain_from_data(stacklevel=5)
+            warn_of_domain_from_data()
         encoded = self._encode_training(
             X, y, self.domain, max_bins=64, spacing="uniform", missing="error"
         )

@@ -169,7 +169,7 @@ def private_model(
         return forest(epsilon, domain, **parameters)
     boosting = DPBoostingRegressor if numbers else DPBoostingClassifier
     model = boosting(epsilon, domain, **parameters)
-    model._warn_of_delta(domain, stacklevel=3)
+    model._warn_of_delta(domain)
     return model
 
 

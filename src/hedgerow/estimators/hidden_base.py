@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
@@ -15,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.hidden_owners import check_lists, columns_of_owners, rows_of_owners
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.estimators.table import TableEstimator
@@ -253,11 +252,9 @@ class HiddenEstimator(TableEstimator):
         elif not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         if self.random_state is not None:
-            warnings.warn(
+            warn_caller(
                 "random_state makes keys and noise repeatable: the ledger records this model as "
                 "not private",
-                HedgerowWarning,
-                stacklevel=3,
             )
         return marks
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.hidden import HiddenClassifier, Score
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.options import check_option
@@ -265,14 +264,11 @@ def _warn_of_drowned_votes(plan: HiddenPlan, epsilon: float) -> None:
     # What fits if answers compose by addition: epsilon / queries = 4 / trees.
     queries, needed = int(epsilon * trees / 4), 4 * plan.queries / trees
     fewer = f"queries={queries}, or " if queries else ""
-    warnings.warn(
+    warn_caller(
         f"the noise on a vote has scale {scale:.3g}, and a class leads by at most {trees} votes, "
         "those of all trees: answers will be close to guesses. Ask for fewer answers, allow a "
         f"larger epsilon or grow more trees, such as {fewer}epsilon={needed:.3g}; a delta above 0 "
         "helps where there are many answers",
-        HedgerowWarning,
-        # The call of fit, fit_owners or plan.
-        stacklevel=4,
     )
 
 

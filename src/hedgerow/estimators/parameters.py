@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.tables import Domain
 
 
@@ -90,17 +89,9 @@ def domain_to_plan(given: Any, own: Domain | None) -> Domain:
     return own
 
 
-def warn_of_domain_from_data(stacklevel: int) -> None:
-    """Warn that a model with a domain from its own rows promises nothing.
-
-    Parameters
-    ----------
-    stacklevel : int
-        As seen from whoever calls this.
-    """
-    warnings.warn(
+def warn_of_domain_from_data() -> None:
+    """Warn that a model with a domain from its own rows promises nothing."""
+    warn_caller(
         "insecure_domain_from_data reads bounds, categories and classes from the rows: the ledger "
         "records this model as not private",
-        HedgerowWarning,
-        stacklevel=stacklevel + 1,
     )

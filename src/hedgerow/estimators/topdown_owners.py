@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.hidden_owners import check_lists
 from hedgerow.protocols.topdown_parts import SERVER_NAMES
 from hedgerow.protocols.topdown_secure_run import SecureRun
@@ -53,9 +52,7 @@ def of_owner(name: str, error: HedgerowError) -> HedgerowError:
 def warn_of_owners_left_out(run: SecureRun) -> None:
     """Warn of every owner whose counts the servers could not use."""
     for at, name, number in run.left_out:
-        warnings.warn(
+        warn_caller(
             f"the counts of {name!r} could not be used in round {at} ({number}): the tree has "
             "grown without them",
-            HedgerowWarning,
-            stacklevel=5,
         )

@@ -228,7 +228,7 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
         names = names_of_owners(tables, ys, names)
         plan = self._plan(self.domain, self.domain.capacity, len(names))
         self._check_account(plan)
-        source = self._source(stacklevel=3)
+        source = self._source()
         encoded = {}
         for name, table, y in zip(names, tables, ys, strict=True):
             try:

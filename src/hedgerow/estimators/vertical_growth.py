@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from typing import Self
 
 from hedgerow.crypto.prg import KEY_BYTES
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.vertical_answers import SitesClassifier
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Ledger
@@ -72,11 +71,9 @@ class GrownAtSites(SitesClassifier):
                 ).releases()
             )
         if self.random_state is not None:
-            warnings.warn(
+            warn_caller(
                 "random_state makes keys and noise repeatable: the ledger records this model as "
                 "not private",
-                HedgerowWarning,
-                stacklevel=4,
             )
             ledger.mark_not_private("keys and noise were seeded")
         return ledger

@@ -4,52 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from hedgerow import jsonfile
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.privacy import statement
-from hedgerow.privacy.accounting import (
-    Guarantee,
-    Relation,
-    basic,
-    check_delta,
-    claimed,
-    has_rho,
-    tightest,
-)
-from hedgerow.privacy.calls import Calls, calls_of, realised_calls, sum_of_calls
+from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
     HasProvenance,
-    Mark,
     Provenance,
     Reservation,
     as_budget,
     check_releases,
-    reasons_against,
-    seen_by,
 )
-from hedgerow.privacy.release import Audience, Release
-from hedgerow.privacy.running import RunningTotals, Spent, counted
+from hedgerow.privacy.ledger_totals import PLAIN, Totals
+from hedgerow.privacy.release import Release
+from hedgerow.privacy.running import counted
 
 VERSION = 2
-_IN_ADVANCE = "all charges fixed in advance"
-_PLAIN = ("none", "basic composition")
 _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 _KEYS = _KEYS_1 | {"delta"}
-_NO_DELTA = (
-    "releases by rho have an epsilon at a delta only: give the ledger one, Ledger(delta=...)"
-)
 
 
-class Ledger:
+class Ledger(Totals):
     """An append-only account of releases.
 
     Parameters
@@ -67,245 +49,6 @@ class Ledger:
         budget, if it grants one. With a budget, what each call that is counted by its tightest
         figure takes of the budget's delta (by default all of it).
     """
-
-    def __init__(
-        self,
-        domain: HasProvenance | None = None,
-        budget: Budget | float | Sequence[float] | None = None,
-        delta: float | None = None,
-    ) -> None:
-        self.domain = domain
-        self.delta = None if delta is None else check_delta(delta)
-        if isinstance(budget, (int, float)) and self.delta is not None:
-            budget = (budget, self.delta)
-        self.budget = as_budget(budget)
-        self._entries: list[Entry] = []
-        self._joined: set[int] = set()  # entries of the same call as the entry before
-        self._marks: list[Mark] = []
-        # Charges that an opening has used up, by reason and audience ("" for all together).
-        self._taken: Counter[tuple[str, str]] = Counter()
-        # What the charges cost so far; None when it has to be computed anew.
-        self._totals: RunningTotals | None = None
-        self._spent: dict[int, Spent] = {}
-        self._charged: Counter[tuple[str, str]] = Counter()  # by reason and audience
-        self._lock = threading.RLock()
-
-    def charge(self, *releases: Release) -> None:
-        """Record releases, all of them or none. Call it before the noise is drawn; no refunds.
-
-        Releases of one call are fixed together, before anything of them is seen: a budget with a
-        delta counts them by their tightest figure, where it adds up those of several calls.
-
-        Raises
-        ------
-        PrivacyError
-            H202 for a domain that was read from the data, H207 for a budget that would be
-            exceeded; nothing is recorded then.
-        """
-        self._append("charge", releases)
-
-    def reserve(self, release: Release) -> Reservation:
-        """Charge the worst case of an adaptive run: this, and nothing else, is what it costs."""
-        return Reservation(self._append("reservation", [release]), release)
-
-    def realise(self, reservation: Reservation, release: Release) -> None:
-        """Record what was really spent inside a reservation: information that costs nothing.
-
-        Raises
-        ------
-        PrivacyError
-            H205 if the release has another audience or lies outside the reservation's scope,
-            H207 if more would be spent than was reserved; nothing is recorded then.
-        """
-        with self._lock:
-            kind, reserved, _ = self._entry(reservation.index)
-            if kind != "reservation" or reserved != reservation.release:
-                raise Code.BAD_RELEASE.error(
-                    expected="a reservation of this ledger", found=repr(reservation)
-                )
-            if release.audience != reserved.audience or not reserved.scope.covers(release.scope):
-                raise Code.BAD_RELEASE.error(
-                    expected=f"a release to {reserved.audience} inside {reserved.scope}",
-                    found=f"to {release.audience} in {release.scope}",
-                    fix="reserve for that audience and scope too",
-                )
-            # A refusal leaves no sums behind: they would count what was not recorded.
-            spent = self._spent.pop(reservation.index, None)
-            if spent is None:
-                inside = [e.release for e in self._entries if e.inside == reservation.index]
-                spent = Spent(reserved, inside)
-            spent.add(release)
-            if not spent.is_paid():
-                limit = f"{reserved.times} x {reserved.mechanism} at {reserved.epsilon:.6g}"
-                raise Code.BUDGET_EXCEEDED.error(
-                    expected=f"at most {limit}, as reserved",
-                    found=f"{spent.total} with {release.mechanism} for {release.reason!r}",
-                    fix="reserve the worst case over public parameters",
-                )
-            self._spent[reservation.index] = spent
-            self._entries.append(Entry("realised", release, reservation.index))
-
-    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
-        """State that no guarantee holds, whatever was charged; see `formal_total` for that.
-
-        Parameters
-        ----------
-        reason : str
-            Such as ``"seeded noise"``.
-        audiences : collection of str
-            Whom it concerns: all of these together, such as two of three servers. Empty: everyone.
-        """
-        if isinstance(audiences, str):
-            audiences = (audiences,)
-        names = tuple(sorted({str(Audience.parse(audience)) for audience in audiences}))
-        if not isinstance(reason, str) or not reason.strip():
-            raise Code.BAD_RELEASE.error(expected="a reason", found=f"reason={reason!r}")
-        with self._lock:
-            mark = Mark(reason, names)
-            if mark not in self._marks:
-                self._marks.append(mark)
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Everything that was recorded, in order."""
-        with self._lock:
-            return tuple(self._entries)
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """What was charged, reservations included, in order."""
-        return tuple(entry.release for entry in self.entries if entry.kind != "realised")
-
-    @property
-    def not_private(self) -> tuple[Mark, ...]:
-        """Why and against whom there is no guarantee."""
-        with self._lock:
-            return tuple(self._marks)
-
-    @property
-    def audiences(self) -> tuple[str, ...]:
-        """Everyone who was named: in the order of the charges, the public first."""
-        named = dict.fromkeys(release.audience for release in self.releases)
-        return ("public", *(audience for audience in named if audience != "public"))
-
-    def total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
-    ) -> Guarantee:
-        """Return what an audience learned, by basic composition; infinite if marked not private.
-
-        A call with a release by rho costs the tightest epsilon at the ledger's delta, and that
-        delta; without one it is infinite. Calls add up, in both figures, so that the total holds
-        even if later calls follow from earlier outcomes. Releases to the public count for everyone;
-        a role without a name (``analyst``) is all who hold it together.
-        """
-        return self.coalition([audience], relation)
-
-    def coalition(
-        self, audiences: Collection[str], relation: Relation = Relation.ADD_REMOVE
-    ) -> Guarantee:
-        """Return what several audiences learned together.
-
-        Only releases are counted: what colluding servers reconstruct from their shares is the
-        protocol's claim, which it states with `mark_not_private`.
-        """
-        return self._explain(self.figure(self.calls(audiences), relation), audiences)
-
-    def formal_total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
-    ) -> Guarantee:
-        """Return the total of the charges alone, as if nothing was marked as not private."""
-        return self.figure(self.calls([audience]), relation)
-
-    def realised_total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
-    ) -> Guarantee:
-        """Return the total with reservations replaced by what was spent: not a guarantee."""
-        with self._lock:
-            calls = realised_calls(self._entries, self._joined)
-        spent = [release for call in calls for release in call]
-        return self.figure(_those(calls, seen_by(spent, [audience])), relation)
-
-    def claimed_total(self, audience: str = "public") -> float | None:
-        """Return the epsilon that the papers state, in their own terms; None without a claim."""
-        return self._claim([audience])
-
-    def tightest(
-        self,
-        audience: str | Collection[str],
-        delta: float,
-        relation: Relation = Relation.ADD_REMOVE,
-    ) -> Guarantee:
-        """Return the smallest epsilon that an accountant finds at `delta`, with its name.
-
-        All releases are composed at once, which holds only if all charges were fixed in advance:
-        none of them, nor the decision to make it, followed from what an earlier call released.
-        Where that matters, the method of the result says so. `total` needs no such condition.
-        `audience` may be several, a coalition. See `hedgerow.privacy.accounting.tightest`.
-        """
-        audiences = [audience] if isinstance(audience, str) else audience
-        found = tightest(self._seen_by(audiences), delta, relation)
-        fixed = found.method in _PLAIN or len(self.calls(audiences)) < 2
-        if not fixed:
-            found = replace(found, method=f"{found.method}, {_IN_ADVANCE}")
-        return self._explain(found, audiences)
-
-    def calls(self, audience: str | Collection[str] = "public") -> Calls:
-        """Return what an audience, or a coalition, saw of each call of which it saw anything."""
-        audiences = [audience] if isinstance(audience, str) else audience
-        with self._lock:
-            return _those(calls_of(self._entries, self._joined), self._seen_by(audiences))
-
-    def figure(self, calls: Calls, relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
-        """Return what this ledger states for calls such as `calls` returns; marks are left aside.
-
-        See `total`. The calls need not be charged.
-        """
-        delta = self._stated_at(calls)
-        if delta is not None:
-            # What a budget grants is all there is; a delta of the ledger's own is one of each call.
-            return sum_of_calls(calls, delta, relation, own_included=self.delta is None)
-        releases = [release for call in calls for release in call]
-        found = basic(releases, relation)
-        return replace(found, method="none", why=_NO_DELTA) if has_rho(releases) else found
-
-    def charged(self, reason: str, audience: str | None = None) -> int:
-        """Return how many releases with this reason were charged, to that audience if given."""
-        viewer = None if audience is None else Audience.parse(audience)
-        return sum(
-            times
-            for (why, to), times in self._charged.items()
-            if why == reason and (viewer is None or viewer.is_within(Audience.parse(to)))
-        )
-
-    def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
-        """Use up a charge for an opening: of this audience, of all together, or of both.
-
-        Every `hedgerow.privacy.leakage.Leakage` on this ledger draws on the same charges, so that
-        one charge never pays for two values.
-
-        Raises
-        ------
-        LeakageError
-            H306 if no charge is left.
-        """
-        with self._lock:
-            for key, who, needed in (
-                ((reason, audience), audience, own),
-                ((reason, ""), None, overall),
-            ):
-                charged = self.charged(reason, who)
-                if needed and self._taken[key] >= charged:
-                    raise Code.NOT_CHARGED.error(
-                        expected=f"a charge {reason!r} for {audience}, before it is opened",
-                        found=f"{charged} charged and {self._taken[key]} used",
-                    )
-            self._taken[reason, audience] += own
-            self._taken[reason, ""] += overall
-
-    def taken(self, reason: str, audience: str) -> int:
-        """Return how many charges the openings to an audience have used up."""
-        with self._lock:
-            return self._taken[reason, audience]
 
     def table(self) -> list[dict[str, Any]]:
         """Return one row for every entry, in order."""
@@ -385,24 +128,6 @@ class Ledger:
             ledger._check_budget()
         return ledger
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Locks cannot be copied; estimators that hold a ledger can.
-        with self._lock:
-            state = {key: value for key, value in vars(self).items() if key != "_lock"}
-            return {
-                **state,
-                "_entries": list(self._entries),
-                "_joined": set(self._joined),
-                "_marks": list(self._marks),
-                "_taken": self._taken.copy(),
-                "_charged": self._charged.copy(),
-                "_totals": None,
-                "_spent": {},
-            }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.RLock())
-
     def _replay(
         self, kind: str, release: object, inside: int | None, together: bool = False
     ) -> None:
@@ -433,34 +158,6 @@ class Ledger:
             self._charged[release.reason, release.audience] += release.times
             self._totals = None
 
-    def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
-        check_releases(releases, self.domain)
-        with self._lock:
-            self._check_budget(releases)
-            first = len(self._entries)
-            self._joined.update(range(first + 1, first + len(releases)))
-            self._entries.extend(Entry(kind, release) for release in releases)
-            for release in releases:
-                self._charged[release.reason, release.audience] += release.times
-            return len(self._entries) - 1
-
-    def _check_budget(self, more: Sequence[Release] = ()) -> None:
-        # A refusal leaves no totals behind: they would count what was not recorded.
-        totals, self._totals = self._totals, None
-        if self.budget is not None:
-            if totals is None:
-                totals = RunningTotals()
-                for call in calls_of(self._entries, self._joined):
-                    totals.add(*call)
-            totals.add(*more)
-            totals.check(self.budget, self.delta)
-            self._totals = totals
-
-    def _entry(self, index: int) -> Entry:
-        if not 0 <= index < len(self._entries):
-            raise Code.BAD_RELEASE.error(expected="an entry of this ledger", found=f"entry {index}")
-        return self._entries[index]
-
     def _granted(self, groups: Collection[tuple[str, ...]]) -> list[dict[str, Any]]:
         """Return what holds at the delta of the budget, where one was granted."""
         if self.budget is None or not self.budget.grants_delta:
@@ -486,52 +183,7 @@ class Ledger:
         told = self._stated_at(calls) == budget.delta
         return None if told else self.tightest(group, budget.delta)
 
-    def _stated_at(self, calls: Calls) -> float | None:
-        """Return the delta at which a call with a rho is stated; None where there is none."""
-        if not any(map(has_rho, calls)):
-            return None
-        granted = self.budget.delta if self.budget and self.budget.grants_delta else None
-        return granted if self.delta is None else self.delta
-
     def _named(self, audiences: Collection[str], relation: Relation) -> Guarantee:
         """Return what a coalition learned, for a table: with its method, unless that is plain."""
         found = self.coalition(audiences, relation)
-        return found if found.method in _PLAIN else replace(found, why=found.why or found.method)
-
-    def _claim(self, audiences: Collection[str]) -> float | None:
-        releases = self._seen_by(audiences)
-        has_claim = any(release.claimed is not None for release in releases)
-        return claimed(releases) if has_claim else None
-
-    def _seen_by(self, audiences: Collection[str]) -> list[Release]:
-        try:
-            return seen_by(self.releases, audiences)
-        except HedgerowError as error:
-            # A name that is none here is mostly that of a row for several audiences.
-            several = next((name for name in audiences if " + " in str(name)), None)
-            fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
-            marked = (name for mark in self.not_private for name in mark.audiences)
-            known = dict.fromkeys([*self.audiences, *marked])
-            raise error.code.error(
-                expected=f"an audience of this ledger: {', '.join(known)}",
-                found=error.found,
-                fix=fix or "name one of them, or several with coalition([...])",
-            ) from None
-
-    def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
-        """Apply the marks, and say why a guarantee is infinite."""
-        reasons = reasons_against(self.not_private, audiences)
-        if reasons:
-            return replace(found, epsilon=math.inf, method="none", why="; ".join(reasons))
-        without = [r.reason for r in self._seen_by(audiences) if not r.bounded]
-        if without:
-            names = ", ".join(dict.fromkeys(without))
-            return replace(found, method="none", why=f"no finite epsilon: {names}")
-        return found
-
-
-def _those(calls: Calls, seen: Collection[Release]) -> Calls:
-    """Return the releases of each call that go where those that were seen go; no empty calls."""
-    to = {release.audience for release in seen}
-    kept = [[release for release in call if release.audience in to] for call in calls]
-    return [call for call in kept if call]
+        return found if found.method in PLAIN else replace(found, why=found.why or found.method)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import EACH, ROOT, By, Ledger, NoisyMax, Partition, Scope, part, step
 from hedgerow.protocols.layout import as_one_hot
+from hedgerow.protocols.public_choices import public_words
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.noise import precision
@@ -26,6 +27,9 @@ Valid = Secret | NDArray[np.bool_] | None
 
 NODES = Partition("nodes", By.ATTRIBUTES)
 TREES = Partition("trees", By.SLOT)
+
+HIDDEN = "hidden"
+"""Where the public coins of hidden trees begin."""
 
 
 class Splits(Protocol):
@@ -146,25 +150,30 @@ class Drawn:
 
     Parameters
     ----------
-    rng : numpy Generator
+    public_seed : int
         The same at all servers; the splits are known to everybody.
+    address : str
+        Of the trees; every level has coins of its own below it.
     """
 
-    rng: np.random.Generator
+    public_seed: int
+    address: str = HIDDEN
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
         """Choose. See `Splits`."""
-        return scores.engine.public(self.draw(scores.shape, valid), scores.ring)
+        return scores.engine.public(self.draw(level, scores.shape, valid), scores.ring)
 
-    def draw(self, shape: tuple[int, ...], valid: Valid) -> NDArray[np.uint8]:
+    def draw(self, level: int, shape: tuple[int, ...], valid: Valid) -> NDArray[np.uint8]:
         """Choose without scores: public one-hot vectors, (trees, nodes, C)."""
         if isinstance(valid, Secret):
             raise Code.BAD_PARAMETER.error(
                 expected="a public choice from public candidates", found="secret candidates"
             )
-        keys = self.rng.random(shape)
+        words = public_words(self.public_seed, f"{self.address}/splits/{level}", shape)
+        # Odd, so that whatever is valid stands above the 0 of what is not.
+        keys = words | np.uint64(1)
         if valid is not None:
-            keys = np.where(valid, keys, -1.0)
+            keys = np.where(valid, keys, np.uint64(0))
         return as_one_hot(keys.argmax(axis=-1), shape[-1])
 
 
@@ -180,14 +189,14 @@ class Restricted:
         Attribute of every candidate.
     max_features : int
         Attributes drawn for each node, of those that have a candidate.
-    rng : numpy Generator
+    public_seed : int
         The same at all servers; what was drawn is known to everybody.
     """
 
     choose: Splits
     feature: NDArray[Any]
     max_features: int
-    rng: np.random.Generator
+    public_seed: int
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
         """Choose. See `Splits`."""
@@ -195,12 +204,13 @@ class Restricted:
             raise Code.BAD_PARAMETER.error(
                 expected="attributes drawn anew in every node", found="candidates of the path"
             )
-        return self.choose(level, scores, bound, self.draw(scores.shape[:-1]))
+        return self.choose(level, scores, bound, self.draw(level, scores.shape[:-1]))
 
-    def draw(self, nodes: tuple[int, ...]) -> NDArray[np.bool_]:
+    def draw(self, level: int, nodes: tuple[int, ...]) -> NDArray[np.bool_]:
         """Draw the candidates of each node, (trees, nodes, C)."""
         owners, place = np.unique(self.feature, return_inverse=True)
-        rank = self.rng.random((*nodes, owners.size)).argsort(axis=-1).argsort(axis=-1)
+        address, shape = f"{HIDDEN}/attributes/{level}", (*nodes, owners.size)
+        rank = public_words(self.public_seed, address, shape).argsort(axis=-1).argsort(axis=-1)
         return np.asarray((rank < self.max_features)[..., place])
 
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from hedgerow.privacy import ROOT, Ledger, Scope, step
 from hedgerow.protocols.boosting_plan import RATE_BITS, VALUE_BITS, BoostingPlan
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
-from hedgerow.protocols.choices import Best, Drawn, Noisy, Splits, Valid, split_reason
+from hedgerow.protocols.choices import HIDDEN, Best, Drawn, Noisy, Splits, Valid, split_reason
 from hedgerow.protocols.gradients import Labels, gradients, labels_of, prior
 from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Grown, Progress, grow, no_progress
 from hedgerow.protocols.hidden_regression import MEMBER, charge_exact
@@ -80,20 +78,18 @@ def train_boosting(
     charge_plan(plan, ledger)
     labels = labels_of(table, plan)
     scores: Secret | None = None
-    coins = np.random.default_rng(plan.public_seed)
     rounds: list[Round] = []
     for turn in range(plan.n_rounds):
         known = keep.load(f"round {turn}")
         if known is not None:
             done = _loaded(table.engine, known, plan)
-            _use_up(coins, plan)
             progress((turn + 1) * plan.depth)
         else:
             start = None if turn else prior(labels, plan)
             before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
             assert before is not None
             told = _from(progress, turn * plan.depth)
-            done = _round(turn, table, labels, before, plan, ledger, coins, told)
+            done = _round(turn, table, labels, before, plan, ledger, told)
             if start is not None:
                 done = replace(done, values=done.values + start)
             keep.save(f"round {turn}", _saved(done))
@@ -128,7 +124,6 @@ def _round(
     scores: Secret,
     plan: BoostingPlan,
     ledger: Ledger,
-    coins: np.random.Generator,
     progress: Progress,
 ) -> Round:
     """Take the steps 3 to 6 of one round."""
@@ -137,7 +132,7 @@ def _round(
     present = labels.present.broadcast_to(gradient.shape)
     columns = stack([present, gradient], axis=2)
     frontier = Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
-    choose = _splits(plan, ledger, scope, coins)
+    choose = _splits(turn, plan, ledger)
     grown = grow(frontier, plan.depth, _score(plan), choose, progress)
     rows = frontier.leaves(grown.choices[-1])
     value = _values(grown, rows, weight, plan, ledger, scope)
@@ -159,14 +154,6 @@ def _loaded(engine: Engine, stage: Stage, plan: BoostingPlan) -> Round:
     choices = [restored(engine, stage[f"choices {level}"]) for level in range(plan.depth)]
     scores = restored(engine, stage["scores"]) if "scores" in stage else None
     return Round(choices, restored(engine, stage["values"]), scores)
-
-
-def _use_up(coins: np.random.Generator, plan: BoostingPlan) -> None:
-    """Toss the public coins of a round that is done, so that the next has its own."""
-    if plan.random_splits:
-        layout, draw = plan.layout, Drawn(coins).draw
-        for level in range(plan.depth):
-            draw((plan.n_scores, layout.n_nodes(level), len(layout.candidates)), None)
 
 
 def _from(progress: Progress, before: int) -> Progress:
@@ -226,10 +213,10 @@ def tree_scope(scope: Scope, tree: int) -> Scope:
     return scope / step(f"tree {tree}")
 
 
-def _splits(plan: BoostingPlan, ledger: Ledger, scope: Scope, coins: np.random.Generator) -> Splits:
+def _splits(turn: int, plan: BoostingPlan, ledger: Ledger) -> Splits:
     if plan.random_splits:
-        return Drawn(coins)
-    return NoisyEach(plan, ledger, scope) if plan.is_noisy_in_splits else Best()
+        return Drawn(plan.public_seed, f"{HIDDEN}/round {turn}")
+    return NoisyEach(plan, ledger, round_scope(turn)) if plan.is_noisy_in_splits else Best()
 
 
 def _score(plan: BoostingPlan) -> Scores:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints, Stage, restored
-from hedgerow.protocols.choices import Drawn, Restricted, Splits, Valid
+from hedgerow.protocols.choices import Drawn, Splits, Valid
 from hedgerow.protocols.frontier import Choice, Frontier
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.scores import Scores
@@ -102,8 +102,6 @@ def grow(
         known = None if isinstance(choose, Drawn) else keep.load(stage)
         if known is not None:
             done, valid = _loaded(frontier.engine, known)
-            if isinstance(choose, Restricted):
-                choose.draw(done.choice.shape[:-1])  # its public coins of this level are used up
         else:
             done, valid = _level(frontier, level, score, choose, valid, last=level + 1 == depth)
             if not isinstance(choose, Drawn):
@@ -136,7 +134,7 @@ def _level(
     if isinstance(choose, Drawn):
         # What is drawn without looking is public, and so are the attributes that remain.
         shape = (*hist.shape[:2], len(layout.candidates))
-        taken = drawn = choose.draw(shape, valid)
+        taken = drawn = choose.draw(level, shape, valid)
         choice = frontier.engine.public(drawn, frontier.ring)
         valid = _still_public(valid, drawn, layout)
     else:

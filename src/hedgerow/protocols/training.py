@@ -128,13 +128,13 @@ def scope_of(plan: HiddenPlan) -> Scope:
 
 def splits_of(plan: HiddenPlan, ledger: Ledger, audience: str = "analyst") -> Splits:
     """Return how splits are chosen."""
-    rng = np.random.default_rng(plan.public_seed)
     if plan.random_splits:
-        return Drawn(rng)
+        return Drawn(plan.public_seed)
     choose = _among_all(plan, ledger, audience)
     if not plan.max_features:
         return choose
-    return Restricted(choose, plan.layout.candidates.feature, plan.max_features, rng)
+    feature = plan.layout.candidates.feature
+    return Restricted(choose, feature, plan.max_features, plan.public_seed)
 
 
 def _among_all(plan: HiddenPlan, ledger: Ledger, audience: str) -> Splits:

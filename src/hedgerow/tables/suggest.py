@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code, HedgerowWarning
+from hedgerow.errors import Code, warn_caller
 from hedgerow.options import check_option
 from hedgerow.tables.attribute import MAX_BINS, Attribute, Category, Target
 from hedgerow.tables.binning import quantile_cuts
@@ -77,13 +76,11 @@ def suggest_domain(
 
 
 def warn_read() -> None:
-    """Say loudly that a domain was read from the data, at the line that called the caller."""
-    warnings.warn(
+    """Say loudly that a domain was read from the data."""
+    warn_caller(
         "This domain was READ FROM THE DATA: its bounds, cuts, categories and classes are values "
         "of somebody's rows. It serves models without privacy. For a finite epsilon check every "
         "value against public knowledge and call domain.confirm_public().",
-        HedgerowWarning,
-        stacklevel=3,
     )
 
 
