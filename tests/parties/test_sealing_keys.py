@@ -53,8 +53,9 @@ def joined(town: Town, job: TopDownJob) -> Joining:
 def test_what_an_owner_seals_only_the_servers_open(town: Town, job: TopDownJob) -> None:
     with joined(town, job) as joining:
         answer = Answer.from_bytes(joining.answer(letter(job, signed(town, job))))
-        assert isinstance(joining._owner, SecureOwner)
-        shape, ring = shared_array(joining._owner._splits, "nodes", 1)
+        owner = joining._owner._owner
+        assert isinstance(owner, SecureOwner)
+        shape, ring = shared_array(owner._splits, "nodes", 1)
     ask = OwnerLetter.from_bytes(letter(job, signed(town, job))).ask
     asked = replace(Ask.from_bytes(ask), round=1, phase=OF_SERVERS["nodes"])
     parts = answer.arrays

@@ -1,19 +1,23 @@
 """A coordinator's questions where there are servers: first their keys, then all together."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from parties_calls import refuses
 from topdown_town import SERVERS, Town, make_job
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
+from hedgerow.parties.journal import Entry
 from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_letters import KeyLetter, OwnerLetter, ServerLetter, read_at_server
-from hedgerow.parties.topdown_record import Record
-from hedgerow.parties.topdown_relay import Relay
+from hedgerow.parties.topdown_log import RunLog
+from hedgerow.parties.topdown_record import Record, replay
+from hedgerow.parties.topdown_relay import Relay, run_number
 from hedgerow.parties.topdown_rounds import Rounds
 from hedgerow.parties.topdown_table import encoded_table
 from hedgerow.parties.topdown_turns import digest
@@ -21,6 +25,7 @@ from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown import Coordinator
 from hedgerow.protocols.topdown_parts import SERVER_NAMES
 from hedgerow.protocols.topdown_secure_owner import SecureOwner
+from hedgerow.protocols.topdown_wire import Answer, Ask
 
 OWNERS = ("north", "south")
 
@@ -38,7 +43,7 @@ def job() -> TopDownJob:
 
 def relay_of(town: Town, job: TopDownJob) -> Relay:
     coordinator = Coordinator(job.make_plan(), job.owners)
-    return Relay.begin(town.parties["delta"], job, coordinator)
+    return Relay(town.parties["delta"], job, coordinator, bytes(range(16)))
 
 
 def bring_key(relay: Relay, town: Town, job: TopDownJob, name: str) -> None:
@@ -85,19 +90,35 @@ def test_keys_come_first(town: Town, job: TopDownJob) -> None:
     assert set(relay.asks()) == set(OWNERS)
 
 
-def test_what_is_kept_is_gone_on_from(town: Town, job: TopDownJob) -> None:
-    relay = relay_of(town, job)
-    bring_key(relay, town, job, "birch")
-    again = Relay.resume(town.parties["delta"], job, relay.state())
-    assert again.asks() == relay.asks()
-    assert set(again.asks()) == {"alder", "cedar"}
+def test_what_was_heard_again_leads_to_the_same_question(town: Town, job: TopDownJob) -> None:
     relay = with_keys(town, job)
-    relay.hear("north", answer_of(town, job, "north", relay.asks()["north"]))
-    again = Relay.resume(town.parties["delta"], job, relay.state())
+    heard = [(name, relay._keys[name].to_bytes()) for name in SERVERS]
+    heard.append(("north", answer_of(town, job, "north", relay.asks()["north"])))
+    relay.hear(*heard[-1])
+    again = relay_of(town, job)
+    for name, answer in heard:
+        again.hear(name, answer)
     assert again.asks() == relay.asks()
     assert set(again.asks()) == {"south"}
-    for bad in (b"", b"{}\n", relay.state().replace(b'"run":"', b'"run":"x')):
-        refuses(Code.JOURNAL_DAMAGED, lambda b=bad: Relay.resume(town.parties["delta"], job, b))
+
+
+def test_the_number_of_a_run_is_drawn_once(tmp_path: Path) -> None:
+    with RunLog(tmp_path, about={"run": "wards-1"}) as log:
+        number = run_number(log)
+        assert len(number) == 16
+        assert run_number(log) == number
+    with RunLog(tmp_path, about={"run": "wards-1"}) as log:
+        assert run_number(log) == number
+    for i, entry in enumerate(({"what": "told", "run": "0" * 32}, {"what": "begun", "run": "x"})):
+        with RunLog(folder_of(tmp_path, i), about={}) as log:
+            log.append([entry])
+            refuses(Code.JOURNAL_DAMAGED, lambda log=log: run_number(log))
+
+
+def folder_of(root: Path, number: int) -> Path:
+    made = root / str(number)
+    made.mkdir()
+    return made
 
 
 def asked_servers(town: Town, job: TopDownJob) -> Relay:
@@ -128,7 +149,7 @@ def test_servers_are_asked_when_all_of_them_are_there(town: Town, job: TopDownJo
         job,
         asked_servers(town, job),
         Record(),
-        keep=lambda state, record: None,
+        keep=lambda entries, answer: None,
         finish=lambda: b"done",
         clock=lambda: now[0],
     )
@@ -179,3 +200,64 @@ def test_servers_are_asked_when_all_of_them_are_there(town: Town, job: TopDownJo
     assert rounds.error.code is Code.SERVER_MISSING
     assert "cedar" in rounds.error.found
     assert turns["alder"] is rounds.error
+
+
+def numbers(relay: Relay, weight: int) -> bytes:
+    """Make an answer of servers, as all three would give it."""
+    ask = Ask.from_bytes(next(iter(relay.coordinator.asks().values())))
+    m = len(ask.nodes)
+    arrays = {name: np.zeros(m, dtype=np.int64) for name in ("choice", "worth")}
+    arrays |= {"weight": np.full(m, weight), "used": np.zeros(len(OWNERS), dtype=np.int64)}
+    return Answer(ask.plan, ask.round, ask.nodes, arrays).to_bytes()
+
+
+def test_attempts_of_servers_are_replayed_one_by_one(town: Town) -> None:
+    plan = {"method": "secure-counts", "n_splits": 2, "max_depth": 2}
+    job = make_job(owners=list(OWNERS), plan=plan, dropouts="wait")
+    kept: list[tuple[Entry, bytes]] = []
+
+    def keep(entries: list[Entry], answer: bytes) -> None:
+        kept.extend((entry, answer if entry["what"] == "heard" else b"") for entry in entries)
+
+    def opened() -> tuple[Relay, Rounds]:
+        relay = relay_of(town, job)
+        record = replay(kept, relay)
+        return relay, Rounds(job, relay, record, keep=keep, finish=lambda: b"done")
+
+    def attempt(rounds: Rounds) -> dict[str, str]:
+        with ThreadPoolExecutor(len(SERVERS)) as pool:
+            turns = pool.map(lambda name: rounds.next(name, 30.0), SERVERS)
+            asks = {name: turn.payload for name, turn in zip(SERVERS, turns, strict=True)}
+        assert all(asks.values())
+        return {name: digest(ask) for name, ask in asks.items()}
+
+    relay, rounds = opened()
+    for name in SERVERS:
+        letter = KeyLetter(bytes(range(16)))
+        key = SignedKey.sign(SealingKey(), town.parties[name], job, letter.run, private=True)
+        rounds.answer(name, digest(rounds.next(name, 0.0).payload), key.to_bytes())
+    for name in OWNERS:
+        ask = rounds.next(name, 0.0).payload
+        rounds.answer(name, digest(ask), answer_of(town, job, name, ask))
+    # One answers, and the attempt is over; then two answer, and the coordinator is killed.
+    asks = attempt(rounds)
+    rounds.answer("alder", asks["alder"], numbers(relay, 1))
+    asks = attempt(rounds)
+    rounds.answer("birch", asks["birch"], numbers(relay, 2))
+    rounds.answer("cedar", asks["cedar"], numbers(relay, 2))
+    relay, rounds = opened()
+    assert rounds.status().waiting_for == SERVERS
+    # Three that do not agree are all asked again.
+    asks = attempt(rounds)
+    rounds.answer("alder", asks["alder"], numbers(relay, 3))
+    rounds.answer("birch", asks["birch"], numbers(relay, 3))
+    refuses(Code.BAD_ANSWER, lambda: rounds.answer("cedar", asks["cedar"], numbers(relay, 4)))
+    asks, last = attempt(rounds), numbers(relay, 5)
+    for name in SERVERS:
+        assert rounds.answer(name, asks[name], last)
+    assert rounds.status().round == 2
+    again, other = opened()
+    assert other.status().round == 2
+    assert again.asks() == relay.asks()
+    assert other.record == rounds.record
+    assert [entry["what"] for entry, _ in kept].count("again") == 5

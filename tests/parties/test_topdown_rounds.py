@@ -1,5 +1,6 @@
 """A coordinator's rounds with the real protocol and a clock that the test turns."""
 
+import json
 import threading
 from dataclasses import dataclass, field
 
@@ -8,8 +9,9 @@ from parties_calls import refuses
 from topdown_town import OWNERS, SEEDS, make_job, people, same_tree
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.journal import Entry
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_record import Record
+from hedgerow.parties.topdown_record import Record, replay
 from hedgerow.parties.topdown_rounds import Rounds
 from hedgerow.parties.topdown_turns import digest
 from hedgerow.privacy import NoiseSource
@@ -21,11 +23,11 @@ from hedgerow.trees import Tree
 
 @dataclass
 class Run:
-    """Rounds, the owners and a clock; what was kept is in `kept`."""
+    """Rounds, the owners and a clock; what was kept is in `kept`, as a log would have it."""
 
     job: TopDownJob
     now: float = 0.0
-    kept: list[bytes] = field(default_factory=list)
+    kept: list[tuple[Entry, bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         plan = self.job.make_plan()
@@ -38,26 +40,27 @@ class Run:
             )
             for name in OWNERS
         }
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything but what was kept."""
+        plan = self.job.make_plan()
         self.coordinator = Coordinator(
             plan, OWNERS, dropouts=self.job.dropouts, least=self.job.least_owners
         )
-        self._open(Record())
-
-    def _open(self, record: Record) -> None:
         self.rounds = Rounds(
             self.job,
             self.coordinator,
-            record,
-            keep=lambda state, record: self.kept.append(record.pack(state)),
+            replay(self.kept, self.coordinator),
+            keep=self.keep,
             finish=lambda: b"a tree",
             clock=lambda: self.now,
         )
 
-    def restart(self) -> None:
-        """Forget everything but what was kept last."""
-        record, state = Record.unpack(self.kept[-1])
-        self.coordinator = Coordinator.resume(self.job.make_plan(), state)
-        self._open(record)
+    def keep(self, entries: list[Entry], answer: bytes) -> None:
+        assert (entries[-1]["what"] == "heard") == bool(answer)
+        self.kept += [(json.loads(json.dumps(entry)), b"") for entry in entries[:-1]]
+        self.kept.append((json.loads(json.dumps(entries[-1])), answer))
 
     def give(self, *names: str) -> None:
         """Let owners ask, and answer."""
@@ -102,8 +105,22 @@ def test_a_restart_after_every_answer_changes_nothing(method: str) -> None:
     run = Run(make_job(plan={"method": method}))
     while run.rounds.model is None:
         run.give(run.rounds.status().waiting_for[-1])
+        before = run.rounds.record
         run.restart()
+        assert run.rounds.record == before
     assert same_tree(run.coordinator.tree(), reference(run.job))
+    traffic = run.coordinator.traffic
+    assert run.rounds.status().octets == traffic.sent + traffic.received
+
+
+def test_an_answer_is_kept_once() -> None:
+    run = Run(make_job())
+    run.finish(*OWNERS)
+    received = run.coordinator.traffic.received
+    assert sum(len(answer) for _, answer in run.kept) == received
+    # Beside it, a short line for the answer and one for its question.
+    assert len(run.kept) == 2 * len(OWNERS) * run.coordinator.round
+    assert max(len(json.dumps(entry)) for entry, _ in run.kept) < 300
 
 
 def test_who_has_nothing_to_do_waits_and_is_woken() -> None:
@@ -207,9 +224,10 @@ def test_the_same_answer_again_counts_once() -> None:
     answer = run.owners["north"].answer(ask)
     assert run.rounds.answer("north", digest(ask), answer)
     run.restart()
-    before = run.coordinator.state()
+    before, kept = run.coordinator.state(), len(run.kept)
     assert run.rounds.answer("north", digest(ask), answer)
     assert run.coordinator.state() == before
+    assert len(run.kept) == kept
     assert run.rounds.record.traffic["north"]["answers"] == 1
     other = answer[:-1] + bytes([answer[-1] ^ 1])
     refuses(Code.UNEXPECTED_ANSWER, lambda: run.rounds.answer("north", digest(ask), other))
@@ -266,10 +284,10 @@ def test_a_bad_answer_of_an_owner_that_is_needed_stops_the_run() -> None:
 def test_nothing_is_told_that_was_not_kept() -> None:
     run = Run(make_job())
 
-    def full(state: bytes, record: Record) -> None:
+    def full(entries: list[Entry], answer: bytes) -> None:
         raise Code.STATE_NOT_WRITTEN.error(found="a full disk")
 
-    run.rounds._keep_state = full
+    run.rounds._keep = full
     ask = run.rounds.next("north", 0.0).payload
     answer = run.owners["north"].answer(ask)
     refuses(Code.STATE_NOT_WRITTEN, lambda: run.rounds.answer("north", digest(ask), answer))
@@ -297,10 +315,7 @@ class Relay:
         return ()
 
     def again(self) -> None:
-        raise AssertionError("nobody answers together")
-
-    def state(self) -> bytes:
-        return b""
+        """Nobody answers together."""
 
 
 def test_any_participant_is_served_alike() -> None:
@@ -310,7 +325,7 @@ def test_any_participant_is_served_alike() -> None:
         job,
         Relay(),
         Record(),
-        keep=lambda state, record: None,
+        keep=lambda entries, answer: None,
         finish=lambda: b"done",
         clock=lambda: now[0],
     )

@@ -8,42 +8,30 @@
     table.parquet   the rows
     state/          accounts, and for every run: ledger, last answer, journal
 
-In this order, so that the process may be killed between any two steps:
-
-1. The job passes the policy and the account of its population.
-2. The ledger of the run has every release of the plan, the worst case; the state is kept.
-3. The account is charged, once for the hash of the job.
-4. The answer is drawn, the state with it is on the disk, and then it leaves.
-
-The same question again gets the same bytes. An owner whose state is gone, or older than the copy
-that Flower keeps for the node, answers no more: drawn again, the noise would differ.
+Every question is answered by a process of its own, which opens the run, answers and ends. In which
+order it checks, keeps and charges is in `hedgerow.parties.topdown_accounted`: it may be killed
+between any two steps, and the same question again gets the same bytes. An owner whose state is
+gone, or older than the copy that Flower keeps for the node, answers no more: drawn again, the noise
+would differ.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StrictInt
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.numbered import Numbered
-from hedgerow.parties.accounts import Accounts, worst
 from hedgerow.parties.config import read_toml
-from hedgerow.parties.durable import replacing
 from hedgerow.parties.folders import StateFolder, check_private
-from hedgerow.parties.ledgers import DurableLedger
 from hedgerow.parties.names import Name
 from hedgerow.parties.policy import Policy
+from hedgerow.parties.topdown_accounted import AccountedRun
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_joining import RepeatableSource
-from hedgerow.parties.topdown_kept import Kept, run_folder
-from hedgerow.parties.topdown_table import check_same, encoded_table
-from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown_owner import Owner
+from hedgerow.parties.topdown_owner_run import OwnerRun, last_round
+from hedgerow.parties.topdown_table import encoded_table
 
 
 class OwnerFile(Numbered):
@@ -139,91 +127,55 @@ class OwnerFolder:
                 found="another job at the coordinator",
                 fix="compare the two job files line by line, with their domains",
             )
-        cost = self._admitted()
-        state = StateFolder(self.folder / "state")
-        accounts = Accounts(state, self.policy)
-        population, key = self.job.population, self.job.hash
-        new = accounts.check(population, key, *cost)
-        run = run_folder(state, self.job.run_id)
-        about: dict[str, str | int] = {"run": self.job.run_id, "job": key, "party": self.name}
-        with Kept(run, about=about) as kept:
-            _check_newest(kept.data, witness, charged=not new)
-            owner = self._owner(run, kept, about)
-            what = f"topdown {self.job.run_id}, as {self.name}"
-            accounts.charge(population, key, *cost, what=what)
-            said = owner.answer(ask)
-            self._keep(kept, owner)
-            assert kept.data is not None
-            return said, kept.data
-
-    def _owner(self, run: Path, kept: Kept, about: dict[str, str | int]) -> Owner:
-        """Return the owner as it stands, with a ledger that is on the disk."""
-        plan, name = self.job.make_plan(), self.name
-        table = encoded_table(self.folder / self.file.table, self.job.domain)
-        check_same(run, table)
-        if kept.data is not None:
-            drawn, state = _parts(kept.data)
-            return Owner.resume(table, plan, state, name=name, source=self._source(drawn))
-        ledger = DurableLedger(run / "ledger.jsonl", about=about, domain=self.job.domain)
-        try:
-            owner = Owner(table, plan, name=name, source=self._source(0), ledger=ledger)
-            with replacing(run / "ledger.json") as file:
-                file.write(ledger.to_json().encode())
-        finally:
-            ledger.close()
-        self._keep(kept, owner)
-        return owner
-
-    def _source(self, drawn: int) -> NoiseSource:
-        if self.file.insecure_seed is None:
-            return NoiseSource.system()
-        source = RepeatableSource.insecure_seeded(self.file.insecure_seed)
-        source.bytes(drawn)
-        return source
-
-    def _keep(self, kept: Kept, owner: Owner) -> None:
-        drawn = owner.source.drawn if isinstance(owner.source, RepeatableSource) else 0
-        kept.keep(f"{drawn}\n".encode() + owner.state())
-
-    def _admitted(self) -> tuple[float, float]:
-        """Return epsilon and delta of the worst audience, if the policy admits them."""
-        costs = self.job.costs()
-        exact = {} if self.private else dict.fromkeys(costs, math.inf)
-        self.policy.check_job(
-            protocol=self.job.kind,
-            epsilon={audience: cost.epsilon for audience, cost in costs.items()} | exact,
-            delta={audience: cost.delta for audience, cost in costs.items()},
-            analysts=(),
-            populations=(self.job.population,),
-        )
-        epsilon, delta = worst(costs)
-        return (epsilon if self.private else math.inf), delta
+        with OwnerInFlower(self) as run:
+            run.check_newest(witness)
+            return run.answer(ask), run.state
 
 
-def _parts(state: bytes) -> tuple[int, bytes]:
-    """Take a kept state apart: bytes drawn from a repeatable source, state of the protocol."""
-    drawn, _, rest = state.partition(b"\n")
-    with jsonfile.refusing(Code.ANSWERS_LOST):
-        return int(drawn), rest
+class OwnerInFlower(AccountedRun):
+    """An owner's run, for as long as one question takes.
 
+    Parameters
+    ----------
+    owner : OwnerFolder
 
-def _round(state: bytes) -> int:
-    """Return the last round that a kept state has answered."""
-    with jsonfile.refusing(Code.ANSWERS_LOST):
-        data: dict[str, Any] = json.loads(_parts(state)[1])
-        return int(data["round"])
-
-
-def _check_newest(kept: bytes | None, witness: bytes | None, *, charged: bool) -> None:
-    """Refuse to go on from nothing where there was something, or from an older state.
-
-    The copy that Flower keeps may be older: it is taken after the answer has left, and a node that
-    was started anew has none.
+    Raises
+    ------
+    HedgerowError
+        As `OwnerFolder.answer`.
     """
-    if kept is None:
-        if charged or witness is not None:
+
+    def __init__(self, owner: OwnerFolder) -> None:
+        state = StateFolder(owner.folder / "state")
+        super().__init__(owner.name, state, owner.policy, owner.job, private=owner.private)
+        self._seed = owner.file.insecure_seed
+        self._encoded = encoded_table(owner.folder / owner.file.table, owner.job.domain)
+        self._open()
+
+    @property
+    def state(self) -> bytes:
+        """What was kept last."""
+        assert self._kept.data is not None
+        return self._kept.data
+
+    def check_newest(self, witness: bytes | None) -> None:
+        """Refuse to go on from nothing where there was something, or from an older state; H840.
+
+        The copy that Flower keeps may be older: it is taken after the answer has left, and a node
+        that was started anew has none.
+        """
+        if witness is None:
+            return
+        if self._kept.data is None:
             raise Code.ANSWERS_LOST.error(found="a run that has begun, and no state of it")
-    elif witness is not None and _round(witness) > _round(kept):
-        raise Code.ANSWERS_LOST.error(
-            found=f"a state of round {_round(kept)} after one of round {_round(witness)}"
-        )
+        here, there = last_round(self._kept.data), last_round(witness)
+        if there > here:
+            raise Code.ANSWERS_LOST.error(
+                found=f"a state of round {here} after one of round {there}"
+            )
+
+    def _begin(self) -> None:
+        self._owner = OwnerRun(self, self._encoded, self._seed)
+
+    def _answered(self, ask: bytes) -> bytes:
+        return self._owner.answer(ask)

@@ -12,8 +12,8 @@ from typing import Any, Self
 from hedgerow.parties.durable import replacing
 from hedgerow.parties.folders import FOLDER_MODE, StateFolder
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_kept import Kept
-from hedgerow.parties.topdown_record import Record
+from hedgerow.parties.topdown_log import RunLog
+from hedgerow.parties.topdown_record import Record, replay
 from hedgerow.parties.topdown_rounds import Rounds
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.topdown import Coordinator
@@ -53,28 +53,25 @@ class RunFolder:
         self.job, self._clock = job, clock
         out.absolute().parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         self.folder = StateFolder(out).folder(job.run_id)
-        about: dict[str, str | int] = {"run": job.run_id, "job": job.hash, "party": "coordinator"}
-        self._kept = Kept(self.folder, about=about)
+        about = {"run": job.run_id, "job": job.hash, "party": "coordinator"}
+        self._log = RunLog(self.folder, about=about)
         try:
             self._begin()
         except BaseException:
-            self._kept.close()
+            self._log.close()
             raise
 
     def _begin(self) -> None:
-        job, plan, record = self.job, self.job.make_plan(), Record()
-        if self._kept.data is None:
-            self.coordinator = Coordinator(
-                plan, job.owners, dropouts=job.dropouts, least=job.least_owners
-            )
-        else:
-            record, state = Record.unpack(self._kept.data)
-            self.coordinator = Coordinator.resume(plan, state)
+        job = self.job
+        self.coordinator = Coordinator(
+            job.make_plan(), job.owners, dropouts=job.dropouts, least=job.least_owners
+        )
+        record = replay(self._log.each(), self.coordinator)
         self.rounds = Rounds(
             job,
             self.coordinator,
             record,
-            keep=lambda state, record: self._kept.keep(record.pack(state)),
+            keep=self._log.append,
             finish=lambda: self._finish(record),
             clock=self._clock,
         )
@@ -88,7 +85,7 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._kept.close()
+        self._log.close()
 
     @property
     def sees(self) -> str:

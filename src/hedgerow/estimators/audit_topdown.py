@@ -1,9 +1,10 @@
 """What the auditor attacks in DP-TopDown: each implementation of PrivateSplit, from two views.
 
-``messages`` is the view of the coordinator: every answer of every owner. ``tree`` is the view of
-the public. Most targets draw many trees of one split side by side with the functions that owners
-and coordinator call; those named ``run`` carry real messages between them, one tree after another,
-two levels deep.
+``messages`` is the view of the coordinator: every answer of every owner, from which the tree
+follows too. ``tree`` is the view of the public, with tables of its own
+(`hedgerow.estimators.audit_topdown_tree`). Most targets draw many trees of one split side by side
+with the functions that owners and coordinator call; those named ``run`` carry real messages between
+them, one tree after another, two levels deep.
 
 Two owners take part where there are several: one has the audited table, the other rows that are the
 same on both sides.
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.estimators.audit_targets import EPSILON, domain_of, target_of
+from hedgerow.estimators.audit_topdown_tree import DECISIVE, NOT_SPLIT, Decisive, table_of
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.privacy.audit import Table, Target, register
 from hedgerow.protocols.topdown import Coordinator, private_split
@@ -27,12 +29,20 @@ from hedgerow.protocols.topdown_numbers import SecureSplits
 from hedgerow.protocols.topdown_owner import Owner, charge
 from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown_shape import Shape
+from hedgerow.protocols.topdown_splits import worth_of
 from hedgerow.protocols.topdown_wire import Answer, Arrays, Ask
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.trees.leaf_counts import LeafCounts
 
 RUNS = 20_000
+# On one pair of tables in place of seven.
+TREE_RUNS = {
+    "single-machine": 100_000,
+    "noisy-counts": 100_000,
+    "secure-counts": 100_000,
+    "local-rnm": 50_000,
+}
 WHOLE_RUNS = 1_000
 # Trees that are drawn side by side at a time, for the sake of memory.
 TOGETHER = 4_000
@@ -82,8 +92,16 @@ class Views:
         """Return the tables of all owners."""
         return [encode(table.rows, domain, table.classes), *self._others(table, domain)]
 
+    @property
+    def decisive(self) -> Decisive:
+        """The tables that the public's attack needs."""
+        return DECISIVE[self.parameters["method"]]
+
     def _others(self, table: Table, domain: Domain) -> list[Encoded]:
         """Return the tables of the owners who are not attacked."""
+        if self.seen == "tree":
+            other = table_of(self.decisive.others)
+            return [encode(other.rows, domain, other.classes)] * (self.owners - 1)
         i = np.arange(24)
         rows = np.column_stack([(i + j) % n for j, n in enumerate(table.n_bins)])
         return [encode(rows, domain, i % table.n_classes)] * (self.owners - 1)
@@ -119,9 +137,10 @@ class Views:
             except StopIteration as end:
                 found: Found = end.value
                 break
-        labels = [_labelled(each, plan, found.choice, source) for each in counts]
+        made = _made(plan, found) if self.seen == "tree" else found.choice
+        labels = [_labelled(each, plan, made, source) for each in counts]
         if self.seen == "tree":
-            return np.column_stack([found.choice, sum(labels)])
+            return self.decisive.evidence(np.column_stack([made, sum(labels)]), self.owners)
         return np.column_stack([*heard, *labels])
 
 
@@ -140,15 +159,22 @@ class SecretViews(Views):
         valid = Shape(plan).undecided((0,) * n)
         numbers = splits.numbers(engine.public(every, splits.ring), [1] * n, valid)
         opened = splits.wide.signed(numbers.data).astype(np.int64).reshape(n, 3)
-        choice = opened[:, 0]
+        made, worth, weight = opened.T
+        if self.seen == "tree":
+            heard = {"choice": made, "worth": worth, "weight": weight}
+            made = _made(plan, worth_of(plan, heard))
         leaves = np.zeros((n, 2, plan.n_classes), dtype=np.int64)
-        for candidate in np.unique(choice):
-            split = [each.after([0], [candidate]).class_counts([1, 2]) for each in counts]
-            leaves[choice == candidate] = np.sum(split, axis=0)
+        for candidate in np.unique(made):
+            split = [
+                after.class_counts(at) for after, at in (_leaves(c, candidate) for c in counts)
+            ]
+            leaves[made == candidate, : len(split[0])] = np.sum(split, axis=0)
         secret = engine.public(leaves.reshape(2 * n, -1), splits.leaf_ring)
         labels = splits.leaf_ring.signed(splits.leaf_numbers(secret).data).astype(np.int64)
-        seen = choice[:, None] if self.seen == "tree" else opened
-        return np.column_stack([seen, labels.reshape(n, -1)])
+        if self.seen == "tree":
+            trees = np.column_stack([made, labels.reshape(n, -1)])
+            return self.decisive.evidence(trees, self.owners)
+        return np.column_stack([opened, labels.reshape(n, -1)])
 
 
 class WholeViews(Views):
@@ -197,16 +223,28 @@ def _longest(plan: TopDownPlan) -> int:
     return plan.n_owners * (3 * (node + 1 + 2 * plan.n_owners * k) + 4 * (1 + k))
 
 
+def _made(plan: TopDownPlan, found: Found) -> NDArray[np.int64]:
+    """Return the split that each tree gets, or `NOT_SPLIT`, as `Growth` decides."""
+    least = plan.error / plan.n_splits * np.maximum(found.weight, 0.0)
+    worth_it = (found.weight >= least) & (found.worth > plan.min_gain)
+    return np.where(worth_it, found.choice, NOT_SPLIT)
+
+
+def _leaves(counts: LeafCounts, candidate: int) -> tuple[LeafCounts, list[int]]:
+    """Make a split, if any; return the counts after it and the numbers of the leaves."""
+    return (counts, [0]) if candidate == NOT_SPLIT else (counts.after([0], [candidate]), [1, 2])
+
+
 def _labelled(
-    counts: LeafCounts, plan: TopDownPlan, choice: NDArray[np.int64], source: NoiseSource
+    counts: LeafCounts, plan: TopDownPlan, made: NDArray[np.int64], source: NoiseSource
 ) -> Rows:
-    """Label both leaves of each tree, as owners do."""
-    out = np.zeros((len(choice), 2 * plan.n_classes), dtype=np.int64)
-    for candidate in np.unique(choice):
-        here = choice == candidate
-        leaves = np.tile([1, 2], int(here.sum())).tolist()
-        drawn = label(counts.after([0], [candidate]), plan, leaves, source)["classes"]
-        out[here] = drawn.reshape(-1, 2 * plan.n_classes)
+    """Label the leaves of each tree, as owners do."""
+    out = np.zeros((len(made), 2 * plan.n_classes), dtype=np.int64)
+    for candidate in np.unique(made):
+        here = np.flatnonzero(made == candidate)
+        after, leaves = _leaves(counts, candidate)
+        drawn = label(after, plan, leaves * len(here), source)["classes"].reshape(len(here), -1)
+        out[here, : drawn.shape[1]] = drawn
     return out
 
 
@@ -231,20 +269,31 @@ def topdown_trees() -> list[Target]:
     found: list[Target] = []
     for name, parameters, owners in _CASES:
         kind = SecretViews if parameters["method"] == "secure-counts" else Views
-        for seen in ("messages", "tree"):
-            views = kind(parameters, seen, owners)
-            found.append(target_of(f"topdown/{name}/{seen}", views, runs=RUNS))
+        messages = kind(parameters, "messages", owners)
+        found.append(target_of(f"topdown/{name}/messages", messages, runs=RUNS))
+        found.append(_tree_target(f"topdown/{name}/tree", kind(parameters, "tree", owners)))
         if kind is Views and not ("histograms" in parameters or "criterion" in parameters):
             whole = WholeViews(parameters, "messages", owners)
             found.append(target_of(f"topdown/{name}/messages/run", whole, runs=WHOLE_RUNS))
     for name in ("single-machine", "noisy-counts", "local-rnm", "secure-counts"):
         kind = SecretViews if name == "secure-counts" else Views
         owners = 1 if name == "single-machine" else 2
+        broken = f"topdown/{name}/broken-third-of-the-noise"
         third = kind({"method": name}, "messages", owners, drawn_at=3 * EPSILON)
-        found.append(
-            target_of(f"topdown/{name}/broken-third-of-the-noise", third, sound=False, runs=RUNS)
-        )
+        found.append(target_of(broken, third, sound=False, runs=RUNS))
+        tree = kind({"method": name}, "tree", owners, drawn_at=3 * EPSILON)
+        found.append(_tree_target(f"{broken}/tree", tree, sound=False))
     return found
+
+
+def _tree_target(name: str, views: Views, *, sound: bool = True) -> Target:
+    return target_of(
+        name,
+        views,
+        sound=sound,
+        runs=TREE_RUNS[views.parameters["method"]],
+        pairs=[views.decisive.pair],
+    )
 
 
 _CASES: tuple[tuple[str, dict[str, Any], int], ...] = (

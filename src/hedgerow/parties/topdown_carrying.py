@@ -31,10 +31,11 @@ from hedgerow.parties.probes import Health
 from hedgerow.parties.requests import Fields, Payload
 from hedgerow.parties.service import Service
 from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_kept import Kept, run_folder
+from hedgerow.parties.topdown_kept import run_folder
+from hedgerow.parties.topdown_log import RunLog
 from hedgerow.parties.topdown_parts import check_part
-from hedgerow.parties.topdown_record import Record
-from hedgerow.parties.topdown_relay import Relay
+from hedgerow.parties.topdown_record import Record, replay
+from hedgerow.parties.topdown_relay import Relay, run_number
 from hedgerow.parties.topdown_rounds import Rounds
 from hedgerow.parties.topdown_turns import Status
 from hedgerow.privacy import Ledger
@@ -97,38 +98,29 @@ class Carrier:
         for name in self._names:
             Certificate.of(config, name)
         self.folder = run_folder(config.state, job.run_id)
-        about: dict[str, str | int] = {"run": job.run_id, "job": job.hash, "party": config.name}
-        self._kept = Kept(self.folder, about=about)
+        about = {"run": job.run_id, "job": job.hash, "party": config.name}
+        self._log = RunLog(self.folder, about=about)
         try:
             self._begin()
         except BaseException:
-            self._kept.close()
+            self._log.close()
             raise
 
     def _begin(self) -> None:
         config, job, plan = self.config, self.job, self.job.make_plan()
         _write(self.folder / "job.toml", job.to_toml())
-        record = Record()
-        conductor: Relay | Coordinator
-        if self._kept.data is None:
-            conductor = self._coordinator = Coordinator(
-                plan, job.owners, dropouts=job.dropouts, least=job.least_owners
-            )
-            if self._secure:
-                conductor = Relay.begin(config, job, self._coordinator)
-            self._kept.keep(record.pack(conductor.state()))
-        else:
-            record, state = Record.unpack(self._kept.data)
-            if self._secure:
-                conductor = Relay.resume(config, job, state)
-                self._coordinator = conductor.coordinator
-            else:
-                conductor = self._coordinator = Coordinator.resume(plan, state)
+        self._coordinator = Coordinator(
+            plan, job.owners, dropouts=job.dropouts, least=job.least_owners
+        )
+        conductor: Relay | Coordinator = self._coordinator
+        if self._secure:
+            conductor = Relay(config, job, self._coordinator, run_number(self._log))
+        record = replay(self._log.each(), conductor)
         self.rounds = Rounds(
             job,
             conductor,
             record,
-            keep=self._keep,
+            keep=self._log.append,
             finish=lambda: self._finish(record),
             clock=self._clock,
         )
@@ -168,7 +160,7 @@ class Carrier:
     ) -> None:
         self.rounds.close()
         self.service.stop()
-        self._kept.close()
+        self._log.close()
 
     def carry(self, tell: Callable[[Status], None] = lambda status: None) -> dict[str, Any]:
         """See the run through to its end, and the model to those who take part.
@@ -208,9 +200,6 @@ class Carrier:
         while not self.rounds.all_told() and time.monotonic() < end:
             self.rounds.wait(_LOOK)
         return self._report()
-
-    def _keep(self, state: bytes, record: Record) -> None:
-        self._kept.keep(record.pack(state))
 
     def _finish(self, record: Record) -> bytes:
         """Write the model with its ledger, and the ledger by itself."""

@@ -11,23 +11,22 @@ Cost: one more round, of three short messages.
 
 from __future__ import annotations
 
-import json
 import secrets
-from typing import Any
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.net.frames import SESSION_BYTES
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.sealing_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_letters import KeyLetter, OwnerLetter, ServerLetter
+from hedgerow.parties.topdown_log import RunLog
+from hedgerow.parties.topdown_record import BEGUN
 from hedgerow.protocols.topdown import Coordinator
 from hedgerow.protocols.topdown_parts import SERVER_NAMES
 
 
 class Relay:
-    """The conductor of a run with servers; use `begin` or `resume`.
+    """The conductor of a run with servers.
 
     Parameters
     ----------
@@ -36,9 +35,7 @@ class Relay:
     job : TopDownJob
     coordinator : Coordinator
     run : bytes of length 16
-        Number of the run, which the servers sign with their keys.
-    keys : dict of str to SignedKey
-        By the names of the servers, as far as they are here.
+        Number of the run (`run_number`), which the servers sign with their keys.
 
     Attributes
     ----------
@@ -46,23 +43,15 @@ class Relay:
     """
 
     def __init__(
-        self,
-        config: PartyConfig,
-        job: TopDownJob,
-        coordinator: Coordinator,
-        run: bytes,
-        keys: dict[str, SignedKey],
+        self, config: PartyConfig, job: TopDownJob, coordinator: Coordinator, run: bytes
     ) -> None:
         self.coordinator = coordinator
-        self._config, self._job, self._run, self._keys = config, job, run, keys
+        self._config, self._job, self._run = config, job, run
+        # By the names of the servers, as far as they are here.
+        self._keys: dict[str, SignedKey] = {}
         self._servers = tuple(server.name for server in config.servers)
         self._of_member = dict(zip(self._servers, SERVER_NAMES, strict=True))
         self._session = secrets.token_bytes(SESSION_BYTES)
-
-    @classmethod
-    def begin(cls, config: PartyConfig, job: TopDownJob, coordinator: Coordinator) -> Relay:
-        """Begin a run, with a number that was never used before."""
-        return cls(config, job, coordinator, secrets.token_bytes(RUN_BYTES), {})
 
     @property
     def round(self) -> int:
@@ -124,27 +113,24 @@ class Relay:
         self._session = secrets.token_bytes(SESSION_BYTES)
         self.coordinator.again()
 
-    def state(self) -> bytes:
-        """Return all of it, which is public."""
-        head: dict[str, Any] = {
-            "run": self._run.hex(),
-            "keys": {name: key.to_dict() for name, key in self._keys.items()},
-        }
-        line = json.dumps(head, separators=(",", ":")).encode()
-        return line + b"\n" + self.coordinator.state()
-
-    @classmethod
-    def resume(cls, config: PartyConfig, job: TopDownJob, state: bytes) -> Relay:
-        """Go on from `state`; H867 if it is damaged."""
-        line, _, rest = state.partition(b"\n")
-        head = jsonfile.loads(line, Code.JOURNAL_DAMAGED)
-        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
-            keys = {name: SignedKey.from_dict(key) for name, key in head["keys"].items()}
-            run = digits(head["run"], RUN_BYTES)
-        if run is None:
-            raise Code.JOURNAL_DAMAGED.error(found="a run without a number")
-        return cls(config, job, Coordinator.resume(job.make_plan(), rest), run, keys)
-
     def _missing(self) -> list[str]:
         """Servers whose keys are not here yet."""
         return [name for name in self._servers if name not in self._keys]
+
+
+def run_number(log: RunLog) -> bytes:
+    """Return the number of a run: that of its log, or one that was never used before.
+
+    Raises
+    ------
+    HedgerowError
+        H867 for a log that does not begin with it.
+    """
+    for entry, _ in log.each():
+        number = digits(entry.get("run"), RUN_BYTES)
+        if entry["what"] != BEGUN or number is None:
+            raise Code.JOURNAL_DAMAGED.error(found="a run without a number")
+        return number
+    number = secrets.token_bytes(RUN_BYTES)
+    log.append([{"what": BEGUN, "run": number.hex()}])
+    return number

@@ -6,8 +6,11 @@ mean is the business of the conductor, `hedgerow.protocols.topdown.Coordinator`:
 whom it names is served alike; who can only answer together is asked when all are there
 (`hedgerow.parties.topdown_gathering`).
 
-All that has happened is kept before anybody hears of it, so that a coordinator that was killed goes
-on with the same question to the same participants.
+All that has happened is appended to a log before anybody hears of it, so that a coordinator that
+was killed goes on with the same question to the same participants
+(`hedgerow.parties.topdown_record.replay`).
+
+Cost: an answer is written once; what else happens takes a line of some hundred bytes.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import time
 from collections.abc import Callable
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.journal import Entry
 from hedgerow.parties.topdown_deadlines import Deadlines
 from hedgerow.parties.topdown_gathering import Gathering
 from hedgerow.parties.topdown_job import TopDownJob
@@ -34,11 +38,12 @@ class Rounds:
     ----------
     job : TopDownJob
     conductor : Conductor
-        New, or as its state says.
+        New, or as the log says.
     record : Record
-        What was kept beside that state.
+        What was kept beside it.
     keep : callable
-        Called as ``keep(state, record)``; everything is on the disk when it returns.
+        Called as ``keep(entries, answer)`` with what is to be appended; it is on the disk when this
+        returns.
     finish : callable
         Returns the model when nobody is asked any more.
     clock : callable
@@ -51,14 +56,14 @@ class Rounds:
         conductor: Conductor,
         record: Record,
         *,
-        keep: Callable[[bytes, Record], None],
+        keep: Callable[[list[Entry], bytes], None],
         finish: Callable[[], bytes],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.job, self.record = job, record
         self.model: bytes | None = None
         self.error: HedgerowError | None = None
-        self._conductor, self._keep_state, self._finish = conductor, keep, finish
+        self._conductor, self._keep, self._finish = conductor, keep, finish
         self._clock = clock
         self._changed = threading.Condition()
         self._closing = False
@@ -136,19 +141,22 @@ class Rounds:
             try:
                 self._conductor.hear(name, data)
             except HedgerowError as error:
+                if self._conductor.asks().keys() != self._asks.keys():
+                    # Answers that do not fit together are forgotten, all of them.
+                    self.record.again()
                 self._bad(name, error)
                 raise
             self.record.heard(name, ask, digest(data), len(data), private)
             self._refused.pop(name, None)
-            self._advance()
+            self._advance(data)
             return True
 
     def taken(self, name: str) -> None:
         """Hear that a participant has the model on its own disk."""
         with self._changed:
             if self.model is not None and name not in self.record.told:
-                self.record.told.append(name)
-                self._keep_state(self._conductor.state(), self.record)
+                self.record.tell(name)
+                self._keep(self.record.take(), b"")
             self._changed.notify_all()
 
     def tick(self) -> None:
@@ -218,6 +226,7 @@ class Rounds:
             return self._asks.get(name)
         if self._gathering.complete():
             self._conductor.again()
+            self.record.again()
             self._refresh()
             self._gathering.begin()
         return self._asks[name] if self._gathering.take(name, ticket) else None
@@ -251,20 +260,17 @@ class Rounds:
         why = self._note(name, error)
         if self.job.dropouts == "wait":
             return
-        # Before the next round is looked at, which would ask it again.
-        self.record.out[name] = why
-        if not self._lose(name, why):
-            del self.record.out[name]
+        self._lose(name, why, out=True)
 
     def _note(self, name: str, error: HedgerowError) -> str:
         number, why = self._conductor.round, f"{error.code.number} {error.found}"
         _log("refused", participant=name, round=number, outcome=error.code.number)
-        self.record.happened("refused", name, number, why)
+        self.record.refused(name, number, why)
         self._refused[name] = why
         return why
 
-    def _lose(self, name: str, why: str) -> bool:
-        """Go on without a participant; False if the run stops instead, and can be resumed."""
+    def _lose(self, name: str, why: str, *, out: bool = False) -> None:
+        """Go on without a participant; or the run stops instead, and can be resumed."""
         number = self._conductor.round
         try:
             self._conductor.lost(name)
@@ -272,17 +278,17 @@ class Rounds:
             # The question stands, for when the participant is back.
             found = f"{error.found} without {name} ({why})"
             self._stop(error.code.error(expected=error.expected, found=found, fix=error.fix))
-            return False
+            return
         _log("lost", participant=name, round=number, why=why)
-        self.record.happened("lost", name, number, why)
+        # Before the next round is looked at, which would ask it again.
+        self.record.lost(name, number, why, out=out)
         self._gone.add(name)
         self._advance()
-        return True
 
-    def _advance(self) -> None:
+    def _advance(self, answer: bytes = b"") -> None:
         """Keep what has happened, then look what is asked now."""
         try:
-            self._keep_state(self._conductor.state(), self.record)
+            self._keep(self.record.take(), answer)
             self._refresh()
         except HedgerowError as error:
             self._stop(error)

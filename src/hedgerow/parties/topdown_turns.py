@@ -8,7 +8,11 @@ from typing import Literal, Protocol
 
 
 class Conductor(Protocol):
-    """What decides about questions and reads answers."""
+    """What decides about questions and reads answers.
+
+    Whom it asks what follows from what it has heard, so that it can be brought back by telling it
+    the same again.
+    """
 
     @property
     def round(self) -> int:
@@ -28,9 +32,6 @@ class Conductor(Protocol):
 
     def again(self) -> None:
         """Ask all of these again, also who has answered: another attempt begins."""
-
-    def state(self) -> bytes:
-        """Return all of it."""
 
 
 @dataclass(frozen=True)
