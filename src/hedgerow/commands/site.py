@@ -203,7 +203,7 @@ def learned(
     """Print what this party has learned, attempt by attempt, beside what was declared."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.site_job import VerticalJob
-    from hedgerow.parties.site_learned import Learned
+    from hedgerow.parties.site_learned import ANY_NUMBER, Learned
     from hedgerow.parties.site_nodes import run_folder
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
@@ -222,7 +222,7 @@ def learned(
         table = Table("what", "at most", "learned", "numbers", "why")
         for row in one.rows:
             if row["learned"]:
-                most = "any number" if row["declared"] >= 1 << 60 else f"{row['declared']:,}"
+                most = "any number" if row["declared"] >= ANY_NUMBER else f"{row['declared']:,}"
                 why = row["why"].removeprefix("release: ").removesuffix(f" ({row['name']})")
                 cells = (row["name"], most, f"{row['learned']:,}", f"{row['values']:,}", why)
                 table.add_row(*map(escape, cells))

@@ -31,7 +31,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.durable import FILE_MODE
 from hedgerow.parties.requests import error_fields
 from hedgerow.parties.site_attempt import lost
-from hedgerow.parties.site_learned import Learned
+from hedgerow.parties.site_learned import Learned, charge_later
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import OtherSites, Post
 from hedgerow.parties.site_table import OwnColumns
@@ -153,9 +153,12 @@ class Answering:
         self._recorded = 0
         self._lock = threading.Lock()
         self._open: dict[int, Future[NDArray[np.int64] | None]] = {}
+        self._found: list[tuple[Future[NDArray[np.int64] | None], NDArray[np.int64] | None]] = []
         patience = self.job.timeouts.lost
         self._post = Post(others, {"what": "ask", "tree": self.tree}, patience, self._undelivered)
-        self._worker = Worker(self.job.sites, self._site, self._post, self._failed, self._record)
+        self._worker = Worker(
+            self.job.sites, self._site, self._post, self._failed, self._tell_found, self._record
+        )
         self._inbox = self._worker.inbox
 
     def ask(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64] | None, list[list[str]]]:
@@ -184,7 +187,8 @@ class Answering:
                 assert root is not None
                 here = root.site == self._site.index
                 paths.extend(self._site.path_of(root, name) if here else [root] for name in names)
-                out = self._site.ask(root, names, answer.set_result)
+                # Told when what was learned by it is on the disk.
+                out = self._site.ask(root, names, lambda found: self._found.append((answer, found)))
             except HedgerowError as error:
                 answer.set_exception(with_names(error, self.job.sites, len(self.job.sites)))
                 return []
@@ -262,11 +266,21 @@ class Answering:
         with suppress(HedgerowError):
             self._others.patient(to, "site-refused", fields, self.job.timeouts.lost)
 
+    def _tell_found(self) -> None:
+        found, self._found = self._found, []
+        for answer, counts in found:
+            if not answer.done():
+                answer.set_result(counts)
+
     def _record(self) -> None:
-        """Write what was learned, and what the class site keeps; after everything that is done."""
-        learned = sum(row["times"] for row in self._site.what_was_learned())
+        """Write what was learned, and what the class site keeps; before anything leaves."""
+        rows = self._site.what_was_learned()
+        learned = sum(row["times"] for row in rows)
         if learned != self._recorded:
             self._recorded = learned
+            names = {row["name"] for row in rows}
+            openings = [one for one in self._site.leakages[0].openings if one.name in names]
+            charge_later(self._folder, exact_releases(openings))
             self._learned.write_more(self._site.leakages[0])
         if not self._site.kept:
             return

@@ -12,6 +12,7 @@ of them are busy, and the root's token.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from hedgerow.parties.client import Reply
 from hedgerow.parties.requests import Fields, error_fields
 from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.site_job import VerticalJob
-from hedgerow.parties.site_learned import GROWN, Learned
+from hedgerow.parties.site_learned import GROWN, Learned, write_ledger
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import PAUSE, OtherSites, Post, is_away
 from hedgerow.parties.site_worker import Worker
@@ -35,6 +36,7 @@ from hedgerow.protocols.set_cardinality import Meter
 State = Literal["gathering", "growing", "storing", "grown", "failed"]
 BEAT = 1.0
 """Seconds between two questions whether a site still takes part."""
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class Attempt:
         self._silent: set[str] = set()
         self._error: HedgerowError | None = None
         self._written: StoredNodes | None = None
+        self._decided = self._counts = False
         self._site: Site | None = None
         self._worker: Worker | None = None
         patience = self.job.timeouts.lost
@@ -127,6 +130,7 @@ class Attempt:
 
     def _take_seat(self, keys: Sequence[SignedKey]) -> None:
         """Make the site, now that the keys of the servers are known, if there are servers."""
+        self._check_on()
         config, run = self._others.config, bytes.fromhex(self.session)
         checked = checked_keys(keys, config, self.job, run, private=True) if keys else ()
         site = self._make(tuple(key.hex() for key in checked))
@@ -134,7 +138,13 @@ class Attempt:
         # Before anything arrives, so that a site that is killed knows that it took part.
         self._record()
         self._worker = Worker(
-            names, site, self._post, lambda error, *_: self.fail(error), self._look
+            names,
+            site,
+            self._post,
+            lambda error, *_: self.fail(error),
+            self._look,
+            self._before_sending,
+            self._note_end,
         )
 
     def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
@@ -206,6 +216,7 @@ class Attempt:
             self._told()
 
         others.at_once(others.everybody, one)
+        self._check_on()
         others.at_once(others.names, lambda name: self._step(name, "site-go", tree))
         self.go()
 
@@ -262,35 +273,66 @@ class Attempt:
         names = self._others.names
         self._others.at_once(names, lambda name: self._step(name, "site-store", fields))
 
+    def decide(self) -> None:
+        """Let the tree count: from here on nothing makes the attempt fail; raises why if it has."""
+        with self._lock:
+            self._check_on()
+            self._decided = True
+
     def finish(self) -> None:
         """End well."""
-        self._record(GROWN)
+        self._decided = True
         self._end("grown")
+        self._note_end()
 
     def fail(self, error: HedgerowError, *, tell: bool = True) -> None:
         """End for this site, and tell the others why."""
         with self._lock:
-            if self._ended.is_set():
+            if self._ended.is_set() or self._decided:
                 return
             self._error = error
-            self._record(f"failed: {error.code.number} {error.found}")
             self._end("failed")
+        self._note_end()
         if not tell:
             return
-        fields = {"tree": self.session, **error_fields(error)}
-        for name in self._others.everybody:
+        others = self._others
+        for name in others.everybody:
+            told = error if name in others.names else for_servers(error, others.config.name)
+            fields = {"tree": self.session, **error_fields(told)}
             threading.Thread(target=self._tell, args=(name, fields), daemon=True).start()
 
-    @property
-    def ledger_json(self) -> str:
-        """What was charged, as JSON."""
-        return self.site.ledger.to_json()
+    def _check_on(self) -> None:
+        """Raise why the attempt has failed, if it has."""
+        if self._error is not None:
+            raise self._error
+
+    def _note_end(self) -> None:
+        """Write down how it has ended, and what was learned until then.
+
+        Once more when the worker has left: what it was doing may have shown something. A disk that
+        takes nothing must not keep the attempt from ending.
+        """
+        error = self._error
+        try:
+            self._record(GROWN if error is None else f"failed: {error.code.number} {error.found}")
+        except HedgerowError as refused:
+            event = {"what": "record", "outcome": refused.code.number, "found": refused.found}
+            _logger.warning("record", extra={"event": event})
+
+    def _before_sending(self) -> None:
+        """Have on the disk that counting begins before anybody is told anything that follows."""
+        if not self._counts and len(self.site.leakages) > 1:
+            self._record()
+            self._counts = True
 
     def _record(self, state: str | None = None) -> None:
         """Write down what was learned so far."""
         seen = [] if self._site is None else self._site.leakages
         # The second declaration is that of growing, made once all sizes are announced.
-        self._learned.write(seen, state, counted=len(seen) > 1)
+        counted = len(seen) > 1
+        if counted:
+            write_ledger(self._learned.folder, self.site.ledger)
+        self._learned.write(seen, state, counted=counted)
 
     def _end(self, state: State) -> None:
         with self._lock:
@@ -337,7 +379,7 @@ class Attempt:
                 if is_away(error) and time.monotonic() - seen < self.job.timeouts.lost:
                     self._note(name, silent=True)
                     continue
-                if not self._ended.wait(PAUSE):
+                if not self._ended.wait(PAUSE) and self._state == "growing":
                     self.fail(lost(name, error, self.job))
                 return
             seen = time.monotonic()
@@ -348,6 +390,16 @@ class Attempt:
             for names, those in ((self._busy, busy), (self._silent, silent)):
                 (names.add if those else names.discard)(name)
         self._told()
+
+
+def for_servers(error: HedgerowError, name: str) -> HedgerowError:
+    """Return what servers are told of the end of an attempt: who is lost, and no other reason.
+
+    What sites find out about each other, such as that their ids differ, is not for them.
+    """
+    if error.code is Code.SITE_LOST:
+        return error
+    return Code.SITE_LOST.error(found=f"{name} has ended the attempt; its operator knows why")
 
 
 def lost(name: str, error: HedgerowError, job: VerticalJob) -> HedgerowError:

@@ -109,6 +109,8 @@ class CountRun:
         with self._lock:
             attempt = self._attempt
             if attempt is not None and attempt.session != tree:
+                if Learned.known(self.folder, tree):
+                    raise self._unknown()
                 found = f"{self.job.starter} has begun anew"
                 attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
         if attempt is not None and attempt.session != tree and not attempt.wait(_LEAVING):
@@ -137,7 +139,7 @@ class CountRun:
         with self._lock:
             if self._attempt is not None and self._attempt.session == tree:
                 return
-            if self._key is None or self._key[0] != tree:
+            if self._key is None or self._key[0] != tree or Learned.known(self.folder, tree):
                 raise self._unknown()
             key = self._key[1]
             run = bytes.fromhex(tree)
@@ -168,7 +170,7 @@ class CountRun:
         """Return the attempt under way; its own error if it has failed, H893 if it is another."""
         with self._lock:
             found = self._attempt
-        if found is None or found.session != tree:
+        if found is None or found.session != tree or self.done.is_set():
             raise self._unknown()
         if found.error is not None:
             raise found.error
@@ -218,7 +220,9 @@ class CountRun:
             attempt = self._attempt
             if attempt is None or not attempt.ended or attempt.session == self._noted:
                 return
-            self._noted, self._key = attempt.session, None
+            self._noted = attempt.session
+            if self._key is not None and self._key[0] == attempt.session:
+                self._key = None
         status = attempt.status()
         if status.error is not None:
             fields = {"attempt": status.attempt, "error": str(status.error)}

@@ -21,15 +21,15 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
 from hedgerow.net.tls import TLSNetwork
-from hedgerow.parties.durable import replacing
 from hedgerow.parties.requests import Fields, error_fields
 from hedgerow.parties.run_meter import RunMeter
 from hedgerow.parties.site_attempt import BEAT, lost
-from hedgerow.parties.site_learned import GROWN, Learned
+from hedgerow.parties.site_learned import GROWN, Learned, write_ledger
 from hedgerow.parties.site_post import PAUSE, Inbox, OtherSites, Post, is_away
 from hedgerow.parties.site_worker import with_names
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_messages import bad_message, from_bytes
+from hedgerow.protocols.ppid3_secret_messages import AskServers, BeginServers
 from hedgerow.protocols.ppid3_secret_order import LEADER, Next, Question, hear_next, say_next
 from hedgerow.protocols.ppid3_secret_server import CountServers
 
@@ -37,6 +37,8 @@ MEETING_SECONDS = 20.0
 """For the other servers to come: all three have been asked at the same moment."""
 MOST_WAITING = 1 << 30
 """Bytes of questions that may wait here."""
+MOST_QUESTIONS = 1 << 12
+"""Questions that may wait here, besides those of one request."""
 _AWAY = {Code.NETWORK_CLOSED, Code.PEER_TIMEOUT, Code.PEER_GONE, Code.PEER_STOPPED}
 """What a server sees of another one that has stopped, for whatever reason."""
 _ECHO_SECONDS = 1.0
@@ -103,7 +105,8 @@ class Counting:
         self._network: TLSNetwork | None = None
         self._attempt = earlier + 1
         self._changed = threading.Condition()
-        self._waiting: dict[Question, bytes] = {}
+        self._waiting: dict[Question, tuple[float, bytes]] = {}
+        self._done: set[Question] = set()
         self._answered = 0
         self._ended, self._finished = threading.Event(), threading.Event()
         self._error: HedgerowError | None = None
@@ -141,8 +144,9 @@ class Counting:
     def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
         """Take in questions; H879 if too much waits here, and what `Inbox.arrived` refuses."""
         with self._changed:
-            size = sum(map(len, self._waiting.values())) + len(payload)
-        if size > MOST_WAITING:
+            waiting = list(self._waiting.values())
+        size = sum(len(ask) for _, ask in waiting) + len(payload)
+        if size > MOST_WAITING or len(waiting) > MOST_QUESTIONS:
             raise Code.SERVICE_BUSY.error(found="many questions that are not answered yet")
         self._inbox.arrived(sender, line, first, payload)
 
@@ -158,9 +162,9 @@ class Counting:
                 return
             self._error = error
             self._ended.set()
-        self._record(f"failed: {error.code.number} {error.found}")
         self._post.close()
         self._wake()
+        self._note_end(f"failed: {error.code.number} {error.found}")
         self._told()
         if tell:
             fields = {"tree": self.session, **error_fields(error)}
@@ -193,6 +197,7 @@ class Counting:
         """Answer the first question, which begins the meeting, then those that are named."""
         first = self._next(None)
         if first is None:
+            self.fail(Code.WRONG_RUN_STATE.error(found="a tree that was grown without a question"))
             return
         self._answer(first)
         network = self._network
@@ -211,6 +216,8 @@ class Counting:
             elif following == "end":
                 self._servers.finish()
                 self._end_well()
+            elif self._number != LEADER:
+                self._check_order()
 
     def _next(self, seconds: float | None) -> Question | None:
         """Return a question that waits here, the oldest; None at the end, or after a while."""
@@ -219,8 +226,21 @@ class Counting:
             self._changed.wait_for(lambda: self._waiting or any(check() for check in over), seconds)
             return None if self._ended.is_set() else next(iter(self._waiting), None)
 
+    def _check_order(self) -> None:
+        """Refuse to wait with a question that server 0 never names: it has not been asked it."""
+        patience = self._others.job.timeouts.lost + 2 * BEAT
+        with self._changed:
+            oldest, (since, _) = next(iter(self._waiting.items()), (None, (0.0, b"")))
+        if oldest is not None and time.monotonic() - since > patience:
+            raise bad_message(f"site {oldest.sender}", "a question to some of the servers")
+
     def _await(self, question: Question) -> None:
         """Wait for a question that server 0 has named; the same site has sent it here, too."""
+        if question in self._done:
+            raise Code.BAD_FRAME.error(
+                expected="the order of a question that is open, from server 0",
+                found="one that was answered",
+            )
         lost_after = self._others.job.timeouts.lost
         with self._changed:
             here = self._changed.wait_for(
@@ -232,10 +252,11 @@ class Counting:
             raise self._error
 
     def _answer(self, question: Question) -> None:
-        ask = self._waiting[question]
+        _, ask = self._waiting[question]
         found = self._servers.answers(question.sender, {self._number: ask})
         with self._changed:
             del self._waiting[question]
+            self._done.add(question)
             self._answered += 1
         for half in found.values():
             self._post.send(self._others.parties[question.sender], half)
@@ -244,11 +265,14 @@ class Counting:
     def _take(self, sender: str, data: bytes) -> None:
         number = self._others.parties.index(sender)
         try:
-            question = Question(number, from_bytes(data, f"site {sender}").call)
+            message = from_bytes(data, f"site {sender}")
+            if not isinstance(message, AskServers | BeginServers):
+                raise bad_message(f"site {sender}", f"{type(message).__name__} to a server")
+            question = Question(number, message.call)
             with self._changed:
-                if question in self._waiting:
+                if question in self._waiting or question in self._done:
                     raise bad_message(f"site {sender}", f"call {question.call} a second time")
-                self._waiting[question] = data
+                self._waiting[question] = time.monotonic(), data
                 self._changed.notify_all()
         except HedgerowError as error:
             self.fail(error)
@@ -275,23 +299,36 @@ class Counting:
             if self._ended.is_set():
                 return
             self._ended.set()
-        self._record(GROWN)
         self._post.close()
+        self._note_end(GROWN)
         self._told()
 
     def _leave(self) -> None:
-        """Hang up, and write down what was sent to the other servers."""
+        """Hang up, forget the key, and write down what was sent to the other servers."""
+        self._servers.forget()
         network = self._network
         if network is None:
             return
         network.__exit__(None if self._error is None else type(self._error), self._error, None)
-        RunMeter(self._learned.folder / "meter.json", self._attempt).write(network.meter.snapshot())
+        try:
+            meter = RunMeter(self._learned.folder / "meter.json", self._attempt)
+            meter.write(network.meter.snapshot())
+        except HedgerowError as refused:
+            _not_written(refused)
 
     def _record(self, state: str | None = None) -> None:
         leakage = self._servers.leakage
         self._learned.write([leakage] if leakage else [], state, counted=leakage is not None)
-        with replacing(self._learned.folder / "ledger.json") as file:
-            file.write(self._servers.ledger.to_json().encode())
+        # Until something is counted, what an earlier attempt has charged stands there.
+        if leakage is not None:
+            write_ledger(self._learned.folder, self._servers.ledger)
+
+    def _note_end(self, state: str) -> None:
+        """Write down how it has ended; a disk that takes nothing must not keep it from ending."""
+        try:
+            self._record(state)
+        except HedgerowError as refused:
+            _not_written(refused)
 
     def _watch(self) -> None:
         """Ask the site that begins whether the attempt goes on, until it is over."""
@@ -321,3 +358,8 @@ class Counting:
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+
+def _not_written(refused: HedgerowError) -> None:
+    event = {"what": "record", "outcome": refused.code.number, "found": refused.found}
+    _logger.warning("record", extra={"event": event})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,14 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.durable import replacing
 from hedgerow.parties.folders import make_private, read_small
-from hedgerow.privacy import Leakage
+from hedgerow.privacy import Leakage, Ledger, Release
 
 SCHEMA, VERSION = "hedgerow.site-learned", 1
 UNDER_WAY, GROWN, ANSWERING = "under way, or killed", "grown", "answering"
+ANY_NUMBER = 1 << 60
+"""So often or more often is as often as one likes."""
 _MAX_BYTES = 1 << 26
+LEDGER = "ledger.json"
 _FOLDER, _ANSWERS = "learned", "answers"
 _OWN = ("attempt", "begun", "state", "rows", "counted")
 _KEYS = {"schema", "version", *_OWN}
@@ -70,12 +74,17 @@ class Learned:
 
     @classmethod
     def earlier(cls, folder: Path) -> int:
-        """Return how many attempts of a run have failed after they had begun to count.
+        """Return how many attempts of a run have begun to count, however they ended.
 
         Of one whose process was killed it is not known, so it is one of them.
         """
-        failed = [one for one in cls.all_of(folder) if one.state not in (GROWN, ANSWERING)]
-        return sum(one.counted or one.state == UNDER_WAY for one in failed)
+        attempts = [one for one in cls.all_of(folder) if one.state != ANSWERING]
+        return sum(one.counted or one.state == UNDER_WAY for one in attempts)
+
+    @classmethod
+    def known(cls, folder: Path, attempt: str) -> bool:
+        """Whether there is a record of an attempt: its identifier must not be used again."""
+        return (folder / _FOLDER / f"{attempt}.json").exists()
 
     @classmethod
     def _read(cls, path: Path) -> Learned:
@@ -113,6 +122,32 @@ class Learned:
             file.write(json.dumps(data, indent=1).encode())
 
 
+def write_ledger(folder: Path, ledger: Ledger) -> None:
+    """Replace the ledger of a run; on the disk when this returns."""
+    with replacing(folder / LEDGER) as file:
+        file.write(ledger.to_json().encode())
+
+
+def charge_later(folder: Path, releases: Sequence[Release]) -> None:
+    """Charge what came after the tree was grown to the ledger of its run, once.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    releases : sequence of Release
+        Those that were charged before, under the same reason, are left out.
+    """
+    path, ledger = folder / LEDGER, Ledger()
+    if path.exists():
+        text = read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE)
+        ledger = Ledger.from_json(text)
+    due = [one for one in releases if not ledger.charged(one.reason, one.audience)]
+    if due:
+        ledger.charge(*due)
+        write_ledger(folder, ledger)
+
+
 def _rows(leakage: Leakage) -> list[dict[str, Any]]:
     """Return declaration and record side by side."""
     audience = leakage.openings[0].audience
@@ -120,7 +155,8 @@ def _rows(leakage: Leakage) -> list[dict[str, Any]]:
     return [
         {
             "name": row["name"],
-            "declared": row["times"],
+            # A bound on the worst case may have more digits than readers of JSON take.
+            "declared": min(row["times"], ANY_NUMBER),
             "learned": seen.get(row["name"], {}).get("times", 0),
             "values": seen.get(row["name"], {}).get("values", 0),
             "why": row["why"],

@@ -196,6 +196,12 @@ class SiteRun:
                 )
             if kept is not None or (attempt is not None and attempt.session == tree):
                 return
+            if Learned.known(self.folder, tree):
+                raise Code.WRONG_RUN_STATE.error(
+                    expected="an attempt with an identifier of its own",
+                    found=f"one that is over at {self.config.name}",
+                    fix=f"have {self.job.starter} run `hedgerow site train` again",
+                )
             if attempt is not None and not attempt.ended:
                 found = f"{self.job.starter} has begun anew"
                 attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
@@ -247,12 +253,20 @@ class SiteRun:
             self._store.discard()
         attempt.fail(error, tell=False)
 
+    def counts(self, tree: str) -> bool:
+        """Whether a tree is kept here."""
+        kept = self._store.kept
+        return kept is not None and kept.tree == tree
+
     def answering(self, tree: str | None = None) -> Answering:
-        """Return what answers questions; whoever asks about a pending tree knows that it counts."""
+        """Return what answers questions; a pending tree counts if the site that begins says so."""
         with self._lock:
             pending = self._store.pending
-            if tree is not None and pending is not None and pending.tree == tree:
+        if tree is not None and pending is not None and pending.tree == tree and not self.begins:
+            said = self._others.call(self.job.starter, "site-alive", {"tree": tree})
+            if said.fields.get("kept") is True:
                 self.keep(tree)
+        with self._lock:
             if self._answering is None or tree not in (None, self._answering.tree):
                 found = "none" if self._answering is None else "another"
                 raise Code.NOT_GROWN.error(
@@ -285,6 +299,7 @@ class SiteRun:
             root = attempt.wait()
             self._store.prepare(attempt.store(root))
             attempt.store_everywhere(root)
+            attempt.decide()
             self.keep(attempt.session)
         except HedgerowError as error:
             if self._store.kept is None:
@@ -295,8 +310,6 @@ class SiteRun:
 
     def _finish(self, kept: StoredNodes) -> None:
         if self._attempt is not None and self._attempt.session == kept.tree:
-            with replacing(self.folder / "ledger.json") as file:
-                file.write(self._attempt.ledger_json.encode())
             self._attempt.finish()
         self._answer_for(kept)
         self.note("grown", {"tree": kept.tree, "root": str(kept.root), "nodes": len(kept.nodes)})

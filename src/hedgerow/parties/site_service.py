@@ -130,6 +130,8 @@ class SiteService:
     def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         tree = self._checked(caller, fields, "tree", "what", "line", "first")
         data = payload.read()
+        if fields["what"] == "ask" and caller.role != "site":
+            raise Code.CALLER_NOT_ALLOWED.error(expected="a site that asks", found=caller.name)
         if fields["what"] == "ask":
             self.run.answering(tree).arrived(caller.name, fields["line"], fields["first"], data)
         else:
@@ -138,7 +140,8 @@ class SiteService:
 
     def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
-        return self._said(busy=self.run.takes_part(self._checked(caller, fields, "tree")))
+        tree = self._checked(caller, fields, "tree")
+        return self._said(busy=self.run.takes_part(tree), kept=self.run.counts(tree))
 
     def _store(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload

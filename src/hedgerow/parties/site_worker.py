@@ -36,6 +36,10 @@ class Worker:
         See `Failed`; called in the worker's thread, which goes on.
     after : callable
         Called in the worker's thread after everything that it has done.
+    record : callable
+        Called there before anything that was done leaves; what it raises is a failure.
+    left : callable
+        Called there at the end, when nothing more is done.
 
     Attributes
     ----------
@@ -49,9 +53,12 @@ class Worker:
         post: Post,
         failed: Failed,
         after: Callable[[], None] = lambda: None,
+        record: Callable[[], None] = lambda: None,
+        left: Callable[[], None] = lambda: None,
     ) -> None:
         self.site, self._post, self._failed, self._after = site, post, failed, after
-        self._names = list(names)
+        self._names, self._record, self._left = list(names), record, left
+        self._stopped = False
         self._queue: queue.SimpleQueue[tuple[Action, str, bytes] | None] = queue.SimpleQueue()
         self._undone = 0
         self._lock = threading.Lock()
@@ -69,7 +76,8 @@ class Worker:
         self._put(action, "", b"")
 
     def stop(self) -> None:
-        """Do nothing more after what is being done."""
+        """Do nothing more after what is being done; what waits is dropped."""
+        self._stopped = True
         self._queue.put(None)
 
     def _message(self, sender: str, data: bytes) -> None:
@@ -82,10 +90,12 @@ class Worker:
         self._queue.put((action, sender, data))
 
     def _run(self) -> None:
-        while (item := self._queue.get()) is not None:
+        while (item := self._queue.get()) is not None and not self._stopped:
             action, sender, data = item
             try:
-                for to, outgoing in action():
+                done = action()
+                self._record()
+                for to, outgoing in done:
                     self._post.send(self._names[to], outgoing)
             except HedgerowError as error:
                 self._failed(with_names(error, self._names, self.site.job.n_sites), sender, data)
@@ -98,6 +108,7 @@ class Worker:
             with self._lock:
                 self._undone -= 1
             self._after()
+        self._left()
 
 
 def with_names(error: HedgerowError, names: Sequence[str], n_sites: int) -> HedgerowError:

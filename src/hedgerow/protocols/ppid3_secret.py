@@ -226,6 +226,8 @@ class SecretCardinality:
         found = yield from self._joined(call, SIZES, sizes_of(shape), shape, ring)
         if self.session.noise is None:
             counts = found.astype(np.int64)
+            if counts.sum() > self.session.records:
+                raise bad_message("the servers", "more records than there are")
         else:
             counts = np.maximum(ring.signed(found).astype(np.int64), 0)
         return counts.reshape(shape)

@@ -112,11 +112,13 @@ def secret_releases(session: Session) -> list[Release]:
     ]
 
 
-def earlier_releases(session: Session, audience: str, attempts: int) -> list[Release]:
-    """Return what attempts that failed have cost somebody who took part; the public saw nothing."""
+def earlier_releases(session: Session, attempts: int) -> list[Release]:
+    """Return what attempts that failed have cost those who took part; the public saw nothing."""
+    parties = [f"site {site}" for site in range(session.job.n_sites)]
     return [
-        replace(release, audience=audience, reason=f"{release.reason}, in failed attempt {i}")
+        replace(release, audience=audience, reason=f"{release.reason}, in earlier attempt {i}")
         for i in range(1, attempts + 1)
+        for audience in (*parties, ALL_SERVERS)
         for release in secret_releases(session)
     ]
 

@@ -172,6 +172,10 @@ class CountServers:
         """Return one row for every sort of value that an audience learned from the servers."""
         return [] if self.leakage is None else self.leakage.what_was_learned(audience)
 
+    def forget(self) -> None:
+        """Forget the keys: parts that somebody has kept cannot be opened here any more."""
+        self.keys.clear()
+
     def finish(self) -> None:
         """Return once the three servers have completed every step."""
         if isinstance(self._engine, ReplicatedEngine):
@@ -231,9 +235,9 @@ class CountServers:
                 parts[server].append(part)
         fits = fitting(engine, parts, len(question.ring))
         if not fits.all():
-            wrong = [owner for owner, fit in zip(question.ring, fits, strict=True) if not fit]
+            wrong = [f"site {o}" for o, fit in zip(question.ring, fits, strict=True) if not fit]
             raise Code.SHARES_DIFFER.error(
-                found=f"others of sites {wrong} for call {question.call}"
+                found=f"others of {', '.join(wrong)}, passed on by site {question.counter}"
             )
         return [
             secret_of(engine, parts, at, *session.shared(question.what, question.groups[at]))
@@ -244,7 +248,7 @@ class CountServers:
         """Declare and charge what the run opens, and meet the other servers."""
         openings = server_openings(session)
         self.ledger.charge(*secret_releases(session), *exact_releases(openings))
-        self.ledger.charge(*earlier_releases(session, ALL_SERVERS, self._earlier))
+        self.ledger.charge(*earlier_releases(session, self._earlier))
         mark_secret(self.ledger, self.job)
         if self._seed is not None:
             self.ledger.mark_not_private(SEEDED)

@@ -323,7 +323,7 @@ class Site:
             session = self.secret.prepare()
             mark_secret(self.ledger, job)
             self.ledger.charge(*secret_releases(session))
-            self.ledger.charge(*earlier_releases(session, f"site {self.index}", self.earlier))
+            self.ledger.charge(*earlier_releases(session, self.earlier))
             self._declare(site_openings(session, self.index))
             return
         self.ledger.charge(*(self._noise.releases() if self._noise else ()))
