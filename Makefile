@@ -5,6 +5,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # One more than cores: some tests wait for processes and timeouts, and not for a core.
 JOBS ?= 3
 
+# Tests start many processes: none of them should compile what another has compiled already,
+# whatever the shell of the caller says.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
 SOURCES := $(shell find src -name '*.py')
 
@@ -15,7 +19,13 @@ SOURCES := $(shell find src -name '*.py')
 demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py
 
-test: .venv/.test .venv/.kernels check
+# Kernels are compiled beside the checks, which leave a core free, and before three processes of
+# tests would compile the same ones.
+test: .venv/.test .venv/.kernels
+	@$(BIN)/python tests/warm_up.py trees & trees=$$!; \
+	$(BIN)/python tests/warm_up.py sums & sums=$$!; \
+	$(MAKE) --no-print-directory check; checked=$$?; \
+	wait $$trees && wait $$sums && exit $$checked
 	$(BIN)/python -m pytest -n $(JOBS)
 
 # Servers that are killed again and again, and all that takes as long.
@@ -45,9 +55,10 @@ docs: .venv/.test
 	$(PIP) install -c constraints.txt -e .
 	@touch $@
 
+# Not compiled: tests import only some of these 14,000 modules, and importing compiles them.
 .venv/.test: .venv/.made pyproject.toml constraints.txt
 	@echo "Installing Hedgerow with its test tools into .venv (a minute or two the first time)"
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install --no-compile -c constraints.txt -e '.[test]'
 	@touch $@ .venv/.core
 
 .venv/.kernels: .venv/.made $(SOURCES)
