@@ -25,6 +25,7 @@ from hedgerow.parties.requests import (
     error_fields,
     header_length,
     pack,
+    told_error,
 )
 
 GOOD = json.loads(stamped("echo", 5, id="ab" * 16, time=1.5).pack()[PREFIX.size :])
@@ -132,6 +133,21 @@ def test_every_error_travels(code: Code) -> None:
     assert back.found == "three hedgehogs (at server-a)"
     assert (error.party, back.party) == (None, "server-a")
     assert pickle.loads(pickle.dumps(back)).party == "server-a"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ("a hole (at ward)", "a hole (at ward, says lab)"),
+        ("a hole (at ward, says registry)", "a hole (at ward, says lab)"),
+        ("a hole (at lab)", "a hole (at lab)"),
+        ("(at ward) a hole", "(at ward) a hole (at lab)"),
+    ],
+)
+def test_news_that_was_passed_on_say_where_and_who_says_so(found: str, told: str) -> None:
+    error = told_error(error_fields(Code.SITE_LOST.error(found=found))["error"], "lab")
+    assert error is not None
+    assert (error.found, error.party) == (told, "lab")
 
 
 def test_words_of_others_are_harmless() -> None:

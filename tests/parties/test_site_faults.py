@@ -10,7 +10,10 @@ from parties_calls import refuses
 from site_town import SERVERS, SITES, SiteTown, Training, learned, make_job, until
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meeting import listen
+from hedgerow.parties.policy import Policy
 from hedgerow.parties.site_attempt import Attempt
+from hedgerow.parties.site_count_run import CountRun
 from hedgerow.parties.site_counting import Counting
 from hedgerow.parties.site_job import VerticalJob
 from hedgerow.parties.site_learned import ANY_NUMBER, Learned
@@ -220,3 +223,42 @@ def test_a_server_takes_questions_alone(
         error = Training(town, job).end()
     assert error is not None
     assert "Kept to a server" in error.found
+
+
+def test_too_few_records_in_common_end_the_attempt(town: SiteTown) -> None:
+    job = make_job(cardinality="secret", least_records=15)
+    with town.serving(job), town.counting(job) as servers:
+        error = Training(town, job).end()
+        assert error is not None
+        assert error.code is Code.IDS_DO_NOT_ALIGN
+        assert "15 records" in error.expected
+        assert "14" in error.found
+        until(lambda: all(one.status().state == "failed" for one in servers.values()))
+    for name in SITES:
+        (record,) = learned(town, name, job).values()
+        assert not any("full inter" in row["name"] for row in record["rows"] if row["learned"])
+
+
+def test_who_is_missing_is_named_also_where_servers_count(town: SiteTown) -> None:
+    job = make_job(cardinality="secret", timeouts={"join": 4.0})
+    with town.serving(job, "club", "observatory"), town.counting(job, "alder", "birch"):
+        training = Training(town, job)
+        until(lambda: training.said and training.said[-1]["waiting_for"] == ["cedar", "office"])
+        error = training.end()
+    assert error is not None
+    assert error.code is Code.SITE_LOST
+    verb = "count" if "cedar" in error.expected else "serve"
+    assert f"hedgerow site {verb}" in error.fix
+
+
+def test_a_server_that_is_not_needed_any_more_says_so(town: SiteTown, job: VerticalJob) -> None:
+    with town.serving(job), town.counting(job) as servers:
+        status = town.client("club", job).train()
+        assert status["records"] == [14, 15]
+        until(lambda: all(one.done.is_set() for one in servers.values()))
+    config = town.parties["alder"]
+    assert CountRun(config, Policy.load(config.folder), job).done.is_set()
+    # A port that is taken is found out before anybody waits for this server.
+    other = make_job(cardinality="secret", name="second")
+    with listen("127.0.0.1", config.me.count_port):
+        refuses(Code.CANNOT_LISTEN, lambda: CountRun(config, Policy.load(config.folder), other))

@@ -44,7 +44,7 @@ def test_text_and_hash(tmp_path: Path) -> None:
         ({"sites": ["club", "all"]}, "stands for all"),
         ({"class_at": "north"}, "none of the sites"),
         ({"classes": 1}, "classes"),
-        ({"classes": ["no"]}, "1 classes"),
+        ({"classes": ["no"]}, "one class"),
         ({"classes": ["no", "no"]}, "classes"),
         ({"classes": ["no", 1]}, "several types"),
         ({"epsilon": 1.0}, "without a max_depth"),
@@ -68,7 +68,8 @@ def test_every_site_learns_exact_counts_and_the_policy_must_say_so(tmp_path: Pat
     job = make_job(epsilon=1.0, max_depth=2)
     costs = job.costs()
     assert costs.pop("public") == 1.0
-    assert costs == {f"site {i}": math.inf for i in range(3)}
+    assert costs == {f"site {name}": math.inf for name in SITES}
+    assert make_job(cardinality="secret").costs()["server"] == math.inf
     assert math.isinf(make_job().costs()["public"])
     town = SiteTown(tmp_path)
     policy = Policy.load(town.parties["club"].folder)

@@ -48,10 +48,6 @@ def test_written_and_read(own: OwnColumns) -> None:
         (lambda d: d.update(site="office"), "nodes of office"),
         (lambda d: d.update(root="S4L1"), "place of a token"),
         (lambda d: d.update(root="S1L9"), "S1L9 of no node"),
-        (
-            lambda d: d["columns"]["attributes"]["attributes"][0].update(name="sky"),
-            "another domain",
-        ),
         (lambda d: d["nodes"]["1"].update(attribute="wind"), "wind"),
         (lambda d: d["nodes"]["1"]["children"].pop("sunny"), "other values"),
         (lambda d: d["nodes"]["1"]["children"].update(rainy="S1L4"), "S1L4 of no node"),
@@ -69,6 +65,14 @@ def test_what_is_refused(own: OwnColumns, change, words: str) -> None:
     with pytest.raises(Exception, match=words) as caught:
         StoredNodes.from_json(json.dumps(data), JOB, "club", own)
     assert caught.value.code in (Code.BAD_MODEL_FILE, Code.MISSING_COLUMN)
+
+
+def test_another_domain(own: OwnColumns) -> None:
+    data = json.loads(CLUB.to_json(JOB, "club", own))
+    data["columns"]["attributes"]["attributes"][0].update(name="sky")
+    text = json.dumps(data)
+    error = refuses(Code.BAD_SITES, lambda: StoredNodes.from_json(text, JOB, "club", own))
+    assert "serve it with that domain" in error.fix
 
 
 def test_another_version(own: OwnColumns) -> None:

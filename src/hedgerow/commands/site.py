@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hedgerow.commands.formats import FolderArgument, Format, FormatOption
+from hedgerow.errors import Code
 
 app = typer.Typer(
     help="Grow and ask an ID3 tree with other sites, who hold other columns of the same records.",
@@ -62,10 +63,15 @@ def serve(
     try:
         with logging_to(config), SiteService(run):
             address = f"{config.listen or config.me.host}:{config.me.port}"
-            text = f"{config.name} serves {read.run_id} at {address}; run folder: {run.folder}"
+            held = run.instance_ids
+            ids_are = "text" if held.dtype.kind == "U" else "whole numbers"
+            text = (
+                f"{config.name} serves {read.run_id} at {address}, with {len(held):,} records "
+                f"whose ids are {ids_are}; run folder: {run.folder}"
+            )
             fields = {"run": read.run_id, "address": address, "folder": str(run.folder)}
-            _say(format, text, event="serving", **fields)
-            with _shown(quiet, format, read.starter) as show:
+            _say(format, text, event="serving", records=len(held), ids=ids_are, **fields)
+            with _shown(quiet, format, read.starter, begins=run.begins) as show:
                 while True:
                     _, status = run.status()
                     show(status_fields(status))
@@ -100,6 +106,10 @@ def count(
             _say(format, _words(what, fields), event=what, **fields)
 
     run = CountRun(config, policy, read, tell=note)
+    if run.done.is_set():
+        text = f"the tree of {read.run_id} is grown; nobody needs {config.name} to count for it"
+        _say(format, text, event="grown before")
+        return
     try:
         with logging_to(config), CountService(run):
             address = f"{config.listen or config.me.host}:{config.me.site_port}"
@@ -132,13 +142,20 @@ def train(
     from hedgerow.parties.site_job import VerticalJob
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
-    with _shown(quiet, format, read.starter, events=True) as show:
-        status = SiteClient(config, read).train(show)
+    client = SiteClient(config, read)
+    try:
+        with _shown(quiet, format, read.starter, events=True) as show:
+            status = client.train(show)
+    except KeyboardInterrupt:
+        text = "training goes on without this command; whoever stops a site ends it"
+        _say(format, text, event="left")
+        raise typer.Exit(130) from None
     fields = {"run": read.run_id, "tree": status["attempt"], "root": status["root"]}
     if format is Format.json:
-        print(json.dumps({"ok": True, **fields, "nodes": status["nodes"]}))
+        more = {"nodes": status["nodes"], "records": status["records"]}
+        print(json.dumps({"ok": True, **fields, **more}))
         return
-    print(f"{read.run_id} is grown; its root is {status['root']}, {status['nodes']} nodes lie here")
+    print(f"{read.run_id} is {_grown(status)}")
 
 
 @app.command("classify")
@@ -185,6 +202,14 @@ def kept(
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     read.index(config)
+    if read.answers_to != "class site" or config.name != read.class_at:
+        raise Code.UNKNOWN_MEMBER.error(
+            expected="the class site of a job with answers_to = 'class site'",
+            found=f"{config.name}; answers go to the {read.answers_to}",
+            fix="whoever asks sees the answers with `hedgerow site classify`"
+            if read.answers_to == "asker"
+            else f"look in the folder of {read.class_at}",
+        )
     rows = [
         {"id": name, "class": _class(read.label, counts), "counts": counts}
         for name, counts in read_kept(run_folder(config, read))
@@ -194,6 +219,8 @@ def kept(
         return
     for row in rows:
         print(f"{row['id']}: {row['class']} {row['counts']}")
+    if not rows:
+        _say(format, "nobody has asked yet")
 
 
 @app.command("learned")
@@ -203,7 +230,7 @@ def learned(
     """Print what this party has learned, attempt by attempt, beside what was declared."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.site_job import VerticalJob
-    from hedgerow.parties.site_learned import ANY_NUMBER, Learned
+    from hedgerow.parties.site_learned import ANY_NUMBER, UNDER_WAY, Learned
     from hedgerow.parties.site_nodes import run_folder
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
@@ -220,16 +247,22 @@ def learned(
     console = Console()
     for one in records:
         table = Table("what", "at most", "learned", "numbers", "why")
+        # Of a process that was killed, or goes on, what was declared is all that is known.
+        known = one.state != UNDER_WAY
         for row in one.rows:
-            if row["learned"]:
+            if row["learned"] or not known:
                 most = "any number" if row["declared"] >= ANY_NUMBER else f"{row['declared']:,}"
                 why = row["why"].removeprefix("release: ").removesuffix(f" ({row['name']})")
-                cells = (row["name"], most, f"{row['learned']:,}", f"{row['values']:,}", why)
-                table.add_row(*map(escape, cells))
+                seen = (f"{row['learned']:,}", f"{row['values']:,}") if known else ("unknown", "")
+                table.add_row(*map(escape, (row["name"], most, *seen, why)))
         silent = sum(not row["learned"] for row in one.rows)
-        console.print(escape(f"{config.name}, {one.attempt}: {one.state}"), soft_wrap=True)
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.begun))
+        head = f"{config.name}, {one.attempt}, begun {begun}: {one.state}"
+        console.print(escape(head), soft_wrap=True)
         console.print(table)
-        console.print(f"declared besides, and never seen: {silent}\n")
+        console.print(f"declared besides, and never seen: {silent}\n" if known else "")
+    if not records:
+        _say(format, f"{config.name} has taken part in no attempt of {read.run_id} yet")
 
 
 def _class(label: Callable[[int], str], counts: list[int] | tuple[int, ...]) -> str:
@@ -245,9 +278,7 @@ def _words(what: str, fields: dict[str, Any]) -> str:
             many = "1 instance" if fields["instances"] == 1 else f"{fields['instances']} instances"
             return f"{many} from {fields['from']}: {path}"
         case "grown":
-            return (
-                f"the tree is grown; its root is {fields['root']}, {fields['nodes']} nodes lie here"
-            )
+            return f"the tree is {_grown(fields)}"
         case "failed":
             return f"the attempt has ended, and nothing of it is kept. {fields['error']}"
         case "refused":
@@ -255,7 +286,15 @@ def _words(what: str, fields: dict[str, Any]) -> str:
     return f"{fields['site']} has not heard that the tree is grown: {fields['error']}"
 
 
-def _progress(status: dict[str, Any], starter: str) -> str:
+def _grown(fields: dict[str, Any]) -> str:
+    """Say from what a tree was grown, where it begins and how much of it lies here."""
+    records, nodes = fields["records"], fields["nodes"]
+    of = "" if records is None else f" from {records[0]:,} of the {records[1]:,} records here"
+    lie = "1 node lies here" if nodes == 1 else f"{nodes:,} nodes lie here"
+    return f"grown{of}; its root is {fields['root']}, {lie}"
+
+
+def _progress(status: dict[str, Any], starter: str, *, begins: bool = False) -> str:
     """Say in words how far a run is, and whom it waits for."""
     away = set(status["away"])
     names = ", ".join(
@@ -271,12 +310,14 @@ def _progress(status: dict[str, Any], starter: str) -> str:
             return "grown; waiting until all sites have their nodes on disk"
         case "grown":
             return "answering"
+    if begins:
+        return "waiting for `hedgerow site train`, here in another terminal"
     return f"waiting for {starter} to begin"
 
 
 @contextmanager
 def _shown(
-    quiet: bool, format: Format, starter: str, *, events: bool = False
+    quiet: bool, format: Format, starter: str, *, events: bool = False, begins: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what shows a status on standard error, or prints a line of JSON, if it has changed."""
     before = ""
@@ -284,7 +325,7 @@ def _shown(
 
         def show(status: dict[str, Any]) -> None:
             nonlocal before
-            text = _progress(status, starter)
+            text = _progress(status, starter, begins=begins)
             if text == before:
                 return
             before = text

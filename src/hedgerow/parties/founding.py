@@ -34,13 +34,14 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 
 # The members, the same list in the same order at all parties: names, roles and, for those who are
 # called, addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
-# role        server: computes on shares; there are exactly three, or none beside a coordinator.
+# role        server: computes on shares; there are exactly three, or none beside a coordinator or
+#             sites.
 #             owner: uploads shares of its table, or answers a coordinator with noise.
 #             analyst: asks models. coordinator: carries a top-down run; nobody trusts it.
 #             site: holds columns of records that other sites have columns of; they call each other.
 # host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
 #             alone, for study: write the real host name before other machines are used.
-# port        for requests: of owners, of analysts and of the servers.
+# port        for requests: of owners, of analysts, of the servers and of sites.
 # run_port    for training with the other servers.
 # query_port  for answers with the other servers.
 # topdown_port  for runs of a coordinator with the other servers; only where there is one.
@@ -298,7 +299,9 @@ def _member(member: Member) -> str:
 def _readme(config: PartyConfig) -> str:
     others = [member.name for member in config.members if config.speaks_to(member)]
     carried = any(member.role == "coordinator" for member in config.members)
-    there = {"": True, _SERVED: bool(config.servers), _CARRIED: carried, _SITED: bool(config.sites)}
+    owners = any(member.role == "owner" for member in config.members)
+    served = bool(config.servers) and (owners or not config.sites)
+    there = {"": True, _SERVED: served, _CARRIED: carried, _SITED: bool(config.sites)}
     verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
     last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
     if config.role in ("owner", "server", "site"):

@@ -157,7 +157,9 @@ class Policy(Numbered):
             raise self._refusal("populations", f"population {population!r}, which is not listed")
         if spent + epsilon > self.populations[population] * _SLACK:
             raise self._refusal(
-                f"populations.{population}", f"epsilon {spent:.6g} spent and {epsilon:.6g} more"
+                f"populations.{population}",
+                f"epsilon {spent:.6g} spent and {epsilon:.6g} more",
+                exact=math.isinf(epsilon),
             )
 
     def check_job(
@@ -217,17 +219,21 @@ class Policy(Numbered):
             if before + rows > getattr(self, key):
                 raise self._refusal(key, f"{before} queries before and {rows} more")
 
-    def _refusal(self, key: str, found: str) -> HedgerowError:
+    def _refusal(self, key: str, found: str, *, exact: bool = False) -> HedgerowError:
         table, _, name = key.partition(".")
         value: Any = getattr(self, table)
         if table == "populations":
             line = f"[populations] {name} = {value[name]:.6g}" if name else "[populations]"
         else:
             line = f"{key} = {_written(value)}"
+        fix = f"ask for less, or ask this party's operator to change {key} in policy.toml"
+        if exact:
+            fix = (
+                f"if jobs without a finite epsilon are allowed here, write {name} = inf under "
+                "[populations] in policy.toml, and allow_exact = true"
+            )
         return Code.POLICY_REFUSES.error(
-            expected=f"what policy.toml allows: {line}",
-            found=found,
-            fix=f"ask for less, or ask this party's operator to change {key} in policy.toml",
+            expected=f"what policy.toml allows: {line}", found=found, fix=fix
         )
 
 

@@ -119,6 +119,7 @@ def shake_hands(config: PartyConfig, server: Member) -> None:
         verbs = {server.port: "serve", server.site_port: "site count"}
         verb = {"server": verbs[port], "site": "site serve"}.get(server.role, "topdown coordinate")
         fix = f"have {server.name} start `hedgerow {verb}`; compare host and port in party.toml"
+        fix += " (a server counts only while a tree grows)" * (verb == "site count")
         raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
     refused = ProbeError(
         f"{place} does not accept this party's certificate",

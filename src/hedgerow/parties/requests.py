@@ -34,6 +34,7 @@ MAX_HEADER_BYTES = 1 << 16
 BLOCK_BYTES = 1 << 18
 PREFIX = struct.Struct(">4sBI")
 _VERB = re.compile(r"[a-z][a-z0-9-]{0,62}")
+_PLACE = re.compile(r" \(at ([a-z0-9-]+)(?:, says [a-z0-9-]+)?\)$")
 _ID = re.compile(r"[0-9a-f]{32}")
 _MAX_TEXT = 2000
 
@@ -219,11 +220,19 @@ def _error(found: object, party: str) -> HedgerowError:
         _harmless(found[part]) for part in ("code", "expected", "found", "fix")
     )
     if name in Code.__members__:
-        error = Code[name].error(expected=expected, found=f"{what} (at {party})", fix=fix)
+        error = Code[name].error(expected=expected, found=_placed(what, party), fix=fix)
     else:
         error = bad.error(found=f"error {name!r}, which this release does not know: {what}")
     error.party = party
     return error
+
+
+def _placed(found: str, party: str) -> str:
+    """Say where something was found; of news that was passed on, where, and who says so."""
+    told = _PLACE.search(found)
+    if told is None or told[1] == party:
+        return f"{found if told is None else found[: told.start()]} (at {party})"
+    return f"{found[: told.start()]} (at {told[1]}, says {party})"
 
 
 def _harmless(text: str) -> str:

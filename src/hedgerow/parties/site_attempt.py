@@ -53,6 +53,9 @@ class Status:
         Who of them is not reached.
     nodes : int
         Of the tree, at this site.
+    records : tuple of int or None
+        How many of this site's records all sites have, and how many it has; None before that is
+        known.
     messages, octets : int
         Sent by this site.
     error : HedgerowError or None
@@ -63,6 +66,7 @@ class Status:
     waiting_for: tuple[str, ...] = ()
     away: tuple[str, ...] = ()
     nodes: int = 0
+    records: tuple[int, int] | None = None
     messages: int = 0
     octets: int = 0
     error: HedgerowError | None = None
@@ -115,6 +119,8 @@ class Attempt:
         self._error: HedgerowError | None = None
         self._written: StoredNodes | None = None
         self._decided = self._counts = False
+        self._records: tuple[int, int] | None = None
+        self._rows = 0
         self._site: Site | None = None
         self._worker: Worker | None = None
         patience = self.job.timeouts.lost
@@ -134,6 +140,7 @@ class Attempt:
         config, run = self._others.config, bytes.fromhex(self.session)
         checked = checked_keys(keys, config, self.job, run, private=True) if keys else ()
         site = self._make(tuple(key.hex() for key in checked))
+        self._rows = site.table.n_records
         names, self._site = self._others.parties, site
         # Before anything arrives, so that a site that is killed knows that it took part.
         self._record()
@@ -188,6 +195,7 @@ class Attempt:
                 () if over else tuple(sorted(waiting)),
                 () if over else tuple(sorted(away & waiting)),
                 0 if self._site is None else len(self._site.nodes),
+                self._records,
                 meter.messages,
                 meter.bytes,
                 self._error,
@@ -225,11 +233,27 @@ class Attempt:
         found: dict[str, SignedKey] = {}
 
         def one(name: str) -> None:
-            reply = self._step(name, "site-key", {"tree": self.session}, self.job.timeouts.join)
-            found[name] = SignedKey.from_dict(reply.fields.get("key"))
+            if name in self._others.names:
+                self._find(name)
+            else:
+                reply = self._step(name, "site-key", {"tree": self.session}, self.job.timeouts.join)
+                found[name] = SignedKey.from_dict(reply.fields.get("key"))
+            with self._lock:
+                self._missing.discard(name)
+            self._told()
 
-        self._others.at_once(self._others.servers, one)
+        if self._others.servers:
+            # The other sites are looked for meanwhile: who is missing is said at once.
+            self._others.at_once(self._others.everybody, one)
         return [found[name] for name in self._others.servers]
+
+    def _find(self, name: str) -> None:
+        """Wait for a site to serve the job; it knows nothing of this attempt yet."""
+        try:
+            self._step(name, "site-alive", {"tree": self.session}, self.job.timeouts.join)
+        except HedgerowError as error:
+            if error.code is not Code.WRONG_RUN_STATE:
+                raise
 
     def go(self) -> None:
         """Take part from now on."""
@@ -321,9 +345,19 @@ class Attempt:
 
     def _before_sending(self) -> None:
         """Have on the disk that counting begins before anybody is told anything that follows."""
-        if not self._counts and len(self.site.leakages) > 1:
-            self._record()
-            self._counts = True
+        if self._counts or len(self.site.leakages) < 2:
+            return
+        common, least = self.site.table.n_records, self.job.least_records
+        self._records = common, self._rows
+        if common < least:
+            raise Code.IDS_DO_NOT_ALIGN.error(
+                expected=f"{least:,} records that all sites have, as the job wants",
+                found=f"{common:,}",
+                fix="check that all sites mean the same ids, spell them alike, and give them one "
+                "type: numbers or text",
+            )
+        self._record()
+        self._counts = True
 
     def _record(self, state: str | None = None) -> None:
         """Write down what was learned so far."""
@@ -356,6 +390,8 @@ class Attempt:
         try:
             return self._others.patient(name, verb, fields, patience, self._ended)
         except HedgerowError as error:
+            if verb == "site-alive" and error.code is Code.WRONG_RUN_STATE:
+                raise
             # At once: the other sites need not be waited for any more.
             self.fail(lost(name, error, self.job))
             raise
@@ -405,10 +441,13 @@ def for_servers(error: HedgerowError, name: str) -> HedgerowError:
 def lost(name: str, error: HedgerowError, job: VerticalJob) -> HedgerowError:
     """Say that a party is lost, where that is what an error of a request to it means."""
     if is_away(error):
-        those = f"of the sites {', '.join(job.sites)}" if name in job.sites else "of the servers"
+        site = name in job.sites
+        those = f"of the sites {', '.join(job.sites)}" if site else "of the three servers"
+        verb = "serve" if site else "count"
         return Code.SITE_LOST.error(
             expected=f"{name}, one {those}",
             found=f"{name} is not reached: {error.found}",
+            fix=f"have {name} run `hedgerow site {verb}`, then {job.starter} `hedgerow site train`",
         )
     if error.code is Code.WRONG_RUN_STATE and error.party == name:
         return Code.SITE_LOST.error(

@@ -14,7 +14,7 @@ from hedgerow.parties.client import Reply, call
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.lines import Lines
 from hedgerow.parties.requests import Fields, told_error
-from hedgerow.parties.site_job import VerticalJob
+from hedgerow.parties.site_job import VerticalJob, not_the_starter
 
 _WAIT, _PAUSE = 10.0, 0.1
 _LARGEST = 1 << 28
@@ -67,6 +67,8 @@ class SiteClient:
             Why it has failed: H842 for a site that was lost, H891 for another job somewhere, or
             what a site has found wrong.
         """
+        if self._config.name != self._job.starter:
+            raise not_the_starter(self._job, self._config.name)
         self._call("site-train", {})
         seen = -1
         while True:
@@ -77,7 +79,7 @@ class SiteClient:
                 return status
             error = told_error(status["error"], self._config.name)
             if status["state"] == "failed" and error is not None:
-                raise error
+                raise _at_home(error, self._config.name)
             # There is news with every message; nobody reads so fast.
             time.sleep(_PAUSE)
 
@@ -127,4 +129,12 @@ class SiteClient:
                     fix="run `hedgerow site serve` for this job in another terminal, and leave it "
                     "running",
                 ) from None
-            raise
+            raise _at_home(error, config.name) from None
+
+
+def _at_home(error: HedgerowError, name: str) -> HedgerowError:
+    """Leave out that it was this party that said so."""
+    found = error.found.removesuffix(f" (at {name})").replace(f", says {name})", ")")
+    made = error.code.error(expected=error.expected, found=found, fix=error.fix)
+    made.party = error.party
+    return made

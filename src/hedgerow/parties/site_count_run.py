@@ -14,6 +14,7 @@ from typing import Any
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meeting import listen
 from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.durable import replacing
@@ -22,7 +23,7 @@ from hedgerow.parties.policy import Policy
 from hedgerow.parties.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.site_counting import Counting, Progress
 from hedgerow.parties.site_job import VerticalJob
-from hedgerow.parties.site_learned import Learned
+from hedgerow.parties.site_learned import GROWN, Learned
 from hedgerow.parties.site_nodes import run_folder
 from hedgerow.parties.site_post import OtherSites
 
@@ -50,13 +51,14 @@ class CountRun:
     folder : Path
         Of the run: job, ledger, traffic, and what was learned.
     done : Event
-        Set when the tree is grown.
+        Set when the tree is grown, also by an earlier process.
 
     Raises
     ------
     HedgerowError
         H850 if this party is no server, or has no ports for sites, H885 for a job that needs no
-        servers, H857 if a certificate was not added, H858 if policy or account refuse.
+        servers, H857 if a certificate was not added, H858 if policy or account refuse, H811 if the
+        port for counting is taken.
     """
 
     def __init__(
@@ -89,6 +91,11 @@ class CountRun:
         self._attempt: Counting | None = None
         self._noted = ""
         self.done = threading.Event()
+        if any(one.state == GROWN for one in Learned.all_of(self.folder)):
+            self.done.set()
+        else:
+            # Found out now, and not in the middle of an attempt.
+            listen(config.listen or config.me.host, config.me.count_port).close()
         with replacing(self.folder / "job.toml") as file:
             file.write(job.to_toml().encode())
 

@@ -12,6 +12,7 @@ Cost: that, and one round of `ppid3_secret_order` for every question and for eve
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -186,7 +187,9 @@ class Counting:
             elif not self._ended.wait(_ECHO_SECONDS):
                 # The network numbers the servers alone.
                 named = with_names(error, names[n_sites:], 0)
-                self.fail(Code.SITE_LOST.error(expected=named.expected, found=named.found))
+                who = re.search(r"server (\S+)", f"{named.expected} {named.found}")
+                found = f"{who[1] if who else 'a server'} has left the meeting of the servers"
+                self.fail(Code.SITE_LOST.error(found=f"{found}: {named.found}"))
         except Exception:
             _logger.exception("failure", extra={"event": {"what": "failure"}})
             self.fail(Code.SERVICE_FAILED.error(expected="a count", found="a failure of a server"))

@@ -96,6 +96,8 @@ class VerticalJob(JobText):
         Who takes part in an intersection; see `hedgerow.protocols.ppid3_job.SiteJob`.
     align : bool
         Whether the records that all sites have are found first. False wants the same ids at all.
+    least_records : int
+        Of which the tree is grown at least; fewer that all sites have end the attempt.
     answers_to : {"asker", "class site"}
         Who learns the class of an instance.
     epsilon : float, optional
@@ -117,6 +119,7 @@ class VerticalJob(JobText):
     cardinality: Literal["commutative", "secret"] = "commutative"
     ring: Ring = "needed"
     align: Annotated[bool, Strict()] = True
+    least_records: AtLeastOne = 1
     answers_to: AnswersTo = "asker"
     epsilon: Positive | None = None
     timeouts: SiteTimeouts = SiteTimeouts()
@@ -187,7 +190,7 @@ class VerticalJob(JobText):
         Sites learn exact counts; also where these have noise, sites and servers know whose records
         there are, or how many.
         """
-        found = {f"site {i}": math.inf for i in range(len(self.sites))}
+        found = {f"site {name}": math.inf for name in self.sites}
         found |= {"server": math.inf} if self.secret else {}
         return found | {"public": math.inf if self.epsilon is None else self.epsilon}
 
@@ -237,3 +240,12 @@ class VerticalJob(JobText):
             analysts=(),
             populations=(self.population,),
         )
+
+
+def not_the_starter(job: VerticalJob, name: str) -> HedgerowError:
+    """Build the refusal of training at another site than the one that begins."""
+    return Code.UNKNOWN_MEMBER.error(
+        expected=f"the site that begins, {job.starter}",
+        found=name,
+        fix=f"have {job.starter} run `hedgerow site train`",
+    )

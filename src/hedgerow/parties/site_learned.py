@@ -58,7 +58,7 @@ class Learned:
     counted: bool = False
 
     def __post_init__(self) -> None:
-        self._before: dict[str, int] = {row["name"]: row["learned"] for row in self.rows}
+        self._before = {row["name"]: (row["learned"], row["values"]) for row in self.rows}
 
     @classmethod
     def of_answers(cls, folder: Path) -> Learned:
@@ -107,9 +107,9 @@ class Learned:
         """Replace the record by what it had when it was read and what was learned since."""
         self.rows = _rows(leakage)
         for row in self.rows:
-            row["learned"] += self._before.get(row["name"], 0)
-            # Each of them is one value.
-            row["values"] = row["learned"]
+            times, values = self._before.get(row["name"], (0, 0))
+            row["learned"] += times
+            row["values"] += values
         self._write()
 
     def _write(self) -> None:

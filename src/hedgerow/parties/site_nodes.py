@@ -98,7 +98,12 @@ class StoredNodes:
             if (data["job"], data["site"]) != (job.hash, site):
                 raise ValueError(f"nodes of {data['site']} in {data['run']}")
             if data["columns"] != json.loads(json.dumps(own.to_dict())):
-                raise ValueError("nodes that were grown under another domain of this site")
+                raise Code.BAD_SITES.error(
+                    expected=f"the domain of {site} under which the tree of {job.run_id} was grown",
+                    found="another one",
+                    fix="serve it with that domain; another domain needs another tree, under "
+                    "another name of the job",
+                )
             if not isinstance(data["nodes"], dict):
                 raise ValueError("no nodes by their numbers")
             nodes = {int(n): _read(node, own, job) for n, node in data["nodes"].items()}

@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.client import Reply, call
 from hedgerow.parties.config import PartyConfig
@@ -93,7 +94,8 @@ class OtherSites:
             lines=self._lines[name],
         )
         if reply.fields.get("hash") != job.hash:
-            raise jobs_differ(f"another job at {name}", job)
+            theirs = jsonfile.shown(reply.fields.get("hash"))
+            raise jobs_differ(f"{name} has that of hash {theirs}", config.name, job)
         return reply
 
     def patient(
@@ -146,10 +148,10 @@ def is_away(error: HedgerowError) -> bool:
     return error.code in AWAY
 
 
-def jobs_differ(found: str, job: VerticalJob) -> HedgerowError:
-    """Build the refusal of a site with another copy of the job."""
+def jobs_differ(found: str, name: str, job: VerticalJob) -> HedgerowError:
+    """Build the refusal, by a party of some name, of one with another copy of the job."""
     return Code.JOBS_DIFFER.error(
-        expected=f"the job of hash {job.hash}",
+        expected=f"one job at all parties; {name} has that of hash {job.hash}",
         found=found,
         fix="compare the two job files line by line: all sites need the same",
     )

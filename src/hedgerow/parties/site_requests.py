@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.handlers import Caller
@@ -61,7 +62,8 @@ def check_request(run: Run, caller: Caller, fields: Fields, *keys: str, own: boo
         expected = "the operator of this site" if own else f"another party of {job.run_id}"
         raise Code.CALLER_NOT_ALLOWED.error(expected=expected, found=caller.name)
     if fields["hash"] != job.hash or fields["run"] != job.run_id:
-        error = jobs_differ(f"another job of {caller.name}", job)
+        theirs = jsonfile.shown(fields["hash"])
+        error = jobs_differ(f"{caller.name} has that of hash {theirs}", run.config.name, job)
         run.note("refused", {"site": caller.name, "error": str(error)})
         raise error
     tree = fields.get("tree", "")

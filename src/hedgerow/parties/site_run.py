@@ -26,7 +26,7 @@ from hedgerow.parties.policy import Policy
 from hedgerow.parties.sealing_keys import SignedKey
 from hedgerow.parties.site_answering import Answering
 from hedgerow.parties.site_attempt import Attempt, Status
-from hedgerow.parties.site_job import VerticalJob
+from hedgerow.parties.site_job import VerticalJob, not_the_starter
 from hedgerow.parties.site_learned import Learned
 from hedgerow.parties.site_nodes import NodeStore, StoredNodes, run_folder
 from hedgerow.parties.site_post import OtherSites
@@ -39,6 +39,9 @@ from hedgerow.protocols.ppid3_table import SiteTable
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Told what has happened, with particulars: ``failed``, ``grown``, ``token``, ``refused``."""
+
+
+OTHERS = "what this party learned is in a ledger of its own"
 
 
 class SiteRun:
@@ -151,7 +154,9 @@ class SiteRun:
         with self._lock:
             attempt, kept = self._attempt, self._store.kept
         if kept is not None:
-            return version, Status("grown", kept.tree, nodes=len(kept.nodes))
+            here = attempt is not None and attempt.session == kept.tree
+            records = attempt.status().records if here and attempt is not None else None
+            return version, Status("grown", kept.tree, nodes=len(kept.nodes), records=records)
         return version, Status("idle") if attempt is None else attempt.status()
 
     @property
@@ -163,11 +168,7 @@ class SiteRun:
     def train(self) -> None:
         """Begin an attempt, unless the tree is grown or one is under way; H850 elsewhere."""
         if not self.begins:
-            raise Code.UNKNOWN_MEMBER.error(
-                expected=f"the site that begins, {self.job.starter}",
-                found=self.config.name,
-                fix=f"have {self.job.starter} run `hedgerow site train`",
-            )
+            raise not_the_starter(self.job, self.config.name)
         with self._lock:
             under_way = self._attempt is not None and not self._attempt.ended
             if self._store.kept is not None or under_way:
@@ -312,7 +313,9 @@ class SiteRun:
         if self._attempt is not None and self._attempt.session == kept.tree:
             self._attempt.finish()
         self._answer_for(kept)
-        self.note("grown", {"tree": kept.tree, "root": str(kept.root), "nodes": len(kept.nodes)})
+        _, status = self.status()
+        fields = {"tree": kept.tree, "root": str(kept.root), "nodes": len(kept.nodes)}
+        self.note("grown", {**fields, "records": status.records})
         self._look()
 
     def _confirm(self, tree: str) -> None:
@@ -350,4 +353,7 @@ class SiteRun:
 def new_site(index: int, job: SiteJob, table: SiteTable, own: OwnColumns, earlier: int) -> Site:
     """Return a site of the protocol for one attempt: fresh keys, and a ledger of its own."""
     ledger = Ledger(own.domain if job.epsilon is not None else None)
+    others = [f"site {i}" for i in range(job.n_sites) if i != index]
+    for audience in (*others, *(["server"] if job.secret else [])):
+        ledger.mark_not_private(OTHERS, [audience])
     return Site(index, job, table, ledger=ledger, earlier=earlier)

@@ -232,6 +232,7 @@ def status_fields(status: Status, version: int = 0, root: str | None = None) -> 
         "waiting_for": list(status.waiting_for),
         "away": list(status.away),
         "nodes": status.nodes,
+        "records": None if status.records is None else list(status.records),
         "messages": status.messages,
         "bytes": status.octets,
         "root": root,

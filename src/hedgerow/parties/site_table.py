@@ -72,6 +72,12 @@ class OwnColumns:
     def _read(cls, path: Path) -> OwnColumns:
         try:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise Code.BAD_DOMAIN_FILE.error(
+                expected="the domain file of this site",
+                found=f"there is no {path}",
+                fix="name it with --domain; its path begins at the folder that you are in",
+            ) from None
         except (OSError, ValueError) as error:
             raise Code.BAD_DOMAIN_FILE.error(found=f"{path}: {error}") from None
         if set(data) == {"target"}:
@@ -161,5 +167,7 @@ def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
         return np.array([int(text) for text in texts], dtype=np.int64)
     except (ValueError, OverflowError):
         raise Code.WRONG_TYPE.error(
-            expected="whole numbers, as the ids of this site are", found=", ".join(texts)[:200]
+            expected="whole numbers, as the ids of this site are",
+            found=", ".join(texts)[:200],
+            fix="ask for instances by ids of this site's table, or of --instances",
         ) from None

@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import threading
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
 
 MOST_CALLS = 1 << 16
 """Questions that a site remembers; the news of an older one is not handed on."""
 _TOLD = -1
+
+_FIXES = {
+    Code.IDS_DO_NOT_ALIGN: "check the ids: an instance has to be in the table of every site on its "
+    "path, or in what that site was started with as --instances",
+}
 
 
 class WayBack:
@@ -53,5 +58,8 @@ def veiled(error: HedgerowError) -> HedgerowError:
     return error.code.error(
         expected="every site on the path serving the job, with its nodes and the instances",
         found="a fault on the path, at a site that is not named to the one that asks",
-        fix="ask again when all sites serve the job; the site where it happened has it in its log",
+        fix=_FIXES.get(
+            error.code,
+            "ask again when all sites serve the job; the site where it happened has it in its log",
+        ),
     )

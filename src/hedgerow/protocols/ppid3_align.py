@@ -98,5 +98,6 @@ def _nothing_in_common() -> Exception:
     return Code.IDS_DO_NOT_ALIGN.error(
         expected="ids in common at all sites",
         found="no id that all of them have",
-        fix="check that all sites mean the same ids and spell them alike",
+        fix="check that all sites mean the same ids, spell them alike, and give them one type: "
+        "the number 7 and the text '7' differ",
     )

@@ -61,12 +61,15 @@ class SiteJob:
 
     def __post_init__(self) -> None:
         reasons = (
-            (self.n_sites < 2, f"{self.n_sites} sites"),
+            (self.n_sites < 2, "one site" if self.n_sites == 1 else f"{self.n_sites} sites"),
             (
                 self.class_at is not None and not 0 <= self.class_at < self.n_sites,
                 f"the class at site {self.class_at} of {self.n_sites}",
             ),
-            (self.n_classes < 2, f"{self.n_classes} classes"),
+            (
+                self.n_classes < 2,
+                "one class" if self.n_classes == 1 else f"{self.n_classes} classes",
+            ),
             (self.max_depth is not None and self.max_depth < 1, f"max_depth={self.max_depth}"),
             (self.ring not in ("needed", "all"), f"ring={self.ring!r}"),
             (self.answers_to not in ("asker", "class site"), f"answers_to={self.answers_to!r}"),
@@ -87,8 +90,12 @@ class SiteJob:
         )
         for wrong, found in reasons:
             if wrong:
-                fix = "set max_depth" if found.startswith("noise") else None
-                raise Code.BAD_SITES.error(found=found, fix=fix)
+                noise = found.startswith("noise")
+                raise Code.BAD_SITES.error(
+                    expected="a max_depth beside epsilon" if noise else None,
+                    found=found,
+                    fix="set max_depth" if noise else None,
+                )
 
     @property
     def secret(self) -> bool:
