@@ -146,3 +146,16 @@ def test_a_budget_of_its_own_sets_the_depth() -> None:
     plan = _model(budget=(4, 2, 1)).plan()
     assert plan.max_depth == 3
     assert plan.at(1).choice == pytest.approx(4 * plan.at(3).choice)
+
+
+@pytest.mark.parametrize("method", ["single-machine", "noisy-counts", "local-rnm", "secure-counts"])
+def test_a_domain_from_the_rows_promises_nothing_by_any_method(method: str) -> None:
+    rows = np.random.default_rng(0).uniform(size=(120, 2))
+    model = TopDownTreeClassifier(
+        10.0, method=method, engine="clear", max_depth=1, insecure_domain_from_data=True
+    )
+    with pytest.warns(HedgerowWarning, match="reads bounds"):
+        model.fit(rows, rows[:, 0] > 0.5)
+    told = model.privacy_.total("public")
+    assert np.isinf(told.epsilon)
+    assert "read from the data" in told.why

@@ -112,7 +112,7 @@ class SecureServers:
             )
         self.shape = Shape(plan)
         self.leakage: list[Leakage] = []
-        self.ledger = Ledger(domain=plan.domain) if ledger is None else ledger
+        self.ledger = _ledger_of(plan) if ledger is None else ledger
         self._meet, self._seed = meet, seed
         self._network: Network | None = None
         self._source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
@@ -302,3 +302,12 @@ class SecureServers:
         splits, self._last = read_state(state, plan, sorted(self.keys))
         self.shape.expand(splits)
         return self
+
+
+def _ledger_of(plan: TopDownPlan) -> Ledger:
+    """Return a new ledger; one that promises nothing where the domain was read from data."""
+    if plan.domain.is_public:
+        return Ledger(domain=plan.domain)
+    ledger = Ledger()
+    ledger.mark_not_private("the domain was read from the data")
+    return ledger
