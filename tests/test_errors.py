@@ -50,6 +50,12 @@ def test_no_page_without_a_number() -> None:
     assert {p.stem for p in PAGES.glob("H*.md")} == {code.number for code in Code}
 
 
+def test_a_quoted_sentence_ends_once() -> None:
+    error = Code.BAD_TARGET.error(found="Unknown label type.", expected="labels, ...")
+    assert "Expected: labels, ... Found: Unknown label type. Do: " in str(error)
+    assert error.found == "Unknown label type."
+
+
 def test_errors_cross_process_boundaries() -> None:
     # joblib and multiprocessing pickle exceptions: the number must survive.
     error = Code.BAD_EPSILON.error(found="-1", fix="choose 1.0")

@@ -51,12 +51,21 @@ class HedgerowError(Exception):
 
     def __init__(self, code: Code, *, expected: str, found: str, fix: str) -> None:
         self.code, self.expected, self.found, self.fix = code, expected, found, fix
-        super().__init__(
-            f"{code.number}: {code.spec.title}. Expected: {expected}. Found: {found}. Do: {fix}."
+        parts = (
+            f"{code.number}: {code.spec.title}",
+            f"Expected: {expected}",
+            f"Found: {found}",
+            f"Do: {fix}",
         )
+        super().__init__(" ".join(map(_sentence, parts)))
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.code.name, self.expected, self.found, self.fix, self.party)
+
+
+def _sentence(text: str) -> str:
+    """Return a text with one full stop; messages of others that are quoted may have theirs."""
+    return text if text.endswith(".") else f"{text}."
 
 
 class InputError(HedgerowError, ValueError):

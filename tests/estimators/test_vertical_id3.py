@@ -91,6 +91,7 @@ def test_tables_of_sites_are_aligned_by_id() -> None:
     alone = ID3Classifier(domain=model.domain_).fit(X.iloc[kept], Y.iloc[kept])
     assert model.joined_tree() == alone.tree_
     assert all(sorted(site.table.ids) == kept.tolist() for site in model.sites_)
+    assert model.n_records_ == 12
     rows = {row["name"]: row for row in model.what_was_learned_["site 1"]}
     assert rows["which own ids all sites have"]["values"] == 12
     assert np.array_equal(model.predict(X.iloc[kept]), Y.iloc[kept])
@@ -137,6 +138,36 @@ def test_sites_that_do_not_fit_are_refused(ys, ids, tables, code: Code) -> None:
 
 
 @pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"ys": [None, None, None]}, "H755.*at none of 3 sites.*labels in ys at one site"),
+        ({"ys": [Y, Y, None]}, "H755.*at 2 of 3 sites.*labels in ys at one site"),
+        ({"tables": [X], "ys": [Y], "ids": None}, "H755.*at least two tables.*one table"),
+        ({"tables": [X[NAMES[:2]], None, X[NAMES[2:]]]}, "H755.*neither at site 1"),
+        ({"ys": [None, None, "play"]}, "H108.*at site 2: y should be a 1d array.* instead. Do"),
+        ({"ys": "play"}, "H108.*the text 'play' in ys"),
+        ({"ys": [None, None, Y[:-1]]}, "H108.*at site 2: 14 rows and 13 targets"),
+        ({"ys": [None, None, [*Y[:-1], None]]}, r"H101.*a class in every row.*site 2.*1 row \("),
+        ({"ys": [None, None, [None, *Y[1:]]], "domain": DOMAIN}, "H101.*target in every.*site 2"),
+        ({"ys": [None, None, np.linspace(0, 1, 14)]}, "H116.*site 2.*continuous.*regression"),
+        ({"ys": [None, None, ["a"] * 14]}, "H502.*single class 'a'.*two classes"),
+        ({1: np.arange(14) + 0.5}, r"H109.*at site 1.*astype\('int64'\)"),
+        ({1: [*range(13), None]}, "H101.*an id in every row.*at site 1: 1 row"),
+        ({1: [*range(13), 0]}, "H110.*at site 1: 2 rows"),
+        ({1: None}, "H111.*at site 1: no ids"),
+        ({1: np.arange(13)}, "H108.*14 ids.*at site 1: 13"),
+        ({1: np.arange(14).astype(str)}, "H111.*text at site 1, whole numbers at sites 0 and 2"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_site_and_with_what_helps(wrong: dict, said: str) -> None:
+    ids = [wrong.get(i, np.arange(14)) for i in range(3)]
+    given = {"tables": [X[NAMES[:1]], X[NAMES[1:2]], X[NAMES[2:]]], "ys": [None, None, Y]}
+    given |= {"ids": ids} | {key: wrong[key] for key in ("tables", "ys", "ids") if key in wrong}
+    with pytest.raises(HedgerowError, match=said):
+        VerticalID3Classifier(domain=wrong.get("domain")).fit_sites(**given)
+
+
+@pytest.mark.parametrize(
     ("wrong", "code"),
     [
         ({"n_sites": 1}, Code.BAD_PARAMETER),
@@ -163,26 +194,35 @@ def test_bad_parameters_are_refused(wrong: dict, code: Code) -> None:
 
 def test_the_class_may_be_for_the_class_site_alone() -> None:
     model = VerticalID3Classifier(answers_to="class site").fit(X, Y)
-    assert np.array_equal(model.answers_of_class_site(X), Y)
+    open_model = VerticalID3Classifier().fit(X, Y)
+    learned = model.what_was_learned_, open_model.what_was_learned_
     with pytest.raises(HedgerowError, match="answers_of_class_site"):
         model.predict(X)
-    open_model = VerticalID3Classifier().fit(X, Y)
-    with pytest.raises(HedgerowError, match="answers_to='class site'"):
+    with pytest.raises(HedgerowError, match=r"answers_to='class site'.*call predict"):
         open_model.answers_of_class_site(X)
+    # A question that is refused was not asked.
+    assert (model.what_was_learned_, open_model.what_was_learned_) == learned
+    assert np.array_equal(model.answers_of_class_site(X), Y)
 
 
 def test_noise_is_charged_to_the_public_and_protects_from_no_site() -> None:
     model = VerticalID3Classifier(epsilon=2.0, domain=DOMAIN, max_depth=2).fit(X, Y)
     assert model.privacy_.total("public").epsilon == pytest.approx(2.0)
     assert model.privacy_.total("site 0").epsilon == float("inf")
+    assert model.privacy_.formal_total("site 0").why.startswith("no finite epsilon: lemma 1")
+    for nobody in ("site 2", "server", "server 0"):
+        with pytest.raises(HedgerowError, match=r"H205.*public, site 0, site 1\. Found"):
+            model.privacy_.total(nobody)
     assert model.predict(X).shape == (14,)
+    with pytest.raises(HedgerowError, match="Expected: a max_depth beside epsilon"):
+        VerticalID3Classifier(epsilon=2.0, domain=DOMAIN).fit(X, Y)
 
 
 @pytest.mark.parametrize("cardinality", ["commutative", "secret"])
 def test_without_noise_the_tree_is_exact_for_the_public_too(cardinality: str) -> None:
     options = {"engine": "clear"} if cardinality == "secret" else {}
     exact = VerticalID3Classifier(cardinality=cardinality, **options).fit(X, Y)
-    for who in ("public", "analyst", "site 1"):
+    for who in ("public", "site 1"):
         assert exact.privacy_.total(who).epsilon == float("inf")
     assert "the tree and its answers are exact" in str(exact.privacy_)
 

@@ -44,6 +44,17 @@ def test_sites_learn_less_than_with_the_cipher() -> None:
     assert len(secret.what_was_learned_["server"]) == 2
     for who in ("site 0", "server 1"):
         assert secret.privacy_.total(who).epsilon == float("inf")
+    together = secret.privacy_.total("server").why
+    assert together.count("two servers together hold every share") == 1
+    assert "theorem 1: structure of the tree" in together
+
+
+def test_too_large_an_epsilon_is_told_in_the_terms_of_the_parameter() -> None:
+    options = {"domain": DOMAIN, "max_depth": 1, "cardinality": "secret"}
+    # Class counts of two levels and four attributes.
+    with pytest.raises(HedgerowError, match=r"at most epsilon 3072 .*6 tables.*epsilon=4000"):
+        VerticalID3Classifier(epsilon=4000.0, **options).fit(X, Y)
+    VerticalID3Classifier(epsilon=3072.0, engine="clear", **options).fit(X, Y)
 
 
 def test_tables_of_sites_are_aligned_by_id() -> None:
@@ -64,7 +75,8 @@ def test_noise_holds_for_the_public_and_for_what_records_say_towards_the_sites()
     assert ledger.total("public").epsilon == pytest.approx(2.0)
     assert ledger.formal_total("site 0", Relation.REPLACE).epsilon == pytest.approx(4.0)
     assert ledger.total("site 0").epsilon == float("inf")
-    assert "what a record says" in str(ledger)
+    for audience in ("site 0", "server 0"):
+        assert "nothing hides whether a record is there" in ledger.total(audience).why
     published = VerticalID3Classifier(**options).fit(X, Y)
     assert published.privacy_.formal_total("site 0", Relation.REPLACE).epsilon == float("inf")
     assert model.predict(X).shape == (14,)
@@ -72,7 +84,11 @@ def test_noise_holds_for_the_public_and_for_what_records_say_towards_the_sites()
     asked = [who for who, rows in model.what_was_learned_.items() if _of_questions(rows)]
     assert "site 0" in asked
     for who in asked:
-        assert ledger.formal_total(who, Relation.REPLACE).epsilon == float("inf")
+        found = ledger.formal_total(who, Relation.REPLACE)
+        assert found.epsilon == float("inf")
+        assert found.why.removeprefix("no finite epsilon: ").split(", ")[0] in OF_QUESTIONS
+        assert ledger.total(who).why.startswith(f"{found.why}; the number of aligned records")
+    assert "epsilon holds" not in str(ledger)
     assert ledger.total("public").epsilon == pytest.approx(2.0)
     entries = len(ledger.entries)
     model.predict(X)

@@ -161,6 +161,20 @@ def test_files_of_version_1_are_read() -> None:
         Ledger.from_json(json.dumps({**data, "delta": 1e-6}))
 
 
+def test_who_takes_part_is_written_in_files_of_version_3_alone() -> None:
+    ledger = Ledger(parties=["site 0", "site 1"])
+    data = json.loads(ledger.to_json())
+    assert (data["version"], data["parties"]) == (3, ["site 0", "site 1"])
+    assert Ledger.from_json(json.dumps(data)).to_json() == ledger.to_json()
+    assert Ledger.from_json(json.dumps({**data, "parties": []})).parties == ()
+    assert "parties" not in json.loads(Ledger().to_json())
+    for wrong in ({"parties": "site 0"}, {"parties": None}, {"version": 2}):
+        with pytest.raises(FormatError, match="H211"):
+            Ledger.from_json(json.dumps({**data, **wrong}))
+    with pytest.raises(HedgerowError, match="H205"):
+        Ledger.from_json(json.dumps({**data, "parties": ["nobody"]}))
+
+
 def test_releases_by_rho_in_tables() -> None:
     events = [gaussian(0.05, reason="sums", sample_rate=0.1, times=9), release(0.5)]
     ledger = Ledger(budget=(2.0, 1e-6))

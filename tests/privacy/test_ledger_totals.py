@@ -84,6 +84,34 @@ def test_an_audience_that_is_none_is_told_which_there_are() -> None:
         ledger.total("nobody")
 
 
+def test_a_ledger_that_says_who_takes_part_knows_nobody_else() -> None:
+    ledger = Ledger(parties=["site 0", "site 1", "server 0"])
+    ledger.charge(release(1.0), release(2.0, audience="site 0"), release(3.0, audience="owner"))
+    ledger.mark_not_private("shares", ["peer 0"])
+    for again in (ledger, Ledger.from_json(ledger.to_json())):
+        assert [again.total(f"site {i}").epsilon for i in (0, 1)] == [3, 1]
+        # A role is all who hold it; who is named by a charge or a mark is known by that.
+        assert again.total("site").epsilon == again.coalition("site").epsilon == 3
+        assert again.total("server").epsilon == again.total("server 0").epsilon == 1
+        assert again.total("owner 7").epsilon == again.total("owner").epsilon == 4
+        assert again.total("peer 0").why == "shares"
+        for ask in (
+            again.total,
+            again.formal_total,
+            again.realised_total,
+            again.claimed_total,
+            again.calls,
+            lambda name, ledger=again: ledger.tightest(name, 1e-6),
+            lambda name, ledger=again: ledger.coalition(["site 0", name]),
+        ):
+            for nobody in ("site 7", "server 1", "peer 1", "analyst", "analyst ana"):
+                with pytest.raises(HedgerowError, match=f"Found: audience '{nobody}'") as caught:
+                    ask(nobody)
+                assert caught.value.code is Code.BAD_RELEASE
+                assert caught.value.expected.startswith("an audience of this ledger: public, site")
+    assert Ledger().total("site 7").epsilon == 0
+
+
 def test_not_private_is_infinite_and_says_why() -> None:
     ledger = ledger_of([release(1.0)])
     ledger.mark_not_private("seeded noise")
@@ -108,6 +136,23 @@ def test_a_mark_may_concern_a_coalition_only() -> None:
     ledger.mark_not_private("alignment reveals membership", "peer")
     assert ledger.total("peer 1").why == "alignment reveals membership"
     assert ledger.total("public").epsilon == 1
+
+
+def test_a_reason_is_told_once_and_charges_are_told_beside_marks() -> None:
+    ledger = ledger_of([release(1.0), release(2.0, audience="server")])
+    for i in range(3):
+        ledger.mark_not_private("two hold all", [f"server {i}", f"server {(i + 1) % 3}"])
+    assert ledger.total("server").why == "two hold all"
+    assert ledger.formal_total("server") == Guarantee(3.0, 0.0)
+    for reason in ("shape", "labels"):
+        ledger.charge(release(math.inf, audience="server", mechanism="exact", reason=reason))
+    both = "no finite epsilon: shape, labels"
+    for found in (ledger.total("server"), ledger.tightest("server", 1e-6)):
+        assert found.why == f"{both}; two hold all"
+    assert ledger.total("server 0").why == both
+    for found in (ledger.formal_total("server"), ledger.realised_total("server")):
+        assert (found.epsilon, found.method, found.why) == (math.inf, "none", both)
+    assert ledger.formal_total() == Guarantee(1.0, 0.0)
 
 
 def test_infinity_says_which_release_it_came_from() -> None:

@@ -54,6 +54,12 @@ def test_refused(values, number):
         row_ids(Column("id", values))
 
 
+@pytest.mark.parametrize("values", [[1.0, 2.0], np.array([1, "a"], dtype=object), None])
+def test_ids_of_another_type_are_told_what_helps(values):
+    with pytest.raises(HedgerowError, match=r"H109.*whole numbers or strings.*astype\('int64'\)"):
+        row_ids(Column("id", values))
+
+
 def test_repeated_ids_are_shown():
     with pytest.raises(HedgerowError, match=r"4 rows of column 'id' \(row 0: 5, row 2: 5, row 3"):
         row_ids(Column("id", [5, 6, 5, 7, 7]))

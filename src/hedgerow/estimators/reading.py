@@ -121,17 +121,21 @@ def labels_of(y: Any, rows: int, *, declared: bool) -> NDArray[Any]:
         # The domain lists the classes; what other rows hold must not decide about this one.
         return labels
     if labels.dtype == object:
-        missing = [i for i, label in enumerate(labels) if label is None or label != label]
-        if missing:
+        missing = np.array([label is None or label != label for label in labels], dtype=np.bool_)
+        if missing.any():
             raise Code.MISSING_VALUE.error(
                 expected="a class in every row",
-                found=f"{len(missing)} rows without one, the first is row {missing[0]}",
-                fix="fill or drop those rows",
+                found=f"none in {_rows_text(missing)}",
+                fix="drop the rows without a class",
             )
     try:
         check_classification_targets(labels)
     except ValueError as error:
-        raise Code.BAD_TARGET.error(found=str(error)) from error
+        raise Code.BAD_TARGET.error(
+            expected="class labels",
+            found=str(error),
+            fix="cut the target into classes, or use an estimator for regression",
+        ) from error
     return labels
 
 

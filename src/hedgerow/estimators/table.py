@@ -163,7 +163,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):
         classes = np.asarray(domain.target.classes) if classes is None else classes
         self.classes_ = classes
         if len(classes) < 2:
-            raise Code.ONE_CLASS.error(found=f"the single class {classes[0]!r}")
+            raise Code.ONE_CLASS.error(found=f"the single class {classes.tolist()[0]!r}")
         self.domain_ = domain
 
 

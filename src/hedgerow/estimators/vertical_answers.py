@@ -43,13 +43,15 @@ class SitesClassifier(TableClassifier):
         -------
         NDArray[float64], shape (n_rows, n_classes)
         """
-        counts = self._classify(X)
-        if counts is None:
+        # Before the question: one that is refused must not have been asked.
+        if self._answered_to() != "asker":
             raise Code.BAD_PARAMETER.error(
                 expected="answers_to='asker'",
                 found="answers_to='class site': the class site keeps what it finds",
                 fix="call answers_of_class_site, at the class site",
             )
+        counts = self._classify(X)
+        assert counts is not None
         return _shares(counts)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -78,13 +80,15 @@ class SitesClassifier(TableClassifier):
         NDArray, shape (n_rows,)
             Labels that the class site keeps; no message carried them.
         """
-        check_is_fitted(self, "root_")
+        if self._answered_to() != "class site":
+            raise Code.BAD_PARAMETER.error(
+                expected="answers_to='class site'",
+                found=f"answers_to={self._answered_to()!r}: the asker learns the classes",
+                fix="call predict, or fit with answers_to='class site'",
+            )
         holder = self.sites_[self.sites_[0].job.starter]
         before = len(holder.kept)
-        if self._classify(X) is not None:
-            raise Code.BAD_PARAMETER.error(
-                expected="answers_to='class site'", found=f"answers_to={self.answers_to!r}"
-            )
+        self._classify(X)
         # Instances are named by their place.
         kept = [
             (int.from_bytes(name[1:], "little"), counts)
@@ -117,6 +121,11 @@ class SitesClassifier(TableClassifier):
         check_is_fitted(self, "root_")
         sites = {f"site {site.index}": site.what_was_learned() for site in self.sites_}
         return sites if self._server_learned is None else sites | {"server": self._server_learned}
+
+    def _answered_to(self) -> str:
+        """Return whom the sites agreed to tell the class of an instance."""
+        check_is_fitted(self, "root_")
+        return self.sites_[0].job.answers_to
 
     def _classify(self, X: Any) -> NDArray[np.int64] | None:
         check_is_fitted(self, "root_")

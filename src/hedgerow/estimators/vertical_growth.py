@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from typing import Self
 
 from hedgerow.crypto.prg import KEY_BYTES
-from hedgerow.errors import Code, warn_caller
+from hedgerow.errors import warn_caller
 from hedgerow.estimators.vertical_answers import SitesClassifier
+from hedgerow.estimators.vertical_sites import empty_site
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.ppid3_job import SiteJob
-from hedgerow.protocols.ppid3_leakage import summary_releases
+from hedgerow.protocols.ppid3_leakage import parties_of, summary_releases
 from hedgerow.protocols.ppid3_local import LocalSites
 from hedgerow.protocols.ppid3_noise import CountNoise
 from hedgerow.protocols.ppid3_secret_leakage import mark_secret, summary_of_secret
 from hedgerow.protocols.ppid3_secret_parts import session_of_tables
 from hedgerow.protocols.ppid3_secret_run import run_secret, sites_of
 from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.secure.cost import SERVERS
 
 
 class GrownAtSites(SitesClassifier):
@@ -31,16 +33,13 @@ class GrownAtSites(SitesClassifier):
     ring: str
     random_state: int | None
 
+    n_records_: int
     server_traffic_: Reading | None
 
     def _grow(self, job: SiteJob, tables: Sequence[SiteTable]) -> Self:
         for i, table in enumerate(tables):
             if not table.bins.shape[1] and table.labels is None:
-                raise Code.BAD_SITES.error(
-                    expected="an attribute or the class at every site",
-                    found=f"neither at site {i}",
-                    fix="use fewer sites, or give each of them a column",
-                )
+                raise empty_site(i)
         ledger = self._charged(job, tables)
         seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
         self.server_traffic_, self._server_learned = None, None
@@ -51,19 +50,24 @@ class GrownAtSites(SitesClassifier):
         else:
             self.sites_ = sites_of(job, tables, seeds)
             self.root_ = LocalSites(self.sites_).grow()
+        self.n_records_ = self.sites_[0].table.n_records
         self.privacy_ = ledger
         return self
 
     def _charged(self, job: SiteJob, tables: Sequence[SiteTable]) -> Ledger:
         """Return the ledger of the run, charged with all of it."""
-        ledger = Ledger(self.domain_ if job.epsilon is not None else None)
-        if self.cardinality == "secret":
+        secret = self.cardinality == "secret"
+        ledger = Ledger(
+            self.domain_ if job.epsilon is not None else None,
+            parties=parties_of(job, servers=SERVERS if secret else 0),
+        )
+        if secret:
             session = session_of_tables(job, tables)
             ledger.charge(*summary_of_secret(session))
             mark_secret(ledger, job)
         else:
             ledger.charge(*summary_releases(job))
-        if self.cardinality != "secret" and job.epsilon is not None and job.max_depth is not None:
+        if not secret and job.epsilon is not None and job.max_depth is not None:
             widths = self.domain_.n_bins
             ledger.charge(
                 *CountNoise(

@@ -73,6 +73,9 @@ class VerticalID3Classifier(GrownAtSites):
         Where the tree begins.
     columns_ : list of lists of int
         Columns of the domain at each site.
+    n_records_ : int
+        Records that the tree was grown on: with ids, those that all sites have. Exact, so not to
+        be published where whether somebody is among them has to stay hidden.
     intersections_, encryptions_ : int
         Set intersections that were counted, and elements that were encrypted for them.
     what_was_learned_ : dict of str to list of dict
@@ -178,7 +181,8 @@ class VerticalID3Classifier(GrownAtSites):
             One per site: the class at one of them and None at the others, or at all of them.
         ids : sequence of array-likes, optional
             Row ids of every site, in any order: records that not all sites have are left out, after
-            a private intersection of the ids. Without, rows are matched by their place.
+            a private intersection of the ids; ``n_records_`` says how many are left. All are whole
+            numbers or all are text. Without ids, rows are matched by their place.
 
         Returns
         -------
@@ -187,8 +191,9 @@ class VerticalID3Classifier(GrownAtSites):
         Raises
         ------
         HedgerowError
-            H110 for a repeated id, H111 for no id in common, H106 for a column at two sites, H755
-            for a class at some sites but not at all, or at all of them but not the same.
+            H109 for ids that are neither whole numbers nor text, H110 for a repeated id, H111 for
+            no id in common or ids of two types, H106 for a column at two sites, H755 for a class at
+            some sites but not at all, or at all of them but not the same.
         """
         self._check_parameters()
         domain, parts, class_at = parts_of_sites(
@@ -205,7 +210,13 @@ class VerticalID3Classifier(GrownAtSites):
         if self.class_at == "all":
             return None
         at = int(self.class_at)
-        return at + n_sites if at < 0 else at
+        if not -n_sites <= at < n_sites:
+            raise Code.BAD_SITES.error(
+                expected=f"class_at from {-n_sites} to {n_sites - 1}, or 'all'",
+                found=f"class_at={at} for {n_sites} sites, which count from 0",
+                fix="correct class_at",
+            )
+        return at % n_sites
 
     def _check_parameters(self) -> None:
         check_option("ring", self.ring, Ring)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.reading import labels_of, read_domain
 from hedgerow.protocols.ppid3_table import SiteTable
-from hedgerow.tables import Domain, encode
+from hedgerow.tables import Domain, Target, encode
 from hedgerow.tables.column import Column
 from hedgerow.tables.encode import encode_target
 from hedgerow.tables.frame import view
@@ -35,7 +37,11 @@ def columns_of_sites(
         return [part.tolist() for part in np.array_split(np.arange(n), n_sites)]
     found = [domain.indices(group) if len(group) else [] for group in groups]
     if len(found) < 2:
-        raise Code.BAD_SITES.error(found=f"{len(found)} groups of columns")
+        raise Code.BAD_SITES.error(
+            expected="at least two groups of columns, one for each site",
+            found="one group" if found else "none",
+            fix="divide the columns among at least two sites",
+        )
     times = np.bincount(
         np.array([i for group in found for i in group], dtype=np.int64), minlength=n
     )
@@ -76,15 +82,7 @@ def parts_of_sites(
     int or None
         The site with the class, None if all have it.
     """
-    n = len(tables)
-    for name, others in (("ys", ys), ("ids", ids)):
-        if others is not None and len(others) != n:
-            raise Code.WRONG_SHAPE.error(
-                expected=f"one entry per site, {n} in each list", found=f"{len(others)} in {name}"
-            )
-    holders = [i for i, y in enumerate(ys) if y is not None]
-    if len(holders) not in (1, n) or n < 2:
-        raise Code.BAD_SITES.error(found=f"{n} sites, the class at {len(holders)} of them")
+    holders = _holders(tables, ys, ids)
     if domain is None:
         domain = _read(tables, ys, holders[0], **suggest)
     target = domain.target
@@ -92,33 +90,121 @@ def parts_of_sites(
         raise Code.BAD_TARGET.error(found="a domain without target classes")
     parts: list[Part] = []
     for i, table in enumerate(tables):
-        group = _columns(domain, table)
-        y = ys[i]
-        rows = len(y) if table is None else view(table).n_rows
-        labels = None
-        if y is not None:
-            labels = encode_target(Column(target.name, labels_of(y, rows, declared=True)), target)
-        names = np.arange(rows) if ids is None else row_ids(Column("ids", ids[i]))
-        if len(names) != rows:
-            raise Code.WRONG_SHAPE.error(
-                expected=f"{rows:,} ids at site {i}", found=f"{len(names):,}"
-            )
-        bins = np.zeros((rows, 0), dtype=np.uint8)
-        if group:
-            bins = encode(table, domain.select(group, target=False)).bins
+        with _at(i):
+            group = _columns(domain, table)
+            rows = _rows(table, ys[i])
+            labels = None if ys[i] is None else _labels(ys[i], rows, target)
+            names = np.arange(rows) if ids is None else _ids(ids[i], rows)
+            bins = np.zeros((rows, 0), dtype=np.uint8)
+            if group:
+                bins = encode(table, domain.select(group, target=False)).bins
         values = domain.n_bins[group].astype(np.int64)
         parts.append((group, SiteTable(bins, values, labels, names)))
     _check_cover(domain, parts)
-    lengths = [table.n_records for _, table in parts]
-    if ids is None and len(set(lengths)) > 1:
+    _check_records([table for _, table in parts], given=ids is not None)
+    if len(holders) > 1:
+        _check_same_class([table for _, table in parts])
+    return domain, parts, holders[0] if len(holders) == 1 else None
+
+
+def empty_site(site: int) -> HedgerowError:
+    """Build what is said of a site that has nothing."""
+    return Code.BAD_SITES.error(
+        expected="an attribute or the class at every site",
+        found=f"neither at site {site}",
+        fix="use fewer sites, or give each of them a column",
+    )
+
+
+def _holders(tables: Sequence[Any], ys: Sequence[Any], ids: Sequence[Any] | None) -> list[int]:
+    """Return the sites with the class: one of them, or all."""
+    n = len(tables)
+    if n < 2:
+        raise Code.BAD_SITES.error(
+            expected="at least two tables, one for each site",
+            found="one table" if n else "none",
+            fix="pass the tables of at least two sites; for one, use ID3Classifier",
+        )
+    for name, others in (("ys", ys), ("ids", ids)):
+        if others is not None and (isinstance(others, str) or len(others) != n):
+            found = f"the text {others!r}" if isinstance(others, str) else f"{len(others)}"
+            raise Code.WRONG_SHAPE.error(
+                expected=f"one entry per site, {n} in each list",
+                found=f"{found} in {name}",
+                fix=f"pass {name} as a list with an entry for each table",
+            )
+    holders = [i for i, y in enumerate(ys) if y is not None]
+    if len(holders) not in (1, n):
+        raise Code.BAD_SITES.error(
+            expected="the class at one site, or at all of them",
+            found=f"the class at {len(holders) or 'none'} of {n} sites",
+            fix="pass the labels in ys at one site and None at the others, or at all sites",
+        )
+    for i, table in enumerate(tables):
+        if table is None and ys[i] is None:
+            raise empty_site(i)
+    return holders
+
+
+@contextmanager
+def _at(site: int) -> Iterator[None]:
+    """Name the site in what is said of its table, its labels or its ids."""
+    try:
+        yield
+    except HedgerowError as error:
+        raise error.code.error(
+            expected=error.expected, found=f"at site {site}: {error.found}", fix=error.fix
+        ) from None
+
+
+def _rows(table: Any, y: Any) -> int:
+    if table is not None:
+        return view(table).n_rows
+    # What has no length is refused when it is read as labels.
+    return len(y) if hasattr(y, "__len__") and np.ndim(y) else 0
+
+
+def _labels(y: Any, rows: int, target: Target) -> NDArray[Any]:
+    return encode_target(Column(target.name, labels_of(y, rows, declared=True)), target)
+
+
+def _ids(ids: Any, rows: int) -> NDArray[Any]:
+    if ids is None:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="row ids of every site, or of none", found="no ids", fix="pass its ids too"
+        )
+    found = row_ids(Column("ids", ids))
+    if len(found) != rows:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{rows:,} ids, one for every row",
+            found=f"{len(found):,}",
+            fix="check that the table and the ids come from the same rows",
+        )
+    return found
+
+
+def _check_records(tables: Sequence[SiteTable], *, given: bool) -> None:
+    """Refuse ids of two types, and without ids tables of different lengths."""
+    lengths = [table.n_records for table in tables]
+    if not given and len(set(lengths)) > 1:
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="the same rows at every site, in the same order",
             found=" and ".join(f"{rows:,} rows at site {i}" for i, rows in enumerate(lengths)),
             fix="pass ids=, one array of row ids per site: records that not all have are left out",
         )
-    if len(holders) == n:
-        _check_same_class([table for _, table in parts])
-    return domain, parts, holders[0] if len(holders) == 1 else None
+    text = [i for i, table in enumerate(tables) if table.ids.dtype.kind == "U"]
+    numbers = [i for i in range(len(tables)) if i not in text]
+    if text and numbers:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="ids of one type at all sites: the number 1 and the text '1' differ",
+            found=f"text at {_sites(text)}, whole numbers at {_sites(numbers)}",
+            fix="convert the ids of all sites to whole numbers, or of all to text spelled alike",
+        )
+
+
+def _sites(places: Sequence[int]) -> str:
+    names = " and ".join(map(str, places)) if len(places) < 3 else ", ".join(map(str, places))
+    return f"site{'s' if len(places) > 1 else ''} {names}"
 
 
 def _columns(domain: Domain, table: Any) -> list[int]:
@@ -152,16 +238,18 @@ def _check_same_class(tables: Sequence[SiteTable]) -> None:
 def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:
     """Read each site's attributes from its own table, and the class where it lies."""
     attributes: list[Any] = []
-    for table in tables:
+    for i, table in enumerate(tables):
         if table is not None:
-            _named(table)
-            attributes += read_domain(table, None, **suggest).attributes
+            with _at(i):
+                _named(table)
+                attributes += read_domain(table, None, **suggest).attributes
     names = [attribute.name for attribute in attributes]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
         raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} at several sites")
-    labels = np.asarray(ys[holder])
-    target = read_domain({"y": labels}, labels, task="classification").target
+    with _at(holder):
+        labels = labels_of(ys[holder], _rows(tables[holder], ys[holder]), declared=False)
+        target = read_domain({"y": labels}, labels, task="classification").target
     return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
 
 

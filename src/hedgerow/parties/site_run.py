@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.accounts import Accounts
-from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.config import SERVERS, PartyConfig
 from hedgerow.parties.durable import replacing
 from hedgerow.parties.members import Certificate, check_keys
 from hedgerow.parties.policy import Policy
@@ -33,6 +33,7 @@ from hedgerow.parties.site_post import OtherSites
 from hedgerow.parties.site_table import OwnColumns
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.ppid3_job import SiteJob
+from hedgerow.protocols.ppid3_leakage import parties_of
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.ppid3_table import SiteTable
@@ -352,7 +353,8 @@ class SiteRun:
 
 def new_site(index: int, job: SiteJob, table: SiteTable, own: OwnColumns, earlier: int) -> Site:
     """Return a site of the protocol for one attempt: fresh keys, and a ledger of its own."""
-    ledger = Ledger(own.domain if job.epsilon is not None else None)
+    parties = parties_of(job, servers=SERVERS if job.secret else 0)
+    ledger = Ledger(own.domain if job.epsilon is not None else None, parties=parties)
     others = [f"site {i}" for i in range(job.n_sites) if i != index]
     for audience in (*others, *(["server"] if job.secret else [])):
         ledger.mark_not_private(OTHERS, [audience])

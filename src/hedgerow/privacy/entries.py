@@ -122,6 +122,19 @@ def reasons_against(marks: Collection[Mark], audiences: Collection[str]) -> list
     ]
 
 
+def takes_part(audience: str, named: Collection[str]) -> bool:
+    """Whether an audience is the public, one of those named, or a role that one of them holds.
+
+    A role that is named without its members takes in everybody who holds it.
+    """
+    asked = Audience.parse(audience)
+    alike = [one for one in map(Audience.parse, named) if one.role == asked.role]
+    members = [one for one in alike if one.name is not None]
+    if asked.role == "public" or asked.name is None or not members:
+        return asked.role == "public" or bool(alike)
+    return asked in members
+
+
 def seen_by(releases: Collection[Release], audiences: Collection[str]) -> list[Release]:
     """Return the releases that a coalition sees, in order."""
     viewers = viewers_of(audiences)

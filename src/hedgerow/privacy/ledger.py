@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +25,13 @@ from hedgerow.privacy.ledger_totals import PLAIN, Totals
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.running import counted
 
-VERSION = 2
+VERSION = 3
+_WITHOUT_PARTIES = 2
+"""Ledgers that do not say who takes part are written as before, so that older readers know them."""
 _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
-_KEYS = _KEYS_1 | {"delta"}
+_KEYS_2 = _KEYS_1 | {"delta"}
+_KEYS = _KEYS_2 | {"parties"}
 
 
 class Ledger(Totals):
@@ -48,6 +51,10 @@ class Ledger(Totals):
         The totals of several such calls have the sum of their deltas. By default that of the
         budget, if it grants one. With a budget, what each call that is counted by its tightest
         figure takes of the budget's delta (by default all of it).
+    parties : collection of str, optional
+        Who takes part, where that is settled: totals of anybody else, other than the public and
+        whom a charge or a mark names, are refused. By default whoever is not named has seen what
+        the public has.
     """
 
     def table(self) -> list[dict[str, Any]]:
@@ -79,10 +86,11 @@ class Ledger(Totals):
         budget = self.budget
         data = {
             "schema": _SCHEMA,
-            "version": VERSION,
+            "version": _WITHOUT_PARTIES if self.parties is None else VERSION,
             "domain_is_public": None if self.domain is None else bool(self.domain.is_public),
             "budget": None if budget is None else [statement.plain(budget.epsilon), budget.delta],
             "delta": self.delta,
+            **({} if self.parties is None else {"parties": list(self.parties)}),
             "entries": [
                 {"kind": kind, "inside": inside, "release": release.to_dict()}
                 | ({"together": True} if index in self._joined else {})
@@ -111,12 +119,12 @@ class Ledger(Totals):
         FormatError
             H211 for another schema or version, H204 for a mechanism nobody registered.
         """
-        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, {1: _KEYS_1})
+        data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, {1: _KEYS_1, 2: _KEYS_2})
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             is_public, budget = data["domain_is_public"], data["budget"]
             if domain is None and is_public is not None:
                 domain = Provenance(is_public is True)
-            ledger = cls(domain, delta=data.get("delta"))
+            ledger = cls(domain, delta=data.get("delta"), parties=_read_parties(data))
             for entry in data["entries"]:
                 ledger._replay(**entry)
             for mark in data["not_private"]:
@@ -187,3 +195,11 @@ class Ledger(Totals):
         """Return what a coalition learned, for a table: with its method, unless that is plain."""
         found = self.coalition(audiences, relation)
         return found if found.method in PLAIN else replace(found, why=found.why or found.method)
+
+
+def _read_parties(data: Mapping[str, Any]) -> list[str] | None:
+    """Return who takes part, in files that say so."""
+    found = data.get("parties")
+    if "parties" in data and not isinstance(found, list):
+        raise Code.BAD_LEDGER_FILE.error(expected="a list of parties", found=jsonfile.shown(found))
+    return found

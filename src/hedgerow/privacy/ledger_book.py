@@ -28,7 +28,7 @@ class Book:
 
     Parameters
     ----------
-    domain, budget, delta
+    domain, budget, delta, parties
         Of the ledger.
     """
 
@@ -37,8 +37,10 @@ class Book:
         domain: HasProvenance | None = None,
         budget: Budget | float | Sequence[float] | None = None,
         delta: float | None = None,
+        parties: Collection[str] | None = None,
     ) -> None:
         self.domain = domain
+        self.parties = None if parties is None else tuple(str(Audience.parse(p)) for p in parties)
         self.delta = None if delta is None else check_delta(delta)
         if isinstance(budget, (int, float)) and self.delta is not None:
             budget = (budget, self.delta)

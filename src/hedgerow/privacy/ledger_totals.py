@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.accounting import (
     Guarantee,
     Relation,
@@ -16,7 +16,7 @@ from hedgerow.privacy.accounting import (
     tightest,
 )
 from hedgerow.privacy.calls import Calls, calls_of, realised_calls, sum_of_calls
-from hedgerow.privacy.entries import reasons_against, seen_by
+from hedgerow.privacy.entries import reasons_against, seen_by, takes_part
 from hedgerow.privacy.ledger_book import Book
 from hedgerow.privacy.release import Release
 
@@ -39,7 +39,8 @@ class Totals(Book):
         A call with a release by rho costs the tightest epsilon at the ledger's delta, and that
         delta; without one it is infinite. Calls add up, in both figures, so that the total holds
         even if later calls follow from earlier outcomes. Releases to the public count for everyone;
-        a role without a name (``analyst``) is all who hold it together.
+        a role without a name (``analyst``) is all who hold it together. In a ledger that says who
+        takes part, somebody else is refused (H205).
         """
         return self.coalition([audience], relation)
 
@@ -57,7 +58,7 @@ class Totals(Book):
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total of the charges alone, as if nothing was marked as not private."""
-        return self.figure(self.calls([audience]), relation)
+        return _named(self.figure(self.calls([audience]), relation), self._seen_by([audience]))
 
     def realised_total(
         self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
@@ -66,7 +67,8 @@ class Totals(Book):
         with self._lock:
             calls = realised_calls(self._entries, self._joined)
         spent = [release for call in calls for release in call]
-        return self.figure(_those(calls, seen_by(spent, [audience])), relation)
+        seen = self._seen_by([audience], spent)
+        return _named(self.figure(_those(calls, seen), relation), seen)
 
     def claimed_total(self, audience: str = "public") -> float | None:
         """Return the epsilon that the papers state, in their own terms; None without a claim."""
@@ -123,31 +125,51 @@ class Totals(Book):
         has_claim = any(release.claimed is not None for release in releases)
         return claimed(releases) if has_claim else None
 
-    def _seen_by(self, audiences: Collection[str]) -> list[Release]:
+    def _seen_by(
+        self, audiences: Collection[str], releases: Collection[Release] | None = None
+    ) -> list[Release]:
+        """Return those of the releases, by default of all charges, that a coalition sees."""
+        audiences = [audiences] if isinstance(audiences, str) else audiences
         try:
-            return seen_by(self.releases, audiences)
+            found = seen_by(self.releases if releases is None else releases, audiences)
+            for name in audiences if self.parties is not None else ():
+                if not takes_part(name, self._known()):
+                    raise Code.BAD_RELEASE.error(found=f"audience {name!r}")
+            return found
         except HedgerowError as error:
             # A name that is none here is mostly that of a row for several audiences.
             several = next((name for name in audiences if " + " in str(name)), None)
             fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
-            marked = (name for mark in self.not_private for name in mark.audiences)
-            known = dict.fromkeys([*self.audiences, *marked])
+            others = "" if self.parties is None else "; who takes no part is the public"
             raise error.code.error(
-                expected=f"an audience of this ledger: {', '.join(known)}",
+                expected=f"an audience of this ledger: {', '.join(self._known())}",
                 found=error.found,
-                fix=fix or "name one of them, or several with coalition([...])",
+                fix=fix or f"name one of them, or several with coalition([...]){others}",
             ) from None
 
+    def _known(self) -> list[str]:
+        """Return everybody who takes part, or whom a charge or a mark names."""
+        marked = (name for mark in self.not_private for name in mark.audiences)
+        return list(dict.fromkeys(["public", *(self.parties or ()), *self.audiences, *marked]))
+
     def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
-        """Apply the marks, and say why a guarantee is infinite."""
-        reasons = reasons_against(self.not_private, audiences)
-        if reasons:
-            return replace(found, epsilon=math.inf, method="none", why="; ".join(reasons))
-        without = [r.reason for r in self._seen_by(audiences) if not r.bounded]
-        if without:
-            names = ", ".join(dict.fromkeys(without))
-            return replace(found, method="none", why=f"no finite epsilon: {names}")
+        """Apply the marks, and say why a guarantee is infinite: by releases, by marks."""
+        named = _named(found, self._seen_by(audiences))
+        reasons = dict.fromkeys(reasons_against(self.not_private, audiences))
+        if not reasons:
+            return named
+        # What was said of a finite figure is no reason.
+        charges = [named.why] if named is not found else []
+        why = "; ".join([*charges, *reasons])
+        return replace(found, epsilon=math.inf, method="none", why=why)
+
+
+def _named(found: Guarantee, releases: Collection[Release]) -> Guarantee:
+    """Name the releases without a finite epsilon, if there are any."""
+    without = dict.fromkeys(release.reason for release in releases if not release.bounded)
+    if not without:
         return found
+    return replace(found, method="none", why=f"no finite epsilon: {', '.join(without)}")
 
 
 def _those(calls: Calls, seen: Collection[Release]) -> Calls:

@@ -74,6 +74,12 @@ def published_releases(job: SiteJob) -> list[Release]:
     return [exact("public", PUBLISHED)] if job.epsilon is None else []
 
 
+def parties_of(job: SiteJob, *, servers: int = 0) -> list[str]:
+    """Return who takes part in a run, as a ledger of all of it names them."""
+    sites = [f"site {site}" for site in range(job.n_sites)]
+    return [*sites, *(f"server {server}" for server in range(servers))]
+
+
 def exact(audience: str, reason: str) -> Release:
     """Return the charge for an exact value."""
     return Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), audience, reason)

@@ -42,8 +42,8 @@ _PLACE = "theorem 1: structure of the tree"
 _SETUP = "number of records, attributes and values"
 _IDS = "ids alone, which the sites that align them know"
 _MEMBERS = (
-    "the number of aligned records is known, and to the sites whose they are: epsilon holds for "
-    "what a record says, not for whether it is there"
+    "the number of aligned records is known, and to the sites whose they are: nothing hides "
+    "whether a record is there (formal_total under replace is about what it says)"
 )
 
 

@@ -15,12 +15,13 @@ from functools import cached_property
 
 import numpy as np
 
+from hedgerow.errors import Code
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_leakage import Announced
 from hedgerow.protocols.ppid3_noise import CountNoise
 from hedgerow.protocols.ppid3_secret_messages import SIZES
 from hedgerow.protocols.ppid3_table import SiteTable
-from hedgerow.secure.noise import Precision, precision
+from hedgerow.secure.noise import LARGEST_EPSILON, Precision, precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 
 
@@ -69,6 +70,13 @@ class Session:
         noise = self.noise
         if noise is None:
             return None
+        if noise.mechanism.epsilon > LARGEST_EPSILON:
+            raise Code.BAD_EPSILON.error(
+                expected=f"at most epsilon {LARGEST_EPSILON * noise.tables:g} on secret counts, "
+                f"{LARGEST_EPSILON:g} for each of {noise.tables} tables",
+                found=f"epsilon={noise.epsilon:g}",
+                fix="choose a smaller epsilon, or train without noise",
+            )
         return precision(noise.mechanism, noise.n_classes * noise.widest)
 
     @cached_property

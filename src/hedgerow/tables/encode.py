@@ -222,18 +222,18 @@ def encode_target(column: Column, target: Target) -> NDArray[Any]:
     """
     if target.classes is not None:
         codes = lookup(column, target.classes)
-        _refuse(Code.MISSING_VALUE, column, codes == MISSING, fix=_DROP_UNLABELLED)
+        _refuse(Code.MISSING_VALUE, column, codes == MISSING, **_UNLABELLED)
         _refuse(Code.UNKNOWN_CLASS, column, codes == UNLISTED)
         return codes.astype(np.uint8 if len(target.classes) <= 256 else np.uint16)
     numbers = column.numbers()
-    _refuse(Code.MISSING_VALUE, column, np.isnan(numbers), fix=_DROP_UNLABELLED)
+    _refuse(Code.MISSING_VALUE, column, np.isnan(numbers), **_UNLABELLED)
     lo, hi = target.bounds or (-np.inf, np.inf)
     if target.outside == "error":
         _refuse_outside(column, numbers, (lo, hi))
     return np.clip(numbers, lo, hi)
 
 
-_DROP_UNLABELLED = "drop the rows without a target"
+_UNLABELLED = {"expected": "a target in every row", "fix": "drop the rows without a target"}
 
 
 def _refuse_outside(

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.column import Column
 
 
@@ -27,7 +27,13 @@ def row_ids(column: Column) -> NDArray[Any]:
     InputTypeError
         H109 if the ids are neither whole numbers nor strings.
     """
-    values = column.arrow()
+    try:
+        values = column.arrow()
+        text = column.family == "string"
+    except HedgerowError as error:
+        if error.code is not Code.WRONG_TYPE:
+            raise
+        raise _wrong_type(column, error.found) from None
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     missing = np.flatnonzero(values.is_null(nan_is_null=True).to_numpy())
@@ -35,7 +41,7 @@ def row_ids(column: Column) -> NDArray[Any]:
         raise Code.MISSING_VALUE.error(
             expected="an id in every row", found=column.where(missing), fix="give every row an id"
         )
-    if column.family == "string":
+    if text:
         ids: NDArray[Any] = values.to_numpy(zero_copy_only=False).astype(np.str_)
     elif pa.types.is_integer(values.type):
         try:
@@ -43,11 +49,19 @@ def row_ids(column: Column) -> NDArray[Any]:
         except pa.ArrowInvalid as error:
             raise column.wrong_type("ids below 2^63", str(error)) from None
     else:
-        raise column.wrong_type("whole numbers or strings as ids", f"Arrow type {values.type}")
+        raise _wrong_type(column, f"in column {column.name!r} Arrow type {values.type}")
     rows = repeated_rows(ids)
     if rows.size:
         raise Code.DUPLICATE_ID.error(found=column.where(rows))
     return ids
+
+
+def _wrong_type(column: Column, found: str) -> HedgerowError:
+    return Code.WRONG_TYPE.error(
+        expected=f"whole numbers or strings as ids in column {column.name!r}",
+        found=found,
+        fix="convert the ids to whole numbers, such as ids.astype('int64'), or all of them to text",
+    )
 
 
 def repeated_rows(ids: NDArray[Any]) -> NDArray[np.intp]:
