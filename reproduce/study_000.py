@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from hedgerow.protocols.plan import HiddenPlan, plan_hidden
-from hedgerow.threads import available
 from reproduce.data_000 import DATA, DEPTH
+from reproduce.jobs import run_jobs
 from reproduce.protocol_000 import Part, Score, Structure, hidden, opened
 
 Record = dict[str, Any]
@@ -289,13 +287,5 @@ def run_job(job: tuple[Any, ...], extent: Extent) -> list[Record]:
 def run_all(
     extent: Extent, tell: Callable[[int, int], None] = lambda done, of: None
 ) -> list[Record]:
-    """Run all jobs on all cores; the records come in the order of the jobs, not of the clock."""
-    jobs = jobs_of(extent)
-    found: dict[int, list[Record]] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(available(), mp_context=context) as pool:
-        futures = {pool.submit(run_job, job, extent): at for at, job in enumerate(jobs)}
-        for done, future in enumerate(as_completed(futures), 1):
-            found[futures[future]] = future.result()
-            tell(done, len(jobs))
-    return [one for at in range(len(jobs)) for one in found[at]]
+    """Run all jobs; see `run_jobs`."""
+    return run_jobs(run_job, jobs_of(extent), extent, tell, here=extent == QUICK)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hedgerow.threads import available
 from hedgerow.trees.tree import Tree
 from reproduce.checks_001 import one_sided
 from reproduce.data_001 import SPLITS, Task, task_of
+from reproduce.jobs import run_jobs
 from reproduce.methods_001 import (
     CLEAR,
     DIPRIME,
@@ -262,13 +260,5 @@ def run_job(job: tuple[str, str, int], extent: Extent) -> list[Record]:
 def run_all(
     extent: Extent, tell: Callable[[int, int], None] = lambda done, of: None
 ) -> list[Record]:
-    """Run all jobs on all cores; the records come in the order of the jobs, not of the clock."""
-    jobs = jobs_of(extent)
-    found: dict[int, list[Record]] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(available(), mp_context=context) as pool:
-        futures = {pool.submit(run_job, job, extent): at for at, job in enumerate(jobs)}
-        for done, future in enumerate(as_completed(futures), 1):
-            found[futures[future]] = future.result()
-            tell(done, len(jobs))
-    return [one for at in range(len(jobs)) for one in found[at]]
+    """Run all jobs; see `run_jobs`."""
+    return run_jobs(run_job, jobs_of(extent), extent, tell, here=extent == QUICK)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow.threads import available
 from reproduce.checks_004 import checked
+from reproduce.jobs import run_jobs
 from reproduce.methods_004 import METHODS, PAPERS, SPLITS, How, Method, Setting, run
 
 Record = dict[str, Any]
@@ -159,13 +157,5 @@ def run_all(
     missing: frozenset[str] = frozenset(),
     tell: Callable[[int, int], None] = lambda done, of: None,
 ) -> list[Record]:
-    """Run all jobs on all cores; the records come in the order of the jobs, not of the clock."""
-    jobs = jobs_of(extent, missing)
-    found: dict[int, list[Record]] = {}
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(available(), mp_context=context) as pool:
-        futures = {pool.submit(run_job, job, extent): at for at, job in enumerate(jobs)}
-        for done, future in enumerate(as_completed(futures), 1):
-            found[futures[future]] = future.result()
-            tell(done, len(jobs))
-    return [one for at in range(len(jobs)) for one in found[at]]
+    """Run all jobs; see `run_jobs`."""
+    return run_jobs(run_job, jobs_of(extent, missing), extent, tell)

@@ -30,10 +30,10 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.durable import FILE_MODE
 from hedgerow.parties.requests import error_fields
-from hedgerow.parties.site_attempt import lost
 from hedgerow.parties.site_learned import Learned, charge_later
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import OtherSites, Post
+from hedgerow.parties.site_status import lost
 from hedgerow.parties.site_table import OwnColumns
 from hedgerow.parties.site_way_back import WayBack, veiled
 from hedgerow.parties.site_worker import Worker, with_names

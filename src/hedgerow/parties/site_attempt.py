@@ -16,61 +16,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.client import Reply
 from hedgerow.parties.requests import Fields, error_fields
 from hedgerow.parties.sealing_keys import SignedKey, checked_keys
-from hedgerow.parties.site_job import VerticalJob
 from hedgerow.parties.site_learned import GROWN, Learned, write_ledger
 from hedgerow.parties.site_nodes import StoredNodes
 from hedgerow.parties.site_post import PAUSE, OtherSites, Post, is_away
+from hedgerow.parties.site_status import BEAT, State, Status, for_servers, lost
 from hedgerow.parties.site_worker import Worker
 from hedgerow.protocols.ppid3_leakage import TOKEN
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.set_cardinality import Meter
 
-State = Literal["gathering", "growing", "storing", "grown", "failed"]
-BEAT = 1.0
-"""Seconds between two questions whether a site still takes part."""
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Status:
-    """How far an attempt is.
-
-    Attributes
-    ----------
-    state : {"idle", "gathering", "growing", "storing", "grown", "failed"}
-    attempt : str
-    waiting_for : tuple of str
-        Who has something to do, or has not come yet.
-    away : tuple of str
-        Who of them is not reached.
-    nodes : int
-        Of the tree, at this site.
-    records : tuple of int or None
-        How many of this site's records all sites have, and how many it has; None before that is
-        known.
-    messages, octets : int
-        Sent by this site.
-    error : HedgerowError or None
-    """
-
-    state: State | Literal["idle"]
-    attempt: str = ""
-    waiting_for: tuple[str, ...] = ()
-    away: tuple[str, ...] = ()
-    nodes: int = 0
-    records: tuple[int, int] | None = None
-    messages: int = 0
-    octets: int = 0
-    error: HedgerowError | None = None
-
 
 Make = Callable[[tuple[str, ...]], Site]
 """Returns a new site, with keys of its own; of the servers' public keys, if there are servers."""
@@ -111,7 +72,7 @@ class Attempt:
         self.session, self.job, self._others = session, others.job, others
         self._make, self._learned, self._told = make, learned, changed
         self._lock, self._ended = threading.RLock(), threading.Event()
-        self._grown = threading.Event()
+        self._grown, self._recording = threading.Event(), threading.Lock()
         self._state: State = "gathering"
         self._missing: set[str] = set(others.everybody)
         self._busy: set[str] = set()
@@ -361,12 +322,13 @@ class Attempt:
 
     def _record(self, state: str | None = None) -> None:
         """Write down what was learned so far."""
-        seen = [] if self._site is None else self._site.leakages
-        # The second declaration is that of growing, made once all sizes are announced.
-        counted = len(seen) > 1
-        if counted:
-            write_ledger(self._learned.folder, self.site.ledger)
-        self._learned.write(seen, state, counted=counted)
+        with self._recording:
+            seen = [] if self._site is None else self._site.leakages
+            # The second declaration is that of growing, made once all sizes are announced.
+            counted = len(seen) > 1
+            if counted:
+                write_ledger(self._learned.folder, self.site.ledger)
+            self._learned.write(seen, state, counted=counted)
 
     def _end(self, state: State) -> None:
         with self._lock:
@@ -426,32 +388,3 @@ class Attempt:
             for names, those in ((self._busy, busy), (self._silent, silent)):
                 (names.add if those else names.discard)(name)
         self._told()
-
-
-def for_servers(error: HedgerowError, name: str) -> HedgerowError:
-    """Return what servers are told of the end of an attempt: who is lost, and no other reason.
-
-    What sites find out about each other, such as that their ids differ, is not for them.
-    """
-    if error.code is Code.SITE_LOST:
-        return error
-    return Code.SITE_LOST.error(found=f"{name} has ended the attempt; its operator knows why")
-
-
-def lost(name: str, error: HedgerowError, job: VerticalJob) -> HedgerowError:
-    """Say that a party is lost, where that is what an error of a request to it means."""
-    if is_away(error):
-        site = name in job.sites
-        those = f"of the sites {', '.join(job.sites)}" if site else "of the three servers"
-        verb = "serve" if site else "count"
-        return Code.SITE_LOST.error(
-            expected=f"{name}, one {those}",
-            found=f"{name} is not reached: {error.found}",
-            fix=f"have {name} run `hedgerow site {verb}`, then {job.starter} `hedgerow site train`",
-        )
-    if error.code is Code.WRONG_RUN_STATE and error.party == name:
-        return Code.SITE_LOST.error(
-            expected=f"{name} until the end of the attempt",
-            found=f"{name} was started again, and knows nothing of it",
-        )
-    return error

@@ -24,9 +24,9 @@ from hedgerow.net.meeting import listen
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.requests import Fields, error_fields
 from hedgerow.parties.run_meter import RunMeter
-from hedgerow.parties.site_attempt import BEAT, lost
 from hedgerow.parties.site_learned import GROWN, Learned, write_ledger
 from hedgerow.parties.site_post import PAUSE, Inbox, OtherSites, Post, is_away
+from hedgerow.parties.site_status import BEAT, lost
 from hedgerow.parties.site_worker import with_names
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_messages import bad_message, from_bytes

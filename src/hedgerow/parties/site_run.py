@@ -25,11 +25,12 @@ from hedgerow.parties.members import Certificate, check_keys
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.sealing_keys import SignedKey
 from hedgerow.parties.site_answering import Answering
-from hedgerow.parties.site_attempt import Attempt, Status
+from hedgerow.parties.site_attempt import Attempt
 from hedgerow.parties.site_job import VerticalJob, not_the_starter
 from hedgerow.parties.site_learned import Learned
 from hedgerow.parties.site_nodes import NodeStore, StoredNodes, run_folder
 from hedgerow.parties.site_post import OtherSites
+from hedgerow.parties.site_status import Status
 from hedgerow.parties.site_table import OwnColumns
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.ppid3_job import SiteJob

@@ -20,10 +20,10 @@ from hedgerow.parties.probes import Health
 from hedgerow.parties.requests import Fields, Payload, error_fields, told_error
 from hedgerow.parties.sealing_keys import signed_keys
 from hedgerow.parties.service import Service
-from hedgerow.parties.site_attempt import Status
 from hedgerow.parties.site_post import LARGEST
 from hedgerow.parties.site_requests import check_request, check_starter
 from hedgerow.parties.site_run import SiteRun
+from hedgerow.parties.site_status import Status
 from hedgerow.parties.site_table import parsed_ids
 from hedgerow.parties.site_way_back import veiled
 from hedgerow.protocols.ppid3_messages import Token

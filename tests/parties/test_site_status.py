@@ -4,7 +4,7 @@ import pytest
 from site_town import make_job
 
 from hedgerow.errors import Code
-from hedgerow.parties.site_attempt import lost
+from hedgerow.parties.site_status import lost
 
 JOB = make_job()
 
