@@ -2,8 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-# Two more than cores: a third of the time tests wait for processes and timeouts, not for a core.
-JOBS ?= 4
+# One more than cores: some tests wait for processes and timeouts, and not for a core.
+JOBS ?= 3
 
 # Tests start many processes: none of them should compile what another has compiled already,
 # whatever the shell of the caller says.
@@ -19,7 +19,7 @@ SOURCES := $(shell find src -name '*.py')
 demo: .venv/.core .venv/.kernels
 	$(BIN)/python examples/demo.py
 
-# Kernels are compiled beside the checks, which leave a core free, and before four processes of
+# Kernels are compiled beside the checks, which leave a core free, and before three processes of
 # tests would compile the same ones.
 test: .venv/.test .venv/.kernels
 	@$(BIN)/python tests/warm_up.py trees & trees=$$!; \
