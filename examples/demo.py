@@ -153,7 +153,7 @@ def free_ports() -> int:
     """Return a port from which on all ports of three servers are free."""
     while True:
         # Below the ports that outgoing connections are given.
-        first = 20_000 + 30 * secrets.randbelow(400)
+        first = 28_000 + 30 * secrets.randbelow(130)
         with contextlib.ExitStack() as stack:
             try:
                 for port in (first + 10 * i + j for i in range(3) for j in range(3)):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from free_ports import free_ports
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.answering import Answering
@@ -161,18 +160,3 @@ class Town:
 
     def log(self, number: int, model: str) -> Any:
         return self.up[number][1].library.book(model).log
-
-
-def free_ports() -> int:
-    """Return a first port such that nobody has the nine that the servers will use."""
-    for first in range(21_000 + 30 * (hash(sys.argv[-1]) % 50), 31_000, 30):
-        with ExitStack() as stack:
-            try:
-                for server in range(3):
-                    for port in range(3):
-                        at = ("127.0.0.1", first + 10 * server + port)
-                        stack.enter_context(socket.socket()).bind(at)
-            except OSError:
-                continue
-            return first
-    raise RuntimeError("no ports are free")

@@ -10,6 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
+from free_ports import free_ports
 
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.founding import found_consortium, list_members
@@ -40,17 +41,12 @@ def introduce(parties: dict[str, PartyConfig]) -> None:
 @contextmanager
 def silent_ports() -> Iterator[int]:
     """Give a first port such that nobody answers at the ports for requests."""
-    for first in range(20_000, 30_000, 30):
-        with ExitStack() as stack:
-            try:
-                for port in (first, first + 10, first + 20):
-                    # Bound and not listening: calls are refused, and nobody else takes the port.
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            yield first
-            return
-    raise RuntimeError("no ports are free")
+    first = free_ports()
+    with ExitStack() as stack:
+        for port in (first, first + 10, first + 20):
+            # Bound and not listening: calls are refused, and nobody else takes the port.
+            stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        yield first
 
 
 def write_certificate(

@@ -19,7 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from consortia import introduce
-from topdown_town import PROGRAM, free_port
+from free_ports import free_ports
+from topdown_town import PROGRAM
 
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.config import PartyConfig
@@ -91,7 +92,7 @@ class SiteTown:
 
     def __init__(self, root: Path, *, every: bool = False, servers: bool = False) -> None:
         self.root, self.servers = root, SERVERS if servers else ()
-        members = list_members(self.servers, (), sites=SITES, first_port=free_port())
+        members = list_members(self.servers, (), sites=SITES, first_port=free_ports())
         found_consortium(root, "tennis", members, {"days": 3.0})
         names = (*SITES, *self.servers)
         self.parties = {name: PartyConfig.load(root / "tennis" / name) for name in names}

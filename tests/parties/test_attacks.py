@@ -34,10 +34,10 @@ from typing import Any
 
 import pytest
 from consortia import found, introduce, read_key, write_certificate
+from free_ports import free_ports
 from parties_calls import refuses
 from run_servers import job
 from test_uploads import Dealer
-from upload_servers import free_ports
 
 from hedgerow.errors import Code
 from hedgerow.net.certificates import Identity, make_identity, tls_context

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from consortia import found, introduce
+from free_ports import free_ports
 from parties_calls import refuses
-from upload_servers import free_ports
 
 from hedgerow import __version__
 from hedgerow.errors import Code

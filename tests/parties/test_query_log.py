@@ -1,5 +1,6 @@
 """Charges, halves and what may leave, also after a restart."""
 
+import gc
 import tracemalloc
 from pathlib import Path
 
@@ -116,12 +117,11 @@ def test_memory_does_not_grow_with_the_queries(state: StateFolder) -> None:
             log.charge([asked(key, 1) for key in keys])
             log.hold(f"{at:032x}", keys, {})
             log.finish(keys)
-        # Of this test alone: threads of earlier ones may still be about.
-        mine = [tracemalloc.Filter(True, __file__, all_frames=True)]
-        held = tracemalloc.take_snapshot().filter_traces(mine)
-        return sum(trace.size for trace in held.traces)
+        # What only waits to be collected is not held.
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
 
-    tracemalloc.start(6)
+    tracemalloc.start()
     try:
         before = more(0, 1000)
         after = more(1000, 5000)

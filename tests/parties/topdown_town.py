@@ -1,13 +1,11 @@
 """Owners and a coordinator on this machine, for tests: folders, tables, jobs and processes."""
 
 import json
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from consortia import introduce
+from free_ports import free_ports
 
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.founding import found_consortium, list_members
@@ -80,24 +79,6 @@ def make_job(**changes: Any) -> TopDownJob:
     return TopDownJob.model_validate(job_dict(**changes))
 
 
-def free_port(servers: int = 0) -> int:
-    """Return a port that is free now, below those that outgoing connections are given.
-
-    With servers, the ports after it that `list_members` gives to all are free, too.
-    """
-    offsets = [*(10 * i + j for i in range(servers) for j in range(4)), 10 * servers]
-    while True:
-        first = random.randrange(20_000, 32_000)
-        with ExitStack() as stack:
-            try:
-                for offset in offsets:
-                    probe = stack.enter_context(socket.socket())
-                    probe.bind(("127.0.0.1", first + offset))
-            except OSError:
-                continue
-            return first
-
-
 class Town:
     """A coordinator and owners, with a table each; policies allow what tests need."""
 
@@ -109,7 +90,7 @@ class Town:
         servers: tuple[str, ...] = (),
     ) -> None:
         self.root, self.owners, self.servers = root, owners, servers
-        first = free_port(len(servers))
+        first = free_ports()
         members = list_members(servers, owners, coordinator="delta", first_port=first)
         found_consortium(root, "wards", members, {"patients": 10.0})
         self.parties = {

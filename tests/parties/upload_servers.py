@@ -1,7 +1,5 @@
 """Three servers that take uploads over real TLS, and tables for owners, for tests."""
 
-import random
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from consortia import found, introduce
+from free_ports import free_ports
 
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.handlers import Limits, Verb
@@ -32,20 +31,6 @@ DOMAIN = Domain(
     capacity=100,
 )
 SERVERS = ("alder", "birch", "cedar")
-
-
-def free_ports() -> int:
-    """Return a first port such that all ports of three servers are free now."""
-    while True:
-        # Below the ports that outgoing connections are given.
-        first = random.randrange(20_000, 32_000, 30)
-        with ExitStack() as stack:
-            try:
-                for port in (first + 10 * i + j for i in range(3) for j in range(3)):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return first
 
 
 def consortium(folder: Path) -> dict[str, PartyConfig]:
