@@ -119,6 +119,7 @@ def done(dataset: Read, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return json.loads(ended.stdout) | {"out": out}
 
 
+@pytest.mark.slow
 def test_the_printed_object(done: dict[str, Any]) -> None:
     assert {"seed", "quick", "machine", "rows", "findings", "notes", "files"} <= set(done)
     compared = {r["case"]: r for r in done["rows"]}
@@ -129,6 +130,7 @@ def test_the_printed_object(done: dict[str, Any]) -> None:
     assert all(Path(file).is_file() for file in done["files"])
 
 
+@pytest.mark.slow
 def test_table_1_is_near_the_paper(done: dict[str, Any]) -> None:
     entries = json.loads((done["out"] / "table_1.json").read_text())["entries"]
     assert len(entries) == 3 + 2 * 5
@@ -138,6 +140,7 @@ def test_table_1_is_near_the_paper(done: dict[str, Any]) -> None:
             assert entry["mean"] == pytest.approx(entry["paper"], rel=0.5)
 
 
+@pytest.mark.slow
 def test_proven_epsilons_are_those_of_the_ledger(done: dict[str, Any]) -> None:
     first = json.loads((done["out"] / "table_1.json").read_text())["entries"]
     for entry in first:
@@ -155,6 +158,7 @@ def test_proven_epsilons_are_those_of_the_ledger(done: dict[str, Any]) -> None:
     assert all(e["claimed"] == pytest.approx(2.0) for e in second if e["accounting"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
 def test_figures_are_drawn_and_written(number: int, done: dict[str, Any]) -> None:
     png = done["out"] / f"figure_{number}.png"
@@ -167,6 +171,7 @@ def test_figures_are_drawn_and_written(number: int, done: dict[str, Any]) -> Non
     assert all(0 <= p["mean"] <= 1.5 for p in points)
 
 
+@pytest.mark.slow
 def test_median_splits_are_more_balanced_than_random_ones(done: dict[str, Any]) -> None:
     figure = json.loads((done["out"] / "figure_4.json").read_text())
     for panel in figure["panels"]:
@@ -174,6 +179,7 @@ def test_median_splits_are_more_balanced_than_random_ones(done: dict[str, Any]) 
         assert off["DiPriMe"] < 0.8 * off["DP-ERT"]
 
 
+@pytest.mark.slow
 def test_findings_are_sentences_of_numbers(done: dict[str, Any]) -> None:
     text = " ".join(done["findings"])
     for words in ("as published", "no finite ε", "ε = 10 holds", "nodes", "DP-ERT at"):
@@ -182,6 +188,7 @@ def test_findings_are_sentences_of_numbers(done: dict[str, Any]) -> None:
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_the_slip_is_measured(done: dict[str, Any]) -> None:
     records = json.loads((done["out"] / "runs.json").read_text())["records"]
     assert {r["method"] for r in records if r["what"] == "check"} == set(checks_001.SIDES)
@@ -210,6 +217,7 @@ def test_one_sided_counts_show_one_side_of_subsets_alone(dataset: Read) -> None:
     np.testing.assert_array_equal(found[1], exact[1])
 
 
+@pytest.mark.slow
 def test_the_same_seeds_give_the_same_numbers(done: dict[str, Any]) -> None:
     records = json.loads((done["out"] / "runs.json").read_text())["records"]
     again = study_001.run_job(("table 2", "banknote", 1), study_001.QUICK)

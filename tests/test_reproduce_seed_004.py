@@ -224,6 +224,7 @@ def done(dataset: Read, tmp_path_factory: pytest.TempPathFactory) -> dict[str, A
     return json.loads(ended.stdout) | {"out": out}
 
 
+@pytest.mark.slow
 def test_the_printed_object(done: dict[str, Any]) -> None:
     assert {"seed", "quick", "machine", "rows", "findings", "notes", "files"} <= set(done)
     rows = {r["case"]: r for r in done["rows"]}
@@ -236,6 +237,7 @@ def test_the_printed_object(done: dict[str, Any]) -> None:
     assert all(Path(file).is_file() for file in done["files"])
 
 
+@pytest.mark.slow
 def test_what_holds_is_what_the_ledger_says(done: dict[str, Any]) -> None:
     records = json.loads((done["out"] / "runs.json").read_text())["records"]
     for record in records:
@@ -248,6 +250,7 @@ def test_what_holds_is_what_the_ledger_says(done: dict[str, Any]) -> None:
         assert record["depth"] <= record["max_depth"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_figures_are_drawn_and_written(number: int, done: dict[str, Any]) -> None:
     png = done["out"] / f"figure_{number}.png"
@@ -264,6 +267,7 @@ def test_figures_are_drawn_and_written(number: int, done: dict[str, Any]) -> Non
         assert 0.5 < p["mean"] < 0.9
 
 
+@pytest.mark.slow
 def test_findings_are_sentences_of_numbers(done: dict[str, Any]) -> None:
     text = " ".join(done["findings"])
     for words in (
@@ -278,6 +282,7 @@ def test_findings_are_sentences_of_numbers(done: dict[str, Any]) -> None:
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_claims_follow_the_numbers(done: dict[str, Any]) -> None:
     figure = json.loads((done["out"] / "figure_2.json").read_text())
     lines = compare_004.curves_of(figure)
@@ -289,12 +294,14 @@ def test_claims_follow_the_numbers(done: dict[str, Any]) -> None:
         assert word in said
 
 
+@pytest.mark.slow
 def test_the_three_servers_are_beside_what_is_drawn(done: dict[str, Any]) -> None:
     (entry,) = done["three_servers"]
     assert set(entry["means"]) == {"three servers", "plain numbers", "one curator"}
     assert all(0.75 < mean < 0.85 for mean in entry["means"].values())
 
 
+@pytest.mark.slow
 def test_the_same_seeds_give_the_same_numbers(done: dict[str, Any]) -> None:
     records = json.loads((done["out"] / "runs.json").read_text())["records"]
     again = study_004.run_job(("check", "credit", 1), study_004.QUICK)

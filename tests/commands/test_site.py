@@ -149,6 +149,7 @@ def held_until_let_go(honest: Callable[..., Site]) -> Callable[..., Site]:
     return new_site
 
 
+@pytest.mark.slow
 def test_a_killed_site_is_named_and_the_next_attempt_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_accuracy_on_a_simple_table() -> None:
         assert forest(**options).fit(X, y).score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_processes_count_answers_too() -> None:
     X, y = data(120)
     model = forest(

@@ -121,6 +121,7 @@ def test_a_supernode_that_was_killed_goes_on(tmp_path: Path) -> None:
     assert found.model == in_one_process(job, folder)[0]
 
 
+@pytest.mark.slow
 def test_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder, flower = tmp_path / "demo", tmp_path / "flower"
     job = prepare(
