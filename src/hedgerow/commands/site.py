@@ -66,11 +66,11 @@ def serve(
             held = run.instance_ids
             ids_are = "text" if held.dtype.kind == "U" else "whole numbers"
             text = (
-                f"{config.name} serves {read.run_id} at {address}, with {len(held):,} records "
+                f"{config.name} serves {read.run_id} at {address}, with {len(held):,} instances "
                 f"whose ids are {ids_are}; run folder: {run.folder}"
             )
             fields = {"run": read.run_id, "address": address, "folder": str(run.folder)}
-            _say(format, text, event="serving", records=len(held), ids=ids_are, **fields)
+            _say(format, text, event="serving", instances=len(held), ids=ids_are, **fields)
             with _shown(quiet, format, read.starter, begins=run.begins) as show:
                 while True:
                     _, status = run.status()
