@@ -80,8 +80,14 @@ def test_domain_suggest_then_check(table: Path, tmp_path: Path) -> None:
     assert draft.target.classes == ("no", "yes")
     path = tmp_path / "domain.toml"
     path.write_text(text)
-    code, out = run("domain", "check", str(path), str(table), "--format", "json")
-    assert (code, json.loads(out)) == (0, {"ok": True, "rows": 4, "attributes": 2})
+    check = ("domain", "check", str(path), str(table), "--format", "json")
+    code, out = run(*check)
+    # The rows fit, but no fit takes a draft, nor a domain without a capacity.
+    assert (code, [p["error"] for p in json.loads(out)["problems"]]) == (2, ["H208", "H202"])
+    path.write_text("capacity = 4\n" + text.replace("read from data", "confirmed public"))
+    code, out = run(*check)
+    fine = {"ok": True, "rows": 4, "attributes": 2, "clipped": {}, "problems": []}
+    assert (code, json.loads(out)) == (0, fine)
 
 
 def test_domain_suggest_says_that_whole_numbers_may_be_a_quantity(tmp_path: Path) -> None:
@@ -105,15 +111,122 @@ def test_domain_suggest_says_that_whole_numbers_may_be_a_quantity(tmp_path: Path
     assert "taken for" not in runner.invoke(app, [*suggest, "--target", "ward"]).stderr
 
 
-def test_domain_check_names_what_does_not_fit(table: Path, tmp_path, monkeypatch, capsys) -> None:
+CHECKED = """\
+capacity = 4
+[target]
+name = "ill"
+classes = ["no", "yes"]
+[[attributes]]
+name = "age"
+kind = "numeric"
+bounds = [30, 60]
+bins = 3
+[[attributes]]
+name = "ward"
+kind = "categorical"
+categories = ["a", "b"]
+"""
+
+
+def test_domain_check_names_all_that_does_not_fit(table: Path, tmp_path, capsys) -> None:
     path = tmp_path / "domain.toml"
-    path.write_text(run("domain", "suggest", str(table), "--target", "ill")[1])
-    table.write_text(table.read_text() + "50,z,no\n")
-    text = fails_with(
-        Code.UNKNOWN_CATEGORY, monkeypatch, capsys, "domain", "check", str(path), str(table)
+    path.write_text(CHECKED)
+    table.write_text(table.read_text() + "50,z,no\n,a,perhaps\n")
+    result = runner.invoke(app, ["domain", "check", str(path), str(table)])
+    assert result.exit_code == 2
+    said = " ".join(result.stderr.split())
+    for number in ("H101", "H102", "H104", "H112"):
+        assert number in said
+    for words in ("'age'", "row 4: 'z'", "row 5: 'perhaps'", "at most 4 rows", "found: 6 rows"):
+        assert words in said
+    assert 'missing = "own bin" under the attribute in the domain file' in said
+    assert " fit " not in result.stdout
+
+
+def test_domain_check_and_fit_agree_about_the_capacity(table: Path, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "domain.toml"
+    path.write_text(CHECKED.replace("capacity = 4", "capacity = 3"))
+    result = runner.invoke(app, ["domain", "check", str(path), str(table)])
+    assert result.exit_code == 2
+    fit = ["fit", str(table), "--domain", str(path), "--model", "tree", "--epsilon", "1"]
+    said = fails_with(
+        Code.CAPACITY_EXCEEDED, monkeypatch, capsys, *fit, "--out", str(tmp_path / "m")
     )
-    assert "ward" in text
-    assert "'z'" in text
+    assert said.split() == result.stderr.split()
+
+
+def test_domain_check_counts_what_will_be_clipped(table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "domain.toml"
+    path.write_text(CHECKED + 'outside = "clip"\n')
+    table.write_text(table.read_text().replace("31,a", "31,z"))
+    code, out = run("domain", "check", str(path), str(table))
+    assert code == 0
+    assert out.splitlines() == [
+        "4 rows fit the domain of 2 attributes.",
+        "2 values of 'age' will be clipped: outside what the domain declares",
+        "1 value of 'ward' will be clipped: outside what the domain declares",
+    ]
+
+
+def test_a_table_without_some_columns_is_said_once(table: Path, tmp_path: Path) -> None:
+    path = tmp_path / "domain.toml"
+    path.write_text(CHECKED)
+    table.write_text("ward\na\n")
+    code, out = run("domain", "check", str(path), str(table), "--format", "json")
+    (problem,) = json.loads(out)["problems"]
+    assert (code, problem["error"]) == (2, "H107")
+    assert problem["expected"] == "columns 'age', 'ill'"
+
+
+@pytest.mark.parametrize(
+    ("verb", "text", "encoding", "flags"),
+    [
+        ("suggest", "age;ill\n31;no\n47;yes\n", "utf-8", ("--delimiter", "';'")),
+        ("suggest", "age\till\n31\tno\n47\tyes\n", "utf-8", ("--delimiter", "$'\\t'")),
+        ("suggest", "age,ill\n31,naïve\n47,yes\n", "latin-1", ("--encoding", "latin-1")),
+        ("suggest", "âge,ill\n31,no\n47,yes\n", "latin-1", ("--encoding", "latin-1")),
+        ("suggest", "age,ill\n31,no\n47,yes\n", "utf-16", ("--encoding", "utf-16")),
+        ("suggest", "age,ill and all\n31,no\n4,s\n", "utf-16-le", ("--encoding", "utf-16-le")),
+    ],
+)
+def test_a_table_in_other_characters_is_refused_with_the_flag_that_reads_it(
+    tmp_path: Path, monkeypatch, capsys, verb, text, encoding, flags
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(text.encode(encoding))
+    code = Code.OTHER_DELIMITER if flags[0] == "--delimiter" else Code.OTHER_ENCODING
+    said = fails_with(code, monkeypatch, capsys, "domain", verb, str(path))
+    assert f"pass {' '.join(flags)} " in " ".join(said.split())
+    # As a shell hands it over.
+    value = flags[1].strip("$'").replace("\\t", "\t")
+    assert run("domain", verb, str(path), flags[0], value)[0] == 0
+
+
+def test_every_verb_that_reads_a_table_takes_the_flags(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("domain.toml").write_text(CHECKED.replace("capacity = 4", "capacity = 2000"))
+    rows = "age;ward;ill\n" + "31;a;no\n47;b;yes\n" * 1000
+    Path("t.csv").write_bytes(rows.encode("utf-16"))
+    text = ("--delimiter", ";", "--encoding", "utf-16")
+    assert run("domain", "check", "domain.toml", "t.csv", *text)[0] == 0
+    for model in ("tree", "median-forest"):
+        fit = ("fit", "t.csv", "--domain", "domain.toml", "--model", model, "--epsilon", "9")
+        assert run(*fit, "--out", model, "--quiet", *text)[0] == 0
+    code, out = run("predict", "tree/model.json", "t.csv", *text)
+    assert (code, len(out.splitlines())) == (0, 2001)
+    for verb in ("upload", "query"):
+        assert "--delimiter" in run(verb, "--help")[1]
+
+
+def test_a_single_column_with_an_odd_name_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("height | cm\n170\n180\n")
+    assert "height | cm" in run("domain", "suggest", str(path))[1]
+
+
+@pytest.mark.parametrize("flags", [("--delimiter", ";;"), ("--encoding", "klingon")])
+def test_flags_of_a_table_are_checked(table: Path, monkeypatch, capsys, flags) -> None:
+    fails_with(Code.BAD_PARAMETER, monkeypatch, capsys, "domain", "suggest", str(table), *flags)
 
 
 def test_a_failure_is_json_where_json_is_wanted(monkeypatch, capsys) -> None:

@@ -6,7 +6,6 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +19,7 @@ from hedgerow import __version__
 from hedgerow.commands import (
     account,
     consortium,
+    domain,
     fit,
     models,
     predict,
@@ -31,6 +31,7 @@ from hedgerow.commands import (
     train,
     upload,
 )
+from hedgerow.commands.advice import error_fields, print_error
 from hedgerow.commands.formats import Format, FormatOption
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning, write_pages
 
@@ -42,8 +43,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-domain_app = typer.Typer(help="Write and check the public domain of a table.", no_args_is_help=True)
-app.add_typer(domain_app, name="domain")
+app.add_typer(domain.app, name="domain")
 app.add_typer(consortium.app, name="consortium")
 app.command()(consortium.keys)
 app.command()(train.train)
@@ -86,17 +86,6 @@ AUDIT_TARGETS = [
     "hedgerow.estimators.audit_boosting",
     "hedgerow.estimators.audit_topdown",
 ]
-
-FEW_CLASSES = 10
-"""So many whole numbers may well be classes; more of them may as well be a quantity."""
-
-
-class Task(StrEnum):
-    """What is to be predicted."""
-
-    auto = "auto"
-    classification = "classification"
-    regression = "regression"
 
 
 @app.command()
@@ -200,63 +189,6 @@ def _shown(targets: Sequence[auditor.Target]) -> Iterator[auditor.Target]:
             progress.advance(task)
 
 
-@domain_app.command("suggest")
-def domain_suggest(
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
-    target: Annotated[str | None, typer.Option(help="column to predict")] = None,
-    task: Annotated[
-        Task, typer.Option(help="auto: at most 100 different whole numbers are classes")
-    ] = Task.auto,
-    bins: Annotated[int, typer.Option(help="largest number of bins of a numeric column")] = 32,
-) -> None:
-    """Print a draft of the domain as TOML: it reads the data, so check every value by hand."""
-    from hedgerow.tables import Domain, read_table
-
-    rows = read_table(table)
-    draft = Domain.suggest(
-        rows, target, max_bins=bins, spacing="uniform", task=task.value, quiet=True
-    )
-    note = Console(stderr=True)
-    note.print(
-        "This draft was READ FROM THE DATA. Take out columns that name people, check every bound, "
-        "category and class against public knowledge, add a line such as capacity = 1000 (an upper "
-        'bound on the number of rows), then set provenance = "confirmed public".'
-    )
-    classes = () if draft.target is None else draft.target.classes or ()
-    numbers = [c for c in classes if isinstance(c, int | float) and not isinstance(c, bool)]
-    if task is Task.auto and target is not None and len(numbers) > FEW_CLASSES:
-        note.print(
-            f"The target {escape(target)!r} was taken for {len(numbers)} classes, since its values "
-            "are whole numbers. If it is a quantity, pass --task regression: it then has bounds."
-        )
-    for attribute in draft.attributes:
-        if attribute.kind == "categorical" and 2 * attribute.n_values > rows.num_rows:
-            note.print(
-                f"[bold red]{escape(attribute.name)!r} lists {attribute.n_values} values of "
-                f"{rows.num_rows} rows: it may name people.[/] Take it out."
-            )
-    print(draft.to_toml(), end="")
-
-
-@domain_app.command("check")
-def domain_check(
-    domain: Annotated[Path, typer.Argument(help="domain file (TOML)")],
-    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
-    format: FormatOption = Format.text,
-) -> None:
-    """Check a table against a domain, for the owner's eyes."""
-    from hedgerow.tables import Domain, encode, read_table
-
-    public = Domain.from_toml(domain)
-    rows_read = read_table(table, domain=public)
-    encoded = encode(rows_read, public, public.target.name if public.target else None)
-    rows, columns = encoded.bins.shape
-    if format is Format.json:
-        print(json.dumps({"ok": True, "rows": rows, "attributes": columns}))
-    else:
-        print(f"{rows:,} rows fit the domain of {columns} attributes.")
-
-
 def main() -> None:
     """Run the command line; a numbered error is printed without a traceback."""
     try:
@@ -265,17 +197,8 @@ def main() -> None:
             app()
     except HedgerowError as error:
         if _wants_json(sys.argv):
-            fields = {"expected": error.expected, "found": error.found, "fix": error.fix}
-            print(json.dumps({"ok": False, "error": error.code.number, **fields}))
-        # The bytes :AB: of a fingerprint are no picture.
-        console = Console(stderr=True, emoji=False)
-        console.print(f"[bold red]{error.code.number}[/] {escape(error.code.spec.title)}")
-        for label, text in (
-            ("expected", error.expected),
-            ("found", error.found),
-            ("what to do", error.fix),
-        ):
-            console.print(f"  {label}: {text}", markup=False, highlight=False)
+            print(json.dumps({"ok": False, **error_fields(error)}))
+        print_error(error)
         sys.exit(2)
 
 

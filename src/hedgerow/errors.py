@@ -108,6 +108,7 @@ class Spec(NamedTuple):
     expected: str
     fix: str
     why: str
+    shell: str | None = None
 
 
 @unique
@@ -245,6 +246,8 @@ class Code(Enum):
     ALREADY_SERVED = 899
     UNKNOWN_ERROR_NUMBER = 901
     FILE_EXISTS = 902
+    OTHER_DELIMITER = 903
+    OTHER_ENCODING = 904
 
     @property
     def number(self) -> str:
@@ -268,11 +271,12 @@ class Code(Enum):
     def page(self) -> str:
         """Render the help page as Markdown."""
         spec = self.spec
+        at_shell = f"**At a shell:** {spec.shell}.\n\n" if spec.shell else ""
         return (
             f"# {self.number}: {spec.title}\n\n"
             f"{spec.why}\n\n"
             f"**Expected:** {spec.expected}.\n\n"
-            f"**What to do:** {spec.fix}.\n\n"
+            f"**What to do:** {spec.fix}.\n\n{at_shell}"
             f"In Python: `hedgerow.errors.Code.{self.name}`, raised as "
             f"`hedgerow.errors.{spec.raises.__name__}`.\n"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from hedgerow.commands.formats import Format, FormatOption
+from hedgerow.commands.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.estimators.fitting import Charge, Files, Model
@@ -53,6 +53,8 @@ def fit(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace files of the same name")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
     """Train a private model on one table; writes the model, its ledger and its privacy curve."""
@@ -61,7 +63,7 @@ def fit(
     from hedgerow.errors import HedgerowWarning
     from hedgerow.estimators.fitting import Charge, Files, account_summary, fit_table, private_model
     from hedgerow.estimators.fitting import Kind as Known
-    from hedgerow.tables import Domain
+    from hedgerow.tables import Domain, TextFormat
 
     quiet = quiet or format is Format.json
     estimator = private_model(
@@ -84,7 +86,8 @@ def fit(
         # The forest has a bar of its own, and what the seed means is said below.
         with _shown(quiet or model is Kind.median_forest) as tell, warnings.catch_warnings():
             warnings.simplefilter("ignore", HedgerowWarning)
-            fit_table(estimator, table, files, tell=tell, charge=charge)
+            text = TextFormat(delimiter, encoding)
+            fit_table(estimator, table, files, tell=tell, charge=charge, text=text)
     except KeyboardInterrupt:
         _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None

@@ -22,6 +22,12 @@ class Format(StrEnum):
 FormatOption = Annotated[
     Format, typer.Option("--format", help="text for people, json for programs")
 ]
+DelimiterOption = Annotated[
+    str, typer.Option("--delimiter", help="between the cells of a CSV file, such as ';'")
+]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="of a CSV file, such as latin-1 or utf-16")
+]
 FolderArgument = Annotated[Path, typer.Argument(help="folder of this party")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.commands.formats import Format, FormatOption
+from hedgerow.commands.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 
 def predict(
@@ -21,11 +21,14 @@ def predict(
         Path | None, typer.Option(help="file ending in .csv or .parquet; else CSV is printed")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
     """Predict every row with a model of a file; its columns are found by name."""
     from hedgerow.errors import Code
     from hedgerow.parties.durable import replacing
+    from hedgerow.tables import TextFormat
     from hedgerow.tables.writing import check_ending, write_pieces
     from hedgerow.trees import read_model
     from hedgerow.trees.table_answers import answer_table
@@ -34,7 +37,8 @@ def predict(
         check_ending(out)
         if out.exists() and not force:
             raise Code.FILE_EXISTS.error(found=str(out))
-    pieces = answer_table(read_model(model).model, table, proba=proba)
+    text = TextFormat(delimiter, encoding)
+    pieces = answer_table(read_model(model).model, table, proba=proba, text=text)
     if out is not None:
         with replacing(out) as file:
             rows = write_pieces(pieces, file, out.suffix.lower())

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.commands.formats import FolderArgument
+from hedgerow.commands.formats import DelimiterOption, EncodingOption, FolderArgument
 
 if TYPE_CHECKING:
     from hedgerow.parties.known_models import Answers
@@ -37,6 +37,8 @@ def query(
     *,
     proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
     timeout: Annotated[float, typer.Option(help="seconds to wait for the servers")] = 120.0,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
     format: Annotated[
         AnswerFormat, typer.Option("--format", help="text for people, json and csv for programs")
     ] = AnswerFormat.text,
@@ -45,7 +47,7 @@ def query(
     from hedgerow.errors import Code
     from hedgerow.parties.asking import Analyst
     from hedgerow.parties.config import PartyConfig
-    from hedgerow.tables import read_table
+    from hedgerow.tables import TextFormat, read_table
 
     if not timeout > 0:
         raise Code.BAD_PARAMETER.error(expected="a timeout above 0", found=f"{timeout}")
@@ -53,7 +55,8 @@ def query(
     with Console(stderr=True).status(f"asking {escape(model)}") as status:
         analyst = Analyst(config, timeout=timeout, waits=lambda why: status.update(escape(why)))
         known = analyst.find(model)
-        asked = read_table(rows, domain=known.plan.domain)
+        text = TextFormat(delimiter, encoding)
+        asked = read_table(rows, domain=known.plan.domain, text=text)
         answers = analyst.ask(known, asked, proba=proba)
     left = None if known.tree is not None else known.left - len(answers)
     _print(answers, model, left, format)

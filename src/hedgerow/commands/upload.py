@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hedgerow.commands.formats import FolderArgument, Format, FormatOption
+from hedgerow.commands.formats import (
+    DelimiterOption,
+    EncodingOption,
+    FolderArgument,
+    Format,
+    FormatOption,
+)
 
 if TYPE_CHECKING:
     from hedgerow.parties.uploading import Progress, Receipt
@@ -39,12 +45,14 @@ def upload(
         Path | None, typer.Option(help="key file of these owners; made by `hedgerow align-key`")
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
     """Encode a table, cut it into shares and send each server its part; no row leaves."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.uploading import share_upload
-    from hedgerow.tables import Domain
+    from hedgerow.tables import Domain, TextFormat
 
     config = PartyConfig.load(folder)
     public = Domain.from_toml(domain)
@@ -59,6 +67,7 @@ def upload(
             target=target,
             ids=ids,
             align_key=align_key,
+            text=TextFormat(delimiter, encoding),
             progress=progress,
         )
     _print(receipt, [server.name for server in config.servers], format)

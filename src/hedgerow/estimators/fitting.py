@@ -21,7 +21,7 @@ from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.parties.durable import replacing
 from hedgerow.privacy import Ledger
 from hedgerow.reports.privacy_curve import privacy_curve
-from hedgerow.tables import Batches, Domain, read_batches, read_table
+from hedgerow.tables import Batches, Domain, TextFormat, read_batches, read_table
 from hedgerow.tables.parquet_pieces import Piece
 
 Model = (
@@ -180,6 +180,7 @@ def fit_table(
     *,
     tell: Tell = lambda stage, done, of: None,
     charge: Charge | None = None,
+    text: TextFormat | None = None,
 ) -> None:
     """Fit a model to a file and write model, ledger and privacy curve.
 
@@ -198,6 +199,8 @@ def fit_table(
         Told the stage, how far it is and how far it goes; 0 of 0 where that is not known.
     charge : Charge, optional
         Changed as the charge goes on.
+    text : TextFormat, optional
+        How a CSV file is written.
 
     Raises
     ------
@@ -227,7 +230,7 @@ def fit_table(
 
     model._charging, model._charged = charging, charged
     try:
-        _fit(model, table, domain, tell)
+        _fit(model, table, domain, tell, text or TextFormat())
     except BaseException:
         # The account may refuse at the last moment; folders with something in them stay.
         with contextlib.suppress(OSError):
@@ -246,14 +249,14 @@ def fit_table(
         file.write(picture)
 
 
-def _fit(model: Model, table: Path, domain: Domain, tell: Tell) -> None:
+def _fit(model: Model, table: Path, domain: Domain, tell: Tell, text: TextFormat) -> None:
     tell("reading", 0, 0)
     if isinstance(model, MedianForestClassifier | MedianForestRegressor):
-        model.fit(_batches(table, domain))
+        model.fit(_batches(table, domain, text))
     else:
         if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
             model._tell = lambda done, of: tell("rounds", done, of)
-        rows = read_table(table, domain=domain)
+        rows = read_table(table, domain=domain, text=text)
         name = "" if domain.target is None else domain.target.name
         if name not in rows.column_names:
             raise Code.MISSING_COLUMN.error(found=f"no column {name!r}, the target, in {table}")
@@ -275,14 +278,14 @@ def account_summary(model: Model) -> dict[str, Any] | None:
     }
 
 
-def _batches(table: Path, domain: Domain) -> Batches:
+def _batches(table: Path, domain: Domain, text: TextFormat) -> Batches:
     """Return the rows in pieces; a file that is not Parquet is read again at every pass."""
     if table.is_dir() or table.suffix.lower() == ".parquet":
         return Batches(table, domain)
 
     def pieces() -> Iterator[Piece]:
         # As pieces they have a name and the right numbers of rows in messages.
-        tables = read_batches(table, domain=domain, rows=_ROWS)
+        tables = read_batches(table, domain=domain, rows=_ROWS, text=text)
         return (Piece(i, str(table), i * _ROWS, rows) for i, rows in enumerate(tables))
 
     return Batches(pieces, domain)

@@ -10,7 +10,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.state_key import make_state_key
 from hedgerow.protocols.integrate import keyed
 from hedgerow.protocols.uploaded import n_planes
-from hedgerow.tables import Domain, Encoded, align, encode, pad, read_table
+from hedgerow.tables import Domain, Encoded, TextFormat, align, encode, pad, read_table
 from hedgerow.tables.ids import id_bytes
 
 _SLOTS, _IDS = b"hedgerow/align/slots/v1", b"hedgerow/align/ids/v1"
@@ -47,7 +47,13 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
     return n_slots
 
 
-def encoded_part(path: Path, domain: Domain, target: str | None, ids: str | None) -> Encoded:
+def encoded_part(
+    path: Path,
+    domain: Domain,
+    target: str | None,
+    ids: str | None,
+    text: TextFormat | None = None,
+) -> Encoded:
     """Read a table and encode it; with `ids`, as many columns of the domain as it has.
 
     Parameters
@@ -56,13 +62,15 @@ def encoded_part(path: Path, domain: Domain, target: str | None, ids: str | None
     domain : Domain
     target, ids : str, optional
         Columns; see `hedgerow.parties.uploading.share_upload`.
+    text : TextFormat, optional
+        How a CSV file is written.
 
     Raises
     ------
     HedgerowError
         As `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
     """
-    table = read_table(path, domain=domain)
+    table = read_table(path, domain=domain, text=text or TextFormat())
     label = target or (domain.target.name if domain.target is not None else None)
     if ids is None:
         return encode(table, domain, label)

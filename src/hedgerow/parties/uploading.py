@@ -39,7 +39,7 @@ from hedgerow.parties.state_key import make_state_key, read_state_key
 from hedgerow.protocols.uploaded import planes_of
 from hedgerow.secure.replicated.outside import Dealt, deal
 from hedgerow.secure.secret import pack
-from hedgerow.tables import Domain
+from hedgerow.tables import Domain, TextFormat
 
 JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
 
@@ -80,6 +80,7 @@ def share_upload(
     target: str | None = None,
     ids: str | None = None,
     align_key: Path | None = None,
+    text: TextFormat | None = None,
     progress: Progress = no_progress,
 ) -> Receipt:
     """Share a table with the servers.
@@ -110,6 +111,8 @@ def share_upload(
     align_key : Path, optional
         File with a key that these owners have in common and no server sees; made by
         `hedgerow.parties.owner_tables.make_align_key`.
+    text : TextFormat, optional
+        How a CSV file is written.
 
     Returns
     -------
@@ -140,7 +143,7 @@ def share_upload(
         progress("reading", 0, 1)
         content = _file_hash(config, table)
         _check_before(journal, id, population, content)
-        encoded = encoded_part(table, domain, target, ids)
+        encoded = encoded_part(table, domain, target, ids, text)
         progress("sharing", 0, 1)
         padded, alignment = placed(encoded, n_slots, key)
         planes = pack(planes_of(padded))

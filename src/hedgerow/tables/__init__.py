@@ -8,6 +8,7 @@ from hedgerow.tables.onehot import offsets, one_hot
 from hedgerow.tables.padding import check_capacity, pad
 from hedgerow.tables.partition import align, horizontal, vertical
 from hedgerow.tables.reading import read_batches, read_table
+from hedgerow.tables.text import TextFormat
 
 __all__ = [
     "Attribute",
@@ -15,6 +16,7 @@ __all__ = [
     "Domain",
     "Encoded",
     "Target",
+    "TextFormat",
     "align",
     "check_capacity",
     "encode",

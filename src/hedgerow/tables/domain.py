@@ -236,9 +236,11 @@ class Domain(Numbered):
         try:
             return cls.model_validate(data)
         except HedgerowError as error:
+            # The advice about a domain ends as that about its file does.
+            remedy = error.fix.partition("; `Domain")[0]
             raise Code.BAD_DOMAIN_FILE.error(
                 found=f"in {source}: {error.code.spec.title}: {error.found}",
-                fix=f"{error.fix}; `Domain.to_toml()` of any domain shows the format",
+                fix=f"{remedy}; `Domain.to_toml()` of any domain shows the format",
             ) from error
 
     def to_toml(self) -> str:

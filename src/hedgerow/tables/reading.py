@@ -16,6 +16,7 @@ import pyarrow.parquet
 from hedgerow.errors import Code
 from hedgerow.tables.attribute import family
 from hedgerow.tables.domain import Domain
+from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
 
 _Format = Literal["csv", "parquet", "arrow"]
 _FORMATS: dict[str, _Format] = {
@@ -33,9 +34,13 @@ _BAD_CELL = re.compile(
     r"invalid value '(?P<value>.*)'",
     re.DOTALL,
 )
+# What Arrow, and `_clean_csv`, say of text in another encoding.
+_NOT_UTF8 = ("not UTF-8 text", "invalid UTF8")
 
 
-def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
+def read_table(
+    path: str | Path, *, domain: Domain | None = None, text: TextFormat = PLAIN
+) -> pa.Table:
     """Read a file whole.
 
     Parameters
@@ -45,6 +50,8 @@ def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
     domain : Domain, optional
         CSV has no types: with a domain, columns whose categories or classes are strings are read
         as strings ("007" stays "007"), the rest by what they look like.
+    text : TextFormat, optional
+        How a CSV file is written; commas and UTF-8 by default.
 
     Returns
     -------
@@ -54,16 +61,17 @@ def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
     Raises
     ------
     FormatError
-        H115 if there is no such file or it cannot be read.
+        H115 if there is no such file or it cannot be read; H903 or H904 if a CSV file has another
+        delimiter or encoding than `text`.
     InputError
         H105 if it has no rows.
     """
     path = Path(path)
-    kind = _format(path)
+    kind = _format(path, text)
     with _numbered(path):
         if kind == "csv":
             convert = pa.csv.ConvertOptions(column_types=_strings(domain))
-            table = _clean_csv(pa.csv.read_csv(path, convert_options=convert))
+            table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse, convert))
         elif kind == "parquet":
             with pa.parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -77,7 +85,11 @@ def read_table(path: str | Path, *, domain: Domain | None = None) -> pa.Table:
 
 
 def read_batches(
-    path: str | Path, *, rows: int = 65_536, domain: Domain | None = None
+    path: str | Path,
+    *,
+    rows: int = 65_536,
+    domain: Domain | None = None,
+    text: TextFormat = PLAIN,
 ) -> Iterator[pa.Table]:
     """Read a file in pieces, so that it may be larger than memory.
 
@@ -90,6 +102,8 @@ def read_batches(
     domain : Domain, optional
         As for `read_table`. The types of a CSV file are taken from its beginning, so without a
         domain a later line may not fit them; with one, numeric attributes are read as float64.
+    text : TextFormat, optional
+        As for `read_table`.
 
     Yields
     ------
@@ -99,15 +113,18 @@ def read_batches(
     Raises
     ------
     FormatError
-        H115 when a piece cannot be read.
+        H115 when a piece cannot be read; H903 and H904 as `read_table`.
     InputError
         H105 if there are no rows, H501 if `rows` is not positive.
     """
     if rows < 1:
         raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")
     path = Path(path)
-    source = {"csv": _csv_batches, "parquet": _parquet_batches, "arrow": _arrow_batches}
-    return _pieces(path, source[_format(path)](path, rows, domain), rows)
+    kind = _format(path, text)
+    if kind == "csv":
+        return _pieces(path, _csv_batches(path, domain, text), rows)
+    batches = _parquet_batches(path, rows) if kind == "parquet" else _arrow_batches(path)
+    return _pieces(path, batches, rows)
 
 
 def _pieces(path: Path, tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
@@ -119,7 +136,7 @@ def _pieces(path: Path, tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Ta
     _not_empty(n_rows, path)
 
 
-def _format(path: Path) -> _Format:
+def _format(path: Path, text: TextFormat) -> _Format:
     """Choose the reader, or say why there is nothing to read."""
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
@@ -132,6 +149,8 @@ def _format(path: Path) -> _Format:
         )
     if path.stat().st_size == 0:
         raise Code.UNREADABLE_FILE.error(found=f"{path} has 0 bytes")
+    if kind == "csv":
+        text.check(path)
     return kind
 
 
@@ -139,7 +158,11 @@ def _format(path: Path) -> _Format:
 def _numbered(path: Path, *, expected: str | None = None, fix: str | None = None) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise wrong_encoding(path, str(error)) from None
+    except (pa.ArrowException, OSError) as error:
+        if any(words in str(error) for words in _NOT_UTF8):
+            raise wrong_encoding(path, str(error)) from None
         raise Code.UNREADABLE_FILE.error(
             expected=expected, found=f"{path}: {error}", fix=fix
         ) from None
@@ -198,9 +221,10 @@ def _clean_csv(table: pa.Table) -> pa.Table:
     return table
 
 
-def _csv_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+def _csv_batches(path: Path, domain: Domain | None, text: TextFormat) -> Iterator[pa.Table]:
     types = _strings(domain)
-    with pa.csv.open_csv(path, convert_options=pa.csv.ConvertOptions(column_types=types)) as file:
+    options = pa.csv.ConvertOptions(column_types=types)
+    with pa.csv.open_csv(path, text.read, text.parse, options) as file:
         looks = {field.name: field.type for field in file.schema}
         names = file.schema.names
     if domain is not None:
@@ -213,18 +237,18 @@ def _csv_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Ta
             if name in looks and not pa.types.is_temporal(looks[name])
         }
     options = pa.csv.ConvertOptions(column_types=types)
-    with _cells_of(path, names), pa.csv.open_csv(path, convert_options=options) as file:
+    with _cells_of(path, names), pa.csv.open_csv(path, text.read, text.parse, options) as file:
         for batch in file:
             yield _clean_csv(pa.Table.from_batches([batch]))
 
 
-def _parquet_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+def _parquet_batches(path: Path, rows: int) -> Iterator[pa.Table]:
     with pa.parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield pa.Table.from_batches([batch])
 
 
-def _arrow_batches(path: Path, rows: int, domain: Domain | None) -> Iterator[pa.Table]:
+def _arrow_batches(path: Path) -> Iterator[pa.Table]:
     with _open_arrow(path) as reader:
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))

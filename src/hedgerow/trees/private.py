@@ -290,7 +290,7 @@ def grow_private(
 def _declared(capacity: int | None, parameter: str) -> int:
     if capacity is None:
         raise Code.MISSING_CAPACITY.error(
-            found=f"no capacity, and {parameter}='auto'",
+            found=f"no capacity, and a {parameter} that follows from it",
             fix=f"declare capacity in the domain, or set {parameter}",
         )
     return capacity

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables import encode, read_batches
+from hedgerow.tables import TextFormat, encode, read_batches
 from hedgerow.tables.frame import view
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.model import Model
@@ -19,7 +19,12 @@ ROWS = 1 << 16
 
 
 def answer_table(
-    model: Model, path: str | Path, *, proba: bool = False, rows: int = ROWS
+    model: Model,
+    path: str | Path,
+    *,
+    proba: bool = False,
+    rows: int = ROWS,
+    text: TextFormat | None = None,
 ) -> Iterator[pa.Table]:
     """Predict every row of a file that may be larger than memory.
 
@@ -32,6 +37,8 @@ def answer_table(
         Class probabilities as well, a column ``p(class)`` each.
     rows : int
         Rows of a piece.
+    text : TextFormat, optional
+        How a CSV file is written.
 
     Yields
     ------
@@ -50,7 +57,7 @@ def answer_table(
             expected="a model with classes", found="a model of numbers", fix="leave out --proba"
         )
     done = 0
-    for piece in read_batches(path, rows=rows, domain=model.domain):
+    for piece in read_batches(path, rows=rows, domain=model.domain, text=text or TextFormat()):
         frame = view(piece)
         for column in frame.columns:
             # Messages count the rows of the file, and so does the answer.

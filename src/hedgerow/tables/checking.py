@@ -1,0 +1,110 @@
+"""A whole table against a domain, for its owner's eyes: all that is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.categories import UNLISTED, lookup
+from hedgerow.tables.column import Column, listed
+from hedgerow.tables.domain import Domain
+from hedgerow.tables.encode import encode, encode_target
+from hedgerow.tables.frame import Frame, view
+from hedgerow.tables.padding import check_capacity
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """What `check_table` has found.
+
+    Attributes
+    ----------
+    rows, attributes : int
+        Of the table, and of the domain.
+    problems : tuple of HedgerowError
+        Why a private fit refuses the table; one for every column that does not fit.
+    clipped : dict
+        By column, how many values the domain clips: numbers to its bounds, categories that it does
+        not list to the bin "other".
+    """
+
+    rows: int
+    attributes: int
+    problems: tuple[HedgerowError, ...]
+    clipped: dict[str, int]
+
+    @property
+    def fits(self) -> bool:
+        """Whether nothing was found that a fit refuses."""
+        return not self.problems
+
+
+def check_table(frame: Any, domain: Domain) -> TableCheck:
+    """Check every column of a table, the number of rows, and whether the domain is public.
+
+    Parameters
+    ----------
+    frame : table
+        As for `encode`, with names; it holds the target, if the domain has one.
+    domain : Domain
+
+    Raises
+    ------
+    HedgerowError
+        H105, H106, H108 and H109 where it is no table at all.
+    """
+    table = view(frame)
+    problems: list[HedgerowError] = []
+    clipped: dict[str, int] = {}
+    declared: list[Attribute | Target] = [*domain.attributes]
+    if domain.target is not None:
+        declared.append(domain.target)
+    missing = [one.name for one in declared if one.name not in table.names]
+    if missing:
+        problems.append(
+            Code.MISSING_COLUMN.error(
+                expected=f"columns {listed(missing)}", found=f"columns {listed(table.names)}"
+            )
+        )
+    for one in declared:
+        if one.name in missing:
+            continue
+        try:
+            clipped |= _clipped(table, domain, one)
+        except HedgerowError as error:
+            problems.append(error)
+    if domain.capacity is None:
+        problems.append(Code.MISSING_CAPACITY.error(found="no capacity in the domain"))
+    else:
+        try:
+            check_capacity(table.n_rows, domain.capacity)
+        except HedgerowError as error:
+            problems.append(error)
+    if not domain.is_public:
+        problems.append(Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {domain.provenance!r}"))
+    return TableCheck(table.n_rows, len(domain.attributes), tuple(problems), clipped)
+
+
+def _clipped(table: Frame, domain: Domain, one: Attribute | Target) -> dict[str, int]:
+    """Encode one column, or say why it cannot be; count what is clipped on the way."""
+    column = table.column(one.name)
+    if isinstance(one, Target):
+        encode_target(column, one)
+    else:
+        encode(table, domain.select([one.name], target=False))
+    count = _n_outside(column, one) if one.outside == "clip" else 0
+    return {one.name: count} if count else {}
+
+
+def _n_outside(column: Column, one: Attribute | Target) -> int:
+    if one.bounds is not None:
+        lo, hi = one.bounds
+        numbers = column.numbers()
+        return int(np.count_nonzero((numbers < lo) | (numbers > hi)))
+    if isinstance(one, Target):
+        return 0
+    return int(np.count_nonzero(lookup(column, one.categories or ()) == UNLISTED))

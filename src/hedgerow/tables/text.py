@@ -1,0 +1,122 @@
+"""How the text of a CSV file is written, and the words for a file that is written otherwise."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.csv as pc
+
+from hedgerow.errors import Code, HedgerowError
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_HEAD_BYTES = 1 << 16
+# Longer marks first: that of UTF-16 is the beginning of that of UTF-32.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+
+class TextFormat(NamedTuple):
+    """How a CSV file is written; other files say it themselves.
+
+    Parameters
+    ----------
+    delimiter : str
+        One character between the cells of a line.
+    encoding : str
+        Of the characters, by a name that Python knows.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+
+    def check(self, path: Path) -> None:
+        """Look at the first lines; raise H903 or H904, with the remedy, if it is written otherwise.
+
+        H501 if there is no such encoding, or the delimiter is not one character.
+        """
+        if len(self.delimiter) != 1 or not self.delimiter.isascii():
+            raise Code.BAD_PARAMETER.error(
+                expected="a delimiter of one character, such as ';' or a tab",
+                found=f"delimiter {self.delimiter!r}",
+                fix="pass it between quotes: --delimiter ';'",
+            )
+        try:
+            name = codecs.lookup(self.encoding).name
+        except LookupError:
+            raise Code.BAD_PARAMETER.error(
+                expected="an encoding that Python knows, such as latin-1, cp1252 or utf-16",
+                found=f"encoding {self.encoding!r}",
+                fix="correct the name of the encoding",
+            ) from None
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if name == "utf-8":
+            guess = _wide(head)
+            if guess is not None:
+                raise wrong_encoding(path, f"the characters of {guess.upper()}", guess)
+        lines = head.decode(name, errors="replace").lstrip("\ufeff").splitlines()
+        self._check_delimiter(path, lines[:2])
+
+    def _check_delimiter(self, path: Path, lines: list[str]) -> None:
+        """Refuse a header of a single column that another character would cut into several."""
+        if not lines or len(_cells(lines[0], self.delimiter)) > 1:
+            return
+        widths = {other: len(_cells(lines[0], other)) for other in _DELIMITERS}
+        best = max(widths, key=lambda other: widths[other])
+        # A single column may well be called "height | cm"; then its rows have no such character.
+        if widths[best] == 1 or any(len(_cells(line, best)) != widths[best] for line in lines):
+            return
+        shown = "$'\\t'" if best == "\t" else f"'{best}'"
+        words = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        raise Code.OTHER_DELIMITER.error(
+            expected=f"cells with {words} between them",
+            found=f"{path}: a first line with {words} nowhere, and {widths[best]} names with "
+            f"{_DELIMITERS[best]} between them",
+            fix=f"pass --delimiter {shown} (in Python: text=TextFormat(delimiter={best!r})), or "
+            "write the file with commas",
+        )
+
+    @property
+    def read(self) -> pc.ReadOptions:
+        """Arrow's options."""
+        return pc.ReadOptions(encoding=self.encoding)
+
+    @property
+    def parse(self) -> pc.ParseOptions:
+        """Arrow's options."""
+        return pc.ParseOptions(delimiter=self.delimiter)
+
+
+PLAIN = TextFormat()
+"""Commas and UTF-8."""
+
+
+def wrong_encoding(path: Path | str, found: str, guess: str = "latin-1") -> HedgerowError:
+    """Build H904 for a file that is not in the encoding that was said."""
+    other = " or cp1252" if guess == "latin-1" else ""
+    return Code.OTHER_ENCODING.error(
+        found=f"{path}: {found}",
+        fix=f"pass --encoding {guess}{other} (in Python: text=TextFormat(encoding={guess!r})), or "
+        "write the file in UTF-8",
+    )
+
+
+def _wide(head: bytes) -> str | None:
+    """Guess an encoding of several bytes per character from its mark, or from its zeros."""
+    for mark, name in _MARKS.items():
+        if head.startswith(mark):
+            return name
+    if head[1:40:2].count(0) > 10:
+        return "utf-16-le"
+    return "utf-16-be" if head[:40:2].count(0) > 10 else None
+
+
+def _cells(header: str, delimiter: str) -> list[str]:
+    return next(csv.reader([header], delimiter=delimiter), [])
