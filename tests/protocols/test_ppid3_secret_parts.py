@@ -41,8 +41,6 @@ def session(records: int = 14, **job: object) -> Session:
 
 def test_the_smallest_ring_that_holds_the_counts() -> None:
     assert [session(n).ring for n in (14, 65_535, 65_536)] == [Z16, Z16, Z32]
-    assert session(5).shared(SIZES, 3) == ((3, 5), Z16)
-    assert session(5).shared(BEST, 1) == ((1,), Z64)
     # Noise of scale 10 stays below 2^10 or so; of scale 10^6 it does not.
     loud = session(14, epsilon=1.0, max_depth=2)
     assert loud.noise is not None
@@ -50,6 +48,14 @@ def test_the_smallest_ring_that_holds_the_counts() -> None:
     assert loud.ring == Z16
     assert session(14, epsilon=1e-5, max_depth=2).ring == Z32
     assert session(14, epsilon=1e-9, max_depth=2).ring == Z64
+
+
+def test_what_a_site_shares() -> None:
+    # Bits of 0 to 3, and of 0 to 4; one number.
+    assert session(5).shared(SIZES, 1) == ((1, 5), None)
+    assert session(5).shared(SIZES, 3) == ((2, 5), None)
+    assert session(5).shared(SIZES, 4) == ((3, 5), None)
+    assert session(5).shared(BEST, 1) == ((1,), Z64)
 
 
 def test_a_context_holds_everything() -> None:

@@ -10,6 +10,7 @@ from secret_runs import tables_of
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_local import LocalSites
 from hedgerow.protocols.ppid3_messages import AskGain, GainReply, from_bytes, to_bytes
@@ -26,8 +27,10 @@ from hedgerow.protocols.ppid3_secret_run import Post
 from hedgerow.protocols.ppid3_secret_server import CountServers
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.protocols.sealed_parts import seal_dealt
 
-KEYS = {server: SealingKey() for server in range(3)}
+# Fixed, because the servers draw their noise under the session, of which the keys are a part.
+KEYS = {server: SealingKey(bytes([1 + server]) * 32) for server in range(3)}
 PUBLIC = tuple(KEYS[server].public.hex() for server in range(3))
 
 
@@ -41,7 +44,10 @@ class Run:
     def __init__(self, change=None, groups=PAPER, class_at=0, tables=None, **job) -> None:
         self.job = job_of(len(groups), class_at, **job)
         tables = tables or tables_of(weather(), groups, class_at)
-        self.sites = [Site(i, self.job, table) for i, table in enumerate(tables)]
+        self.sites = [
+            Site(i, self.job, table, source=NoiseSource.insecure_seeded(i))
+            for i, table in enumerate(tables)
+        ]
         self.servers = CountServers(self.job, KEYS, lambda: Simulator(3), seed=4)
         self.asked: list[tuple[int, dict[int, object]]] = []
         self.change = change or (lambda server, message: message)
@@ -269,3 +275,42 @@ def test_without_noise_the_counts_are_exact() -> None:
     table = first_table(Run())
     # Humidity by class, classes in either order.
     assert sorted(table.ravel().tolist()) == [1, 3, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("weights", "epsilon"),
+    [
+        pytest.param(np.eye(14, dtype=int) << 12, 0.5, id="a person weighs 4096"),
+        pytest.param(np.repeat(np.eye(14, dtype=int), 100, axis=0), 3.0, id="in 100 groups"),
+    ],
+)
+def test_a_site_cannot_make_a_record_count_more_than_once(
+    weights: np.ndarray, epsilon: float
+) -> None:
+    """The second site has a group of its own for every day, and reads their classes off."""
+    days, p = weather(), len(weights)
+    columns = [
+        SiteTable(np.zeros((14, 0), np.uint8), np.array([], np.int64), days.target, days.ids),
+        SiteTable(np.arange(14, dtype=np.uint16)[:, None], np.array([p]), None, days.ids),
+    ]
+    run = Run(groups=[[], [0]], tables=columns, epsilon=epsilon, max_depth=1)
+    site = run.sites[1]
+
+    def seal_weights(call, counter, ring, own) -> SealedSet:
+        session = site.secret.session
+        bound = session.context(call, SIZES, counter, ring)
+        parts = seal_dealt(
+            *(weights, session.ring, lambda server: bound.of(1, p, server)),
+            *([KEYS[server].public for server in range(3)], site.entropy),
+        )
+        return SealedSet(call, SIZES, p, tuple(parts))
+
+    def read_classes() -> None:
+        read = first_table(run).reshape(14, -1, 2).sum(axis=1).argmax(axis=1)
+        same = int((read == days.target).sum())
+        # Classes come in an order that the class site drew.
+        pytest.fail(f"the classes of {max(same, 14 - same)} of 14 days at epsilon {epsilon}")
+
+    site.secret._seal_set = seal_weights
+    text = refused(read_classes, Code.SHARES_DIFFER)
+    assert "others of site 1, passed on by site 1" in text

@@ -4,8 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from engines import ENGINES, metered, reveal, share
+from engines import ENGINES, metered, reveal, share, share_bits
 
+from hedgerow.protocols.ppid3_secret_parts import set_planes
 from hedgerow.protocols.ppid3_secret_sums import (
     all_same,
     best_site,
@@ -28,6 +29,12 @@ CASES = [
 ]
 
 
+def shared_set(engine, labels: np.ndarray, groups: int):
+    """Share the group of each record, -1 for none, as a site does."""
+    shifts = np.arange(set_planes(groups))[::-1, None]
+    return share_bits(engine, ((labels + 1) >> shifts) & 1 != 0)
+
+
 @pytest.mark.parametrize("name", ["clear", "three servers"])
 @pytest.mark.parametrize(("groups", "counter", "holder"), CASES)
 @pytest.mark.parametrize("ring", [Z16, Z32])
@@ -38,16 +45,28 @@ def test_sizes_of_intersections(name, groups, counter, holder, ring) -> None:
         (label == np.arange(g)[:, None]).astype(ring.dtype)
         for g, label in zip(groups, labels, strict=True)
     ]
-    sets = [share(engine, one, ring) for one in bits]
-    found = reveal(joint_counts(sets, counter, holder))
+    sets = [shared_set(engine, label, g) for g, label in zip(groups, labels, strict=True)]
+    found = reveal(joint_counts(sets, groups, counter, holder, ring))
     sizes = np.zeros(groups, dtype=int)
     for choice in itertools.product(*map(range, groups)):
         sizes[choice] = np.all([b[i] for b, i in zip(bits, choice, strict=True)], axis=0).sum()
     marked = (counter,) if holder is None else (counter, holder)
     expected = np.moveaxis(sizes, marked, range(len(marked))).reshape([groups[i] for i in marked])
     np.testing.assert_array_equal(found, expected)
-    cost = metered(engine, lambda: joint_counts(sets, counter, holder))
+    cost = metered(engine, lambda: joint_counts(sets, groups, counter, holder, ring))
     assert cost == cost_joint_counts(engine, groups, n, counter, holder, ring)
+
+
+@pytest.mark.parametrize("name", ["clear", "three servers"])
+@pytest.mark.parametrize("groups", [1, 2, 3, 5, 8])
+def test_whatever_bits_are_shared_put_a_record_into_one_group_or_none(name, groups) -> None:
+    engine, rng, n = ENGINES[name](), np.random.default_rng(groups), 200
+    planes = rng.integers(0, 2, (set_planes(groups), n)) != 0
+    labels = np.minimum((planes * (1 << np.arange(len(planes))[::-1, None])).sum(axis=0), groups)
+    everybody = shared_set(engine, np.zeros(n, dtype=int), 1)
+    sets = [share_bits(engine, planes), everybody]
+    found = reveal(joint_counts(sets, (groups, 1), 0, None, Z16))
+    assert found.tolist() == np.bincount(labels, minlength=groups + 1)[1:].tolist()
 
 
 @pytest.mark.parametrize("name", ["clear", "three servers"])

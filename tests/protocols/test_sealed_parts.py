@@ -9,6 +9,7 @@ from engines import ENGINES, reveal
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.sealed_parts import (
+    bits_of,
     fitting,
     open_dealt,
     seal_dealt,
@@ -44,6 +45,18 @@ def test_the_array_comes_back(name, ring, shape) -> None:
     engine, parts = ENGINES[name](), opened(sealed, shape, ring)
     assert fitting(engine, parts, 1).tolist() == [True]
     np.testing.assert_array_equal(reveal(secret_of(engine, parts, 0, shape, ring)), values)
+
+
+@pytest.mark.parametrize("name", ["clear", "three servers"])
+@pytest.mark.parametrize("shape", [(3, 5), (2, 64), (2, 3, 130), (2, 0)])
+def test_bits_come_back(name, shape) -> None:
+    bits = np.random.default_rng(0).integers(0, 2, shape) != 0
+    sealed = seal_dealt(bits, None, context, PUBLIC, os.urandom)
+    assert [len(part) for part in sealed] == [sealed_size(shape, None, s) for s in range(3)]
+    engine, parts = ENGINES[name](), opened(sealed, shape, None)
+    assert fitting(engine, parts, 1).tolist() == [True]
+    np.testing.assert_array_equal(reveal(bits_of(engine, parts, 0, shape)), bits)
+    assert sealed_size((2, 130), None, 1) - sealed_size((2, 0), None, 1) == 2 * 3 * 8
 
 
 @pytest.mark.parametrize("name", ["clear", "three servers"])

@@ -48,7 +48,7 @@ def opened(parts: dict[str, np.ndarray], at: int, /, ask: Ask = ASK, **other: ob
 def test_the_three_parts_are_the_counts(ring: Ring) -> None:
     parts = sealed(ring)
     dealt = [opened(parts, server, ring=ring) for server in range(3)]
-    np.testing.assert_array_equal(whole(dealt, COUNTS.shape, ring), COUNTS)
+    np.testing.assert_array_equal(whole(dealt, COUNTS.shape, ring.dtype), COUNTS)
     assert {name: part.size for name, part in parts.items()} == sealed_sizes(COUNTS.shape, ring)
 
 

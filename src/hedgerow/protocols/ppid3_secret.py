@@ -5,11 +5,15 @@ The second way to count of vaidya2005vertical's protocol, behind the same interf
 the best gain of each site.
 
 1. The site that counts asks the others of the ring for their sets.
-2. Each site writes its set as bits over the aligned records, in the order of their ids, one row for
-   each group; it shares them, seals a part to each of the three servers and sends the parts back.
-   The class site draws a new order of its classes each time.
-3. The site that counts passes the parts on. The servers multiply and sum
-   (`hedgerow.protocols.ppid3_secret_server`) and give it two halves of the sizes.
+2. Each site writes for every aligned record, in the order of their ids, the number of the group
+   that it is in, or 0 for none; it shares the bits of these numbers, seals a part to each of the
+   three servers and sends the parts back. The class site draws a new order of its classes each
+   time.
+3. The site that counts passes the parts on. The servers make one bit per group of them, multiply
+   and sum (`hedgerow.protocols.ppid3_secret_server`) and give it two halves of the sizes.
+
+Whatever bits a site shares, they put every record into one group or into none: no record can count
+for more than one, as the noise and the ledger assume.
 
 Gains are compared in the same way: every site shares its best one, and the site that runs the node
 is told who has the largest. Of equal ones the first site wins, as in the clear.
@@ -38,13 +42,13 @@ from hedgerow.protocols.ppid3_secret_messages import (
     Half,
     SealedSet,
 )
-from hedgerow.protocols.ppid3_secret_parts import Session, ordered
+from hedgerow.protocols.ppid3_secret_parts import NUMBERS, Session, ordered, set_planes
 from hedgerow.protocols.ppid3_tasks import Send, Task, Wait
 from hedgerow.protocols.sealed_parts import seal_dealt
 from hedgerow.protocols.set_cardinality import ASKED, IDS, NODE, Counts, Groups
 from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.replicated.outside import HALVES, joined
-from hedgerow.secure.ring import Z64, Ring
+from hedgerow.secure.ring import Ring
 from hedgerow.tables.ids import id_bytes
 
 if TYPE_CHECKING:
@@ -57,8 +61,9 @@ class SecretCardinality:
     Reveals: to the site that counts, the sizes of the intersections of one group from each set of
     the ring, with noise where the job has an epsilon; to the others, that they were asked. Parts
     that pass through the site that counts are sealed.
-    Cost: 4 messages after each other. A site with g groups over n records sends g n elements of the
-    ring to each of two servers, and two keys to the third. Nothing for a ring of one.
+    Cost: 4 messages after each other. A site with g groups over n records sends n bits for every
+    binary digit of g to each of two servers, in words of 64, and two keys to the third. Nothing for
+    a ring of one.
 
     Parameters
     ----------
@@ -112,7 +117,7 @@ class SecretCardinality:
                 *(attributes, values, theirs),
             )
             yield Send(site.job.n_sites + server, begin)
-        (same,) = yield from self._joined(call, SAME, SAME_IDS, (1,), Z64)
+        (same,) = yield from self._joined(call, SAME, SAME_IDS, (1,), NUMBERS)
         if same != 1:
             raise Code.IDS_DO_NOT_ALIGN.error(
                 found="other ids at some site",
@@ -144,14 +149,14 @@ class SecretCardinality:
         ring = self._everybody
         parts = yield from self._gather(call, BEST, ring, None)
         yield from self._ask(call, BEST, ring, parts)
-        (best,) = yield from self._joined(call, BEST, WINNER, (1,), Z64)
+        (best,) = yield from self._joined(call, BEST, WINNER, (1,), NUMBERS)
         if not 0 <= best < len(ring):
             raise bad_message("the servers", f"site {best} as the best")
         return int(best)
 
     def seal_gain(self, call: int, counter: int, gain: float) -> SealedSet:
         """Share this site's best gain for the site that runs a node."""
-        return self._seal(call, BEST, counter, self._everybody, np.array([ordered(gain)]))
+        return self._seal(call, BEST, counter, self._everybody, 1, np.array([ordered(gain)]))
 
     def handle(self, sender: int, message: Message) -> Task[None] | None:
         """See `SetCardinality.handle`."""
@@ -262,23 +267,29 @@ class SecretCardinality:
         return joined(*(found[server] for server in HALVES))
 
     def _seal_set(self, call: int, counter: int, ring: tuple[int, ...], own: Groups) -> SealedSet:
-        bits = np.zeros((len(own), len(self._slots)), dtype=np.uint8)
+        numbers = np.zeros(len(self._slots), dtype=np.int64)
         for group, rows in enumerate(own):
-            bits[group, self._slots[rows]] = 1
-        return self._seal(call, SIZES, counter, ring, bits)
+            numbers[self._slots[rows]] = 1 + group
+        shifts = np.arange(set_planes(len(own)))[::-1, None]
+        return self._seal(call, SIZES, counter, ring, len(own), (numbers >> shifts) & 1 != 0)
 
     def _seal_ids(self, call: int, counter: int, ring: tuple[int, ...]) -> SealedSet:
         names = id_bytes(self._site.table.ids[np.argsort(self._slots, kind="stable")])
         hashed = hashlib.blake2b(self.session.digest, digest_size=8, person=b"hedgerow/ids")
         hashed.update(np.fromiter(map(len, names), dtype="<u8").tobytes() + b"".join(names))
         value = np.frombuffer(hashed.digest(), dtype="<u8")
-        return self._seal(call, SAME, counter, ring, value)
+        return self._seal(call, SAME, counter, ring, 1, value)
 
     def _seal(
-        self, call: int, what: int, counter: int, ring: tuple[int, ...], values: NDArray[Any]
+        self,
+        call: int,
+        what: int,
+        counter: int,
+        ring: tuple[int, ...],
+        groups: int,
+        values: NDArray[Any],
     ) -> SealedSet:
         session, site = self.session, self._site
-        groups = len(values)
         bound = session.context(call, what, counter, ring)
         shape, numbers = session.shared(what, groups)
         assert values.shape == shape

@@ -24,6 +24,9 @@ from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.secure.noise import LARGEST_EPSILON, Precision, precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 
+NUMBERS = Z64
+"""Ring of the numbers that sites share: gains, and hashes of ids."""
+
 
 @dataclass(frozen=True)
 class Session:
@@ -87,9 +90,11 @@ class Session:
         most = self.records + (2 << self.drawn.variable.length)
         return next((ring for ring in (Z16, Z32) if most < 1 << (ring.bits - 1)), Z64)
 
-    def shared(self, what: int, groups: int) -> tuple[tuple[int, ...], Ring]:
-        """Return shape and ring of what a site shares: bits by group and slot, or one number."""
-        return ((groups, self.records), self.ring) if what == SIZES else ((1,), Z64)
+    def shared(self, what: int, groups: int) -> tuple[tuple[int, ...], Ring | None]:
+        """Return shape and ring of what a site shares: one number, or bits (None) of a set."""
+        if what == SIZES:
+            return (set_planes(groups), self.records), None
+        return (1,), NUMBERS
 
     def context(self, call: int, what: int, counter: int, ring: tuple[int, ...]) -> Context:
         """Return what the parts of one question are bound to."""
@@ -128,10 +133,15 @@ class Context:
     def of(self, owner: int, groups: int, server: int) -> bytes:
         """Return what a site's part for a server is bound to."""
         bound = [
-            *("ppid3 part 1", self.session.hex(), self.call, self.what, self.counter),
+            *("ppid3 part 2", self.session.hex(), self.call, self.what, self.counter),
             *(list(self.ring), owner, groups, server),
         ]
         return json.dumps(bound, separators=(",", ":")).encode()
+
+
+def set_planes(groups: int) -> int:
+    """Return how many bits a site shares of every slot: those of its group, or of 0 for none."""
+    return groups.bit_length()
 
 
 def ordered(gain: float) -> int:

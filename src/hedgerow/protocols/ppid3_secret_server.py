@@ -55,10 +55,10 @@ from hedgerow.protocols.ppid3_secret_messages import (
     BeginServers,
     Half,
 )
-from hedgerow.protocols.ppid3_secret_parts import Session
+from hedgerow.protocols.ppid3_secret_parts import NUMBERS, Session
 from hedgerow.protocols.ppid3_secret_sums import all_same, best_site, joint_counts
 from hedgerow.protocols.programs import SEEDED
-from hedgerow.protocols.sealed_parts import Parts, fitting, open_dealt, secret_of
+from hedgerow.protocols.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.engine import Engine
@@ -187,18 +187,17 @@ class CountServers:
         assert self._session is not None
         self.leakage.check(QUESTION, ALL_SERVERS, ())
         self._done.add(question.call)
-        sets = self._sets(question, asked)
+        parts = self._parts(question, asked)
         if question.what == SIZES:
-            counter = question.ring.index(question.counter)
-            counts = joint_counts(sets, counter, holder_of(self.job, question))
+            counts = self._counts(question, parts)
             drawn = self._session.drawn
             if drawn is not None:
                 counts += two_sided_geometric(self._engine, counts.shape, drawn, counts.ring)
             name, found = sizes_of(counts.shape), counts
         elif question.what == BEST:
-            name, found = WINNER, best_site(sets)
+            name, found = WINNER, best_site(self._numbers(parts))
         else:
-            name, found = SAME_IDS, all_same(sets)
+            name, found = SAME_IDS, all_same(self._numbers(parts))
         opened = self._halves(found, name, f"site {question.counter}")
         return {
             server: to_bytes(Half(question.call, question.what, _little(half)))
@@ -215,7 +214,24 @@ class CountServers:
         # One process that hides nothing: the second half has nothing to add.
         return dict(zip(HALVES, (opened, np.zeros_like(opened)), strict=True))
 
-    def _sets(self, question: AskServers, asked: Mapping[int, AskServers]) -> list[Secret]:
+    def _counts(self, question: AskServers, parts: Parts) -> Secret:
+        session, engine = self._session, self._engine
+        assert session is not None
+        assert engine is not None
+        sets = [
+            bits_of(engine, parts, at, session.shared(SIZES, groups)[0])
+            for at, groups in enumerate(question.groups)
+        ]
+        counter, holder = question.ring.index(question.counter), holder_of(self.job, question)
+        return joint_counts(sets, question.groups, counter, holder, session.ring)
+
+    def _numbers(self, parts: Parts) -> list[Secret]:
+        """Return the number that every site shared."""
+        assert self._engine is not None
+        sites = range(self.job.n_sites)
+        return [secret_of(self._engine, parts, at, (1,), NUMBERS) for at in sites]
+
+    def _parts(self, question: AskServers, asked: Mapping[int, AskServers]) -> Parts:
         """Open the parts of all sites of the ring; H704 names those that do not fit together."""
         session, engine = self._session, self._engine
         assert session is not None
@@ -239,10 +255,7 @@ class CountServers:
             raise Code.SHARES_DIFFER.error(
                 found=f"others of {', '.join(wrong)}, passed on by site {question.counter}"
             )
-        return [
-            secret_of(engine, parts, at, *session.shared(question.what, question.groups[at]))
-            for at in range(len(question.ring))
-        ]
+        return parts
 
     def _begin(self, session: Session) -> None:
         """Declare and charge what the run opens, and meet the other servers."""

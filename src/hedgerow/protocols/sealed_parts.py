@@ -4,6 +4,10 @@ Whoever is not on the servers' network cuts an array into shares
 (`hedgerow.secure.replicated.outside`) and seals the part of each server to that server's key, bound
 to a context that a protocol chooses. Others may carry the parts: they can do nothing with them but
 that.
+
+An array is one of numbers of a ring, of which whoever shares it may choose any, or one of bits,
+shared by exclusive or in packed words. Where a number other than 0 and 1 would do harm, share bits:
+whatever words arrive, they are bits.
 """
 
 from __future__ import annotations
@@ -21,10 +25,10 @@ from hedgerow.errors import Code
 from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import Dealt, deal, taken, whole
+from hedgerow.secure.replicated.outside import Dealt, deal, taken, taken_bits, whole
 from hedgerow.secure.replicated.outside_check import fit_together
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
 
 Parts = dict[int, list[Dealt | None]]
 """By server that lives here, its part of each array; None for one that did not open."""
@@ -32,21 +36,21 @@ Parts = dict[int, list[Dealt | None]]
 
 def seal_dealt(
     values: ArrayLike,
-    ring: Ring,
+    ring: Ring | None,
     context: Callable[[int], bytes],
     keys: Sequence[bytes],
     entropy: Callable[[int], bytes],
 ) -> list[bytes]:
-    """Share integers and seal the part of each server.
+    """Share integers or bits and seal the part of each server.
 
     Reveals: nothing; a server alone sees uniform numbers, and all others sealed ones.
     Cost: `sealed_size` bytes for each server.
 
     Parameters
     ----------
-    values : integers
-    ring : Ring
-        In which they are shared.
+    values : integers, or bool
+    ring : Ring or None
+        In which they are shared; None for bits, which are packed along the last axis.
     context : callable
         Of the number of a server: what its part is bound to.
     keys : three public keys
@@ -54,7 +58,8 @@ def seal_dealt(
     entropy : callable
         Returns so many random bytes.
     """
-    dealt = deal(ring.encode(values), entropy=entropy)
+    encoded = pack(values) if ring is None else ring.encode(values)
+    dealt = deal(encoded, xor=ring is None, entropy=entropy)
     return [
         seal(_write(part), keys[server], context(server), entropy=entropy)
         for server, part in enumerate(dealt)
@@ -67,10 +72,10 @@ def open_dealt(
     context: bytes,
     server: int,
     shape: tuple[int, ...],
-    ring: Ring,
+    ring: Ring | None,
     owner: str,
 ) -> Dealt:
-    """Open the part of an array at its server.
+    """Open the part of an array at its server; `shape` and `ring` as it was shared.
 
     Raises
     ------
@@ -83,17 +88,18 @@ def open_dealt(
         raise Code.SEALED_REFUSED.error(
             expected=f"{size} bytes for server {server}", found=f"{len(message)} of {owner}"
         )
-    held = sorted({server, (server + 1) % SERVERS} - {SERVERS - 1})
-    seeds = {j: message[KEY_BYTES * i : KEY_BYTES * (i + 1)] for i, j in enumerate(held)}
-    rest = message[KEY_BYTES * len(held) :]
+    known = sorted({server, (server + 1) % SERVERS} - {SERVERS - 1})
+    seeds = {j: message[KEY_BYTES * i : KEY_BYTES * (i + 1)] for i, j in enumerate(known)}
+    rest = message[KEY_BYTES * len(known) :]
     correction: NDArray[Any] | None = None
     if server:
-        little = np.frombuffer(rest, dtype=ring.dtype.newbyteorder("<"))
-        correction = little.astype(ring.dtype).reshape(shape)
+        held_shape, dtype = _held(shape, ring)
+        little = np.frombuffer(rest, dtype=dtype.newbyteorder("<"))
+        correction = little.astype(dtype).reshape(held_shape)
     return Dealt(seeds, correction)
 
 
-def sealed_size(shape: tuple[int, ...], ring: Ring, server: int) -> int:
+def sealed_size(shape: tuple[int, ...], ring: Ring | None, server: int) -> int:
     """Return the bytes of a server's sealed part, from public numbers."""
     return _size(shape, ring, server) + OVERHEAD
 
@@ -109,11 +115,20 @@ def fitting(engine: Engine, parts: Parts, n: int) -> NDArray[np.bool_]:
 
 
 def secret_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...], ring: Ring) -> Secret:
-    """Return one array as a secret; its parts have to be there, and `fitting`."""
-    mine = {server: part for server, some in parts.items() if (part := some[at]) is not None}
+    """Return one array of numbers as a secret; its parts have to be there, and `fitting`."""
+    mine = _mine(parts, at)
     if isinstance(engine, ReplicatedEngine):
         return taken(engine, mine, shape, ring)
-    return engine.public(whole([mine[server] for server in sorted(mine)], shape, ring), ring)
+    return engine.public(whole(list(mine.values()), shape, ring.dtype), ring)
+
+
+def bits_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...]) -> SecretBits:
+    """Return one array of bits as a secret; as `secret_of`."""
+    mine = _mine(parts, at)
+    if isinstance(engine, ReplicatedEngine):
+        return taken_bits(engine, mine, shape)
+    packed = whole(list(mine.values()), *_held(shape, None), xor=True)
+    return engine.public_bits(unpack(packed, shape[-1]))
 
 
 def _is_one(at: int, parts: Mapping[int, list[Dealt | None]]) -> bool:
@@ -127,9 +142,22 @@ def _is_one(at: int, parts: Mapping[int, list[Dealt | None]]) -> bool:
     return same and np.array_equal(one.correction, two.correction)
 
 
-def _size(shape: tuple[int, ...], ring: Ring, server: int) -> int:
+def _mine(parts: Parts, at: int) -> dict[int, Dealt]:
+    """Return the parts of one array by server, in their order."""
+    return {server: part for server in sorted(parts) if (part := parts[server][at]) is not None}
+
+
+def _held(shape: tuple[int, ...], ring: Ring | None) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Return shape and type of the shares of an array."""
+    if ring is None:
+        return (*shape[:-1], words(shape[-1])), np.dtype(np.uint64)
+    return shape, ring.dtype
+
+
+def _size(shape: tuple[int, ...], ring: Ring | None, server: int) -> int:
     # Server 0 holds the shares that are seeds.
-    return 2 * KEY_BYTES if server == 0 else KEY_BYTES + math.prod(shape) * ring.bytes
+    held, dtype = _held(shape, ring)
+    return 2 * KEY_BYTES if server == 0 else KEY_BYTES + math.prod(held) * dtype.itemsize
 
 
 def _write(part: Dealt) -> bytes:

@@ -81,5 +81,8 @@ def test_cost_is_as_declared() -> None:
     assert metered(engine, lambda: fit_together(engine, parts_of(5), 5)) == cost_fit_together(5)
 
 
-def test_who_holds_all_parts_holds_the_array() -> None:
-    np.testing.assert_array_equal(whole(deal(VALUES), VALUES.shape, Z32), VALUES)
+@pytest.mark.parametrize("xor", [False, True])
+def test_who_holds_all_parts_holds_the_array(xor: bool) -> None:
+    np.testing.assert_array_equal(
+        whole(deal(VALUES, xor=xor), VALUES.shape, Z32.dtype, xor=xor), VALUES
+    )

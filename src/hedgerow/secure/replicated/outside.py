@@ -77,16 +77,31 @@ def taken(
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
 
 
-def whole(parts: Sequence[Dealt], shape: tuple[int, ...], ring: Ring) -> Array:
-    """Return the array of which one holds the parts of all three servers: nothing is hidden."""
+def whole(
+    parts: Sequence[Dealt], shape: tuple[int, ...], dtype: np.dtype[Any], *, xor: bool = False
+) -> Array:
+    """Return the array of which one holds the parts of all three servers: nothing is hidden.
+
+    Parameters
+    ----------
+    parts : three Dealt
+        In the order of the servers.
+    shape, dtype
+        Of what was dealt: elements of a ring, or words.
+    xor : bool
+        As for `deal`.
+    """
     zero, one, _ = parts
-    rest = one.correction
-    if rest is None or rest.shape != shape or rest.dtype != ring.dtype:
+    found = one.correction
+    if found is None or found.shape != shape or found.dtype != dtype:
         raise Code.WRONG_SHAPE.error(
-            expected=f"share 2 of {ring.dtype} {shape}",
-            found="none" if rest is None else f"{rest.dtype} {rest.shape}",
+            expected=f"share 2 of {dtype} {shape}",
+            found="none" if found is None else f"{found.dtype} {found.shape}",
         )
-    return np.asarray(sum((_expanded(zero.seeds[j], shape, ring.dtype) for j in range(2)), rest))
+    add = np.bitwise_xor if xor else np.add
+    for j in range(2):
+        found = add(found, _expanded(zero.seeds[j], shape, dtype))
+    return np.asarray(found)
 
 
 def taken_bits(
