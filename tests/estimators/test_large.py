@@ -129,14 +129,23 @@ def test_an_interrupted_fit_keeps_what_it_charged_and_no_earlier_forest() -> Non
     [(DPBoostingClassifier, CLASSES, "ill"), (DPBoostingRegressor, NUMBERS, "cost")],
     ids=["classifier", "regressor"],
 )
-def test_boosting_of_batches_is_boosting_of_the_table(
+def test_boosting_of_batches_and_dask_is_boosting_of_the_table(
     tmp_path: Path, kind, domain: Domain, target: str
 ) -> None:
     expected = seeded(kind(2.0, domain, n_estimators=6)).fit(ROWS, WHOLE[target])
     pq.write_table(pa.Table.from_pandas(WHOLE), tmp_path / "t.parquet")
     files = Batches(tmp_path, domain, rows=500, cache_bytes=0)
     pieces = Batches([WHOLE[:700], WHOLE[:0], WHOLE[700:]], domain)
-    for data in ((files,), (files, target), (pieces,)):
+    dd = pytest.importorskip("dask.dataframe")
+    collection = dd.from_pandas(WHOLE, npartitions=3, sort=False)
+    for data in (
+        (files,),
+        (files, target),
+        (pieces,),
+        (collection,),
+        (collection, target),
+        (collection[["age", "dose"]], collection[target]),
+    ):
         model = seeded(kind(2.0, domain, n_estimators=6)).fit(*data)
         assert model.to_json() == expected.to_json()
         assert list(model.feature_names_in_) == ["age", "dose"] == list(expected.feature_names_in_)
@@ -169,12 +178,6 @@ def test_boosting_refuses_before_anything_is_charged() -> None:
     model = DPBoostingClassifier(1.0, small)
     assert code_of(model.fit, Batches([WHOLE], small)) is Code.CAPACITY_EXCEEDED
     assert not hasattr(model, "privacy_")
-    dd = pytest.importorskip("dask.dataframe")
-    collection = dd.from_pandas(WHOLE, npartitions=1, sort=False)
-    with pytest.raises(HedgerowError, match="boosting does not run on Dask") as caught:
-        DPBoostingClassifier(1.0, CLASSES).fit(collection, "ill")
-    assert caught.value.code is Code.WRONG_TYPE
-    assert "Batches" in caught.value.fix
 
 
 def test_interrupted_boosting_keeps_what_it_charged_and_no_earlier_model() -> None:

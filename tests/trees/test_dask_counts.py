@@ -11,12 +11,16 @@ import pytest
 from hedgerow import Attribute, Domain, Ledger, Target
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
+from hedgerow.protocols.boost_plan import plan_boosting
+from hedgerow.protocols.dp_boosting import boost
 from hedgerow.protocols.median_forest import grow_median_forest
 from hedgerow.protocols.median_plan import plan_median
 from hedgerow.tables import encode
 from hedgerow.trees import Forest
-from hedgerow.trees.dask_counts import FAN_IN, DaskCounts
-from hedgerow.trees.forest_counts import ForestCounts, LocalCounts, Splits
+from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
+from hedgerow.trees.boosted import Boosted
+from hedgerow.trees.dask_counts import FAN_IN, DaskBoostCounts, DaskCounts
+from hedgerow.trees.forest_counts import ForestCounts, LocalCounts
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -115,27 +119,58 @@ def test_refusals_name_the_partition() -> None:
     assert "'c'" in error.found
 
 
-class Murderous(DaskCounts):
-    """Kills a worker with SIGKILL when the third level is asked for."""
+BOOST = plan_boosting(DOMAIN, epsilon=3.0, delta=1e-6, rounds=8, sample_rate=0.5, capacity=2000)
+
+
+def boosted(counts: BoostCounts) -> Boosted:
+    source = NoiseSource.insecure_seeded(4)
+    return boost(counts, BOOST, ledger=Ledger(delta=1e-6), source=source)
+
+
+def boosted_in_memory(parts: list[pd.DataFrame]) -> Boosted:
+    encoded = [encode(part, DOMAIN, "y") for part in parts]
+    return boosted(LocalBoostCounts([BOOST.batch(part, i) for i, part in enumerate(encoded)]))
+
+
+def test_boosting_is_that_of_the_partitions_in_memory() -> None:
+    collection = dd.from_pandas(frame(), npartitions=PARTS, sort=False)
+    counts = DaskBoostCounts(collection, "y", DOMAIN, BOOST.batch)
+    assert counts.n_records == N
+    expected = boosted_in_memory([part.compute() for part in collection.partitions])
+    assert boosted(counts).to_json() == expected.to_json()
+    assert boosted(counts).to_json() == expected.to_json(), "a second model, same partitions"
+
+
+class Murderous:
+    """Kills a worker with SIGKILL when rows are to move on for the third time."""
 
     victim: int | None = None
-    levels = 0
+    moves = 0
 
-    def advance(self, splits: Splits) -> None:
-        super().advance(splits)
-        self.levels += 1
-
-    def histogram(self, *ask: Any) -> tuple[Any, Any]:
-        if self.levels == 2 and self.victim is not None:
+    def _move(self, *question: Any) -> None:
+        self.moves += 1
+        if self.moves == 3 and self.victim is not None:
             os.kill(self.victim, signal.SIGKILL)
             self.victim = None
-        return super().histogram(*ask)
+        super()._move(*question)  # type: ignore[misc]
+
+
+class MurderousForest(Murderous, DaskCounts):
+    pass
+
+
+class MurderousBoosting(Murderous, DaskBoostCounts):
+    pass
 
 
 def test_a_killed_worker_changes_nothing() -> None:
     rows = frame()
     collection = dd.from_pandas(rows, npartitions=PARTS, sort=False)
-    expected = in_memory([part.compute() for part in collection.partitions])
+    parts = [part.compute() for part in collection.partitions]
+    cases = (
+        (MurderousForest, PLAN.batch, grown, in_memory(parts)),
+        (MurderousBoosting, BOOST.batch, boosted, boosted_in_memory(parts)),
+    )
     with (
         dask.config.set({"distributed.worker.daemon": True}),
         distributed.LocalCluster(
@@ -143,14 +178,16 @@ def test_a_killed_worker_changes_nothing() -> None:
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
-        pids = client.run(os.getpid)
-        assert len(set(pids.values()) | {os.getpid()}) == 3
-        counts = Murderous(collection, "y", DOMAIN, PLAN.batch)
-        assert counts.n_records == N
-        # Both workers hold rows, so that some are lost.
-        holders = {address for where in client.who_has(counts._parts).values() for address in where}
-        assert holders == set(pids)
-        counts.victim = next(iter(pids.values()))
-        assert grown(counts) == expected
-        assert counts.victim is None
-        assert set(client.run(os.getpid).values()) != set(pids.values())
+        for kind, batch, train, expected in cases:
+            client.wait_for_workers(2)
+            pids = client.run(os.getpid)
+            assert len(set(pids.values()) | {os.getpid()}) == 3
+            counts = kind(collection, "y", DOMAIN, batch)
+            assert counts.n_records == N
+            # Both workers hold rows, so that some are lost.
+            who_has = client.who_has(counts._parts).values()
+            assert {address for where in who_has for address in where} == set(pids)
+            counts.victim = next(iter(pids.values()))
+            assert train(counts).to_json() == expected.to_json()
+            assert counts.victim is None
+            assert set(client.run(os.getpid).values()) != set(pids.values())

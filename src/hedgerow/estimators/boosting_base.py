@@ -26,16 +26,16 @@ from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
 from hedgerow.protocols.dp_boosting import Tell, boost
 from hedgerow.tables import Domain
 from hedgerow.trees.batch_counts import MakeBatch
-from hedgerow.trees.boost_counts import LocalBoostCounts
+from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.forest_counts import Batch
 
 
-class DPBoostingEstimator(CuratedEstimator[BoostPlan, LocalBoostCounts]):
+class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):
     """Functions of private boosting in ``boosted_``, for either task."""
 
     _model_name = "boosted_"
-    _large_table = "a table that comes in pieces"
+    _large_table = "a table that is not read whole"
 
     boosted_: Boosted
     # Told after every round, for the command line.
@@ -93,10 +93,10 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, LocalBoostCounts]):
         self.boosted_ = boosted
         return self
 
-    def _counts_of(self, batch: Batch) -> LocalBoostCounts:
+    def _counts_of(self, batch: Batch) -> BoostCounts:
         return LocalBoostCounts([batch])
 
-    def _counts_over(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> LocalBoostCounts:
+    def _counts_over(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostCounts:
         return boost_counts_over(X, y, domain, make)
 
     def plan(self, domain: Domain | None = None) -> BoostPlan:

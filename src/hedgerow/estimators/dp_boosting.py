@@ -89,9 +89,10 @@ class DPBoostingClassifier(PublicModelClassifier, DPBoostingEstimator):
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or `Batches`, whose encoded rows are held in memory.
+            NumPy, pandas or Arrow; `Batches` or a Dask collection where it is not read whole.
         y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain. With `Batches` it is left out.
+            Class labels, all of them in the domain. With `Batches` it is left out; with Dask it
+            may be the name of a column.
 
         Returns
         -------
@@ -148,9 +149,9 @@ class DPBoostingRegressor(PublicModelRegressor, DPBoostingEstimator):
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or `Batches`, whose encoded rows are held in memory.
+            NumPy, pandas or Arrow; `Batches` or a Dask collection where it is not read whole.
         y : array-like of shape (n_rows,)
-            Numbers. With `Batches` it is left out.
+            Numbers. With `Batches` it is left out; with Dask it may be the name of a column.
 
         Returns
         -------

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, MissingExtraError
 from hedgerow.estimators.account import account_of
+from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
@@ -192,7 +193,8 @@ def fit_table(
     model : estimator
         From `private_model`; fitted afterwards.
     table : Path
-        CSV, Parquet or Arrow; for forests also a folder of Parquet files, and larger than memory.
+        CSV, Parquet or Arrow; for forests and boosting also a folder of Parquet files, and larger
+        than memory.
     files : Files
         Prepared.
     tell : callable
@@ -251,11 +253,11 @@ def fit_table(
 
 def _fit(model: Model, table: Path, domain: Domain, tell: Tell, text: TextFormat) -> None:
     tell("reading", 0, 0)
-    if isinstance(model, MedianForestClassifier | MedianForestRegressor):
+    if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
+        model._tell = lambda done, of: tell("rounds", done, of)
+    if isinstance(model, CuratedEstimator):
         model.fit(_batches(table, domain, text))
     else:
-        if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
-            model._tell = lambda done, of: tell("rounds", done, of)
         rows = read_table(table, domain=domain, text=text)
         name = "" if domain.target is None else domain.target.name
         if name not in rows.column_names:

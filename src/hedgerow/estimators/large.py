@@ -8,9 +8,10 @@ from typing import Any
 from hedgerow.errors import Code
 from hedgerow.tables import Batches, Domain
 from hedgerow.trees.batch_counts import BatchCounts, MakeBatch
-from hedgerow.trees.boost_counts import LocalBoostCounts
-from hedgerow.trees.dask_counts import DaskCounts
+from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
+from hedgerow.trees.dask_counts import DaskBoostCounts, DaskCounts
 from hedgerow.trees.forest_counts import ForestCounts
+from hedgerow.trees.spill import Spill
 
 
 def is_large(X: Any) -> bool:
@@ -30,7 +31,7 @@ def has_names(X: Any) -> bool:
 
 
 def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts:
-    """Return where the rows of a large table are.
+    """Return where the rows of a large table are, for a forest: each level is a pass or two.
 
     Parameters
     ----------
@@ -46,15 +47,17 @@ def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts
     HedgerowError
         H117 for batches of another domain, H109 for a target in memory beside a table that is not.
     """
-    assert domain.target is not None
     if not isinstance(X, Batches):
-        return DaskCounts(X, domain.target.name if y is None and has_names(X) else y, domain, make)
+        return DaskCounts(X, _target_of(X, y, domain), domain, make)
     _check_batches(X, y, domain)
     return BatchCounts(X, make)
 
 
-def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> LocalBoostCounts:
-    """Return the rows of `Batches`, encoded and all in memory: every round asks for all of them.
+def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostCounts:
+    """Return where the rows of a large table are, for boosting: hundreds of passes.
+
+    So `Batches` are read once. What of their encoded rows and scores is more than their
+    ``cache_bytes`` goes to a temporary file, of which each round reads the columns that it needs.
 
     Parameters
     ----------
@@ -64,17 +67,19 @@ def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> LocalB
     Raises
     ------
     HedgerowError
-        H109 for Dask, H117 for batches of another domain, H109 for a target beside them, and what
-        reading the batches raises.
+        As `counts_over`; what reading the batches raises; H869 without room on the disk.
     """
     if not isinstance(X, Batches):
-        raise Code.WRONG_TYPE.error(
-            expected="a table in memory, or Batches: boosting does not run on Dask",
-            found=f"a Dask {type(X).__name__}",
-            fix="write it to Parquet and pass Batches(path, domain), or fit a median forest",
-        )
+        return DaskBoostCounts(X, _target_of(X, y, domain), domain, make)
     _check_batches(X, y, domain)
-    return LocalBoostCounts(list(X.each(lambda number, encoded: make(encoded, number))))
+    spill = Spill(X.cache_bytes)
+    batches = X.each(lambda number, encoded: make(encoded, number))
+    return LocalBoostCounts([spill.put_batch(batch) for batch in batches], spill)
+
+
+def _target_of(X: Any, y: Any, domain: Domain) -> Any:
+    assert domain.target is not None
+    return domain.target.name if y is None and has_names(X) else y
 
 
 def _check_batches(X: Batches, y: Any, domain: Domain) -> None:

@@ -7,7 +7,7 @@ what it asks for. Scores of the rows follow from what was released and stay with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, Protocol
@@ -20,6 +20,7 @@ from hedgerow.crypto.prg import Prg
 from hedgerow.errors import Code
 from hedgerow.trees import boost_kernels as kernels
 from hedgerow.trees.forest_counts import Batch
+from hedgerow.trees.spill import Spill
 
 Loss = Literal["logistic", "softmax", "squared"]
 _CODES = {
@@ -29,6 +30,9 @@ _CODES = {
 }
 # Rows below which a second thread costs more than it brings.
 _FEW = 1 << 13
+
+Sample = tuple[bytes, int, float]
+"""Key of the coins, round, rate."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +101,8 @@ class BoostCounts(Protocol):
     def begin(self, gradients: Gradients, start: NDArray[np.float64]) -> None:
         """Give every row the same scores."""
 
-    def sums(self, shape: Shape, sample: tuple[bytes, int, float] | None) -> NDArray[np.int64]:
-        """Gradients of all records, or of a sample (key, round, rate), by leaf: (leaves, k)."""
+    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
+        """Gradients of all records, or of a sample, by leaf: (leaves, k)."""
 
     def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
         """Add the values (leaves, k) to the scores of the rows."""
@@ -111,13 +115,16 @@ class LocalBoostCounts:
     ----------
     batches : sequence of Batch
         With different numbers.
+    spill : Spill, optional
+        Where the scores of the rows are put.
     """
 
     _gradients: Gradients
     _scores: list[NDArray[np.float64]]
 
-    def __init__(self, batches: Sequence[Batch]) -> None:
+    def __init__(self, batches: Sequence[Batch], spill: Spill | None = None) -> None:
         self._batches = list(batches)
+        self._spill = spill or Spill()
         if len({batch.number for batch in self._batches}) < len(self._batches):
             raise Code.BAD_PARAMETER.error(
                 expected="batches with different numbers", found="a number twice"
@@ -130,70 +137,99 @@ class LocalBoostCounts:
 
     def marginals(self, n_bins: Sequence[int], n_classes: int | None) -> list[NDArray[np.int64]]:
         """See `BoostCounts.marginals`."""
-        width = n_classes or 2
-        found = [np.zeros((bins, width), dtype=np.int64) for bins in n_bins]
+        total = np.zeros((sum(n_bins), n_classes or 2), dtype=np.int64)
         for batch in self._batches:
-            here = np.flatnonzero(batch.present)
-            target = batch.target[here].astype(np.int64)
-            for column, out in zip(batch.columns, found, strict=True):
-                out += _histogram(column[here], target, len(out), n_classes)
-        return found
+            total += marginals_of(batch, n_bins, n_classes)
+        return split_marginals(total, n_bins)
 
     def begin(self, gradients: Gradients, start: NDArray[np.float64]) -> None:
         """See `BoostCounts.begin`."""
         self._gradients = gradients
-        self._scores = [np.tile(start, (len(batch.target), 1)) for batch in self._batches]
+        self._scores = [self._spill.put(start_scores(batch, start)) for batch in self._batches]
 
-    def sums(self, shape: Shape, sample: tuple[bytes, int, float] | None) -> NDArray[np.int64]:
+    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
         """See `BoostCounts.sums`."""
         total = np.zeros((shape.n_leaves, self._gradients.n_scores), dtype=np.int64)
         for batch, scores in zip(self._batches, self._scores, strict=True):
-            keep = batch.present
-            if sample is not None:
-                keep = keep & sampled(*sample, batch.number, keep.size)
-            for part in threads.run(self._summing(shape, batch, scores, keep), _parts(keep.size)):
-                total += part
+            total += sums_of(batch, scores, self._gradients, shape, sample)
         return total
-
-    def _summing(
-        self, shape: Shape, batch: Batch, scores: NDArray[np.float64], keep: NDArray[np.bool_]
-    ) -> Callable[[slice], NDArray[np.int64]]:
-        what, tables = self._gradients, shape.tables()
-
-        def work(part: slice) -> NDArray[np.int64]:
-            out = np.zeros((shape.n_leaves, what.n_scores), dtype=np.int64)
-            kernels.add_gradients(
-                batch.columns,
-                keep,
-                batch.target,
-                scores,
-                part.start,
-                part.stop,
-                shape.features,
-                tables,
-                _CODES[what.loss],
-                float(what.half),
-                what.limit,
-                float(what.unit),
-                out,
-            )
-            return out
-
-        return work
 
     def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
         """See `BoostCounts.add`."""
-        tables = shape.tables()
         for batch, scores in zip(self._batches, self._scores, strict=True):
+            add_step(batch, scores, shape, values)
 
-            def work(
-                part: slice, batch: Batch = batch, scores: NDArray[np.float64] = scores
-            ) -> None:
-                kernels.add_values(
-                    batch.columns, part.start, part.stop, shape.features, tables, values, scores
-                )
 
-            threads.run(work, _parts(len(scores)))
+def marginals_of(batch: Batch, n_bins: Sequence[int], n_classes: int | None) -> NDArray[np.int64]:
+    """Return the marginals of a batch, those of all attributes below each other."""
+    here = np.flatnonzero(batch.present)
+    target = batch.target[here].astype(np.int64)
+    return np.concatenate(
+        [
+            _histogram(column[here], target, bins, n_classes)
+            for column, bins in zip(batch.columns, n_bins, strict=True)
+        ]
+    )
+
+
+def split_marginals(total: NDArray[np.int64], n_bins: Sequence[int]) -> list[NDArray[np.int64]]:
+    """Cut marginals that stand below each other into those of each attribute."""
+    return np.split(total, np.cumsum(n_bins)[:-1])
+
+
+def start_scores(batch: Batch, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the same scores for every row of a batch, (n, k)."""
+    return np.tile(start, (len(batch.target), 1))
+
+
+def sums_of(
+    batch: Batch,
+    scores: NDArray[np.float64],
+    gradients: Gradients,
+    shape: Shape,
+    sample: Sample | None,
+) -> NDArray[np.int64]:
+    """Return the sums of gradients of a batch by leaf, (leaves, k)."""
+    keep = batch.present
+    if sample is not None:
+        keep = keep & sampled(*sample, batch.number, keep.size)
+    tables = shape.tables()
+
+    def work(part: slice) -> NDArray[np.int64]:
+        out = np.zeros((shape.n_leaves, gradients.n_scores), dtype=np.int64)
+        kernels.add_gradients(
+            batch.columns,
+            keep,
+            batch.target,
+            scores,
+            part.start,
+            part.stop,
+            shape.features,
+            tables,
+            _CODES[gradients.loss],
+            float(gradients.half),
+            gradients.limit,
+            float(gradients.unit),
+            out,
+        )
+        return out
+
+    total: NDArray[np.int64] = np.sum(threads.run(work, _parts(keep.size)), axis=0)
+    return total
+
+
+def add_step(
+    batch: Batch, scores: NDArray[np.float64], shape: Shape, values: NDArray[np.float64]
+) -> None:
+    """Add the values (leaves, k) to the scores of a batch, in place."""
+    tables = shape.tables()
+
+    def work(part: slice) -> None:
+        kernels.add_values(
+            batch.columns, part.start, part.stop, shape.features, tables, values, scores
+        )
+
+    threads.run(work, _parts(len(scores)))
 
 
 def sampled(key: bytes, round_: int, rate: float, number: int, n_slots: int) -> NDArray[np.bool_]:

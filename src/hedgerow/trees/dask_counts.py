@@ -1,8 +1,8 @@
-"""Counts of a forest over a Dask collection: rows stay on the workers, sums of them come back.
+"""Counts over a Dask collection: rows stay on the workers, sums of them come back.
 
 Partitions are encoded once, on the workers, and kept there. A question is one pure function of
-(partition, forest so far, question) per partition, and the answers are added up on the workers by
-a tree of sums. A worker that is lost takes its partitions with it; Dask computes them again from
+(partition, state of its rows, question) per partition, and the answers are added up on the workers
+by a tree of sums. A worker that is lost takes its partitions with it; Dask computes them again from
 their source, with the same coins, so that the answer is the same. Noise is drawn by whoever asked,
 after the sum: never on a worker, and never twice for one release.
 
@@ -12,7 +12,7 @@ Dask sends Python objects among its own. Turn on Dask's TLS where the network is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -24,6 +24,16 @@ from hedgerow.errors import Code
 from hedgerow.tables import Domain
 from hedgerow.tables.batches import checksum, encode_piece
 from hedgerow.trees.batch_counts import MakeBatch
+from hedgerow.trees.boost_counts import (
+    Gradients,
+    Sample,
+    Shape,
+    add_step,
+    marginals_of,
+    split_marginals,
+    start_scores,
+    sums_of,
+)
 from hedgerow.trees.forest_counts import (
     Batch,
     ForestShape,
@@ -54,17 +64,17 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Stand:
-    """Where the rows of a partition stand, and which rows those were.
+    """What is known of the rows of a partition by now, and which rows those were.
 
     A partition may be lost where this is not; then it has to come back as it was.
     """
 
-    placed: Placed
+    state: Any
     checksum: int
 
 
-class DaskCounts:
-    """Counts over the partitions of a Dask dataframe or array; a `ForestCounts`.
+class _Partitions:
+    """The rows of a Dask collection, encoded and kept on the workers, with a state of their own.
 
     Computed by Dask's current scheduler: the cluster of the last ``distributed.Client``, or the
     threads of this process.
@@ -79,8 +89,6 @@ class DaskCounts:
         Public.
     make : callable
         From encoded rows and a number to a `Batch`; runs on the workers.
-    most_cells : int, default=2**22
-        Bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
 
     Raises
     ------
@@ -89,11 +97,8 @@ class DaskCounts:
         Dask.
     """
 
-    def __init__(
-        self, X: Any, y: Any, domain: Domain, make: MakeBatch, *, most_cells: int = 1 << 22
-    ) -> None:
+    def __init__(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> None:
         self._dask = _import_dask()
-        self.most_cells = most_cells
         rows = _partitions(X)
         names = [y] * len(rows) if isinstance(y, str) else _partitions(y)
         if len(names) != len(rows):
@@ -108,19 +113,67 @@ class DaskCounts:
             for number, (table, target) in enumerate(zip(rows, names, strict=True))
         ]
         self._parts: tuple[Any, ...] = self._dask.persist(*tasks)
-        self._placed: tuple[Any, ...] = ()
+        self._stands: tuple[Any, ...] = ()
         self._known: list[tuple[int, int]] | None = None
-        self._forest: PartialForest | None = None
 
     @property
     def n_records(self) -> int:
         """Records in all; the first time this waits until every partition is encoded."""
+        return sum(n for n, _ in self._look())
+
+    def _look(self) -> list[tuple[int, int]]:
         if self._known is None:
             look = self._dask.delayed(_look, pure=False)
             self._known = list(self._dask.compute(*[look(part) for part in self._parts]))
             if not sum(n for n, _ in self._known):
                 raise Code.EMPTY_TABLE.error(found="no rows in any partition")
-        return sum(n for n, _ in self._known)
+        return self._known
+
+    def _reset(self) -> None:
+        """Forget the states; from now on a partition must be what it is now."""
+        self._stands = tuple(_Stand(None, known) for _, known in self._look())
+
+    def _move(self, function: Callable[..., Any], *question: Any) -> None:
+        """Give every partition the state ``function(batch, state, *question)``, on its worker."""
+        self._stands = self._dask.persist(*self._tasks(_moved, function, question))
+
+    def _ask(self, function: Callable[..., Answer], *question: Any) -> Answer:
+        """Add up ``function(batch, state, *question)`` on the workers, and fetch the sum."""
+        add = self._dask.delayed(_add, pure=False)
+        answers = self._tasks(_answer, function, question)
+        while len(answers) > 1:
+            answers = [add(answers[i : i + FAN_IN]) for i in range(0, len(answers), FAN_IN)]
+        total: Answer = answers[0].compute()
+        return total
+
+    def _tasks(
+        self, task: Callable[..., Any], function: Callable[..., Any], question: tuple[Any, ...]
+    ) -> list[Any]:
+        # In the graph once; unlike scattered data it survives its worker.
+        sent = self._dask.delayed(_Sealed((function, question)), pure=False)
+        run = self._dask.delayed(task, pure=False)
+        return [
+            run(part, stand, sent) for part, stand in zip(self._parts, self._stands, strict=True)
+        ]
+
+
+class DaskCounts(_Partitions):
+    """Counts of a forest over the partitions of a Dask dataframe or array; a `ForestCounts`.
+
+    Parameters
+    ----------
+    X, y, domain, make
+        As for `DaskBoostCounts`.
+    most_cells : int, default=2**22
+        Bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
+    """
+
+    def __init__(
+        self, X: Any, y: Any, domain: Domain, make: MakeBatch, *, most_cells: int = 1 << 22
+    ) -> None:
+        super().__init__(X, y, domain, make)
+        self.most_cells = most_cells
+        self._forest: PartialForest | None = None
 
     @property
     def forest(self) -> PartialForest:
@@ -131,62 +184,66 @@ class DaskCounts:
 
     def begin(self, shape: ForestShape, key: bytes) -> None:
         """Put every row into its roots, on the workers."""
-        # Checksums of the partitions: what a lost one must be when it is computed again.
-        _ = self.n_records
-        assert self._known is not None
         self._forest = PartialForest(shape)
-        start = self._dask.delayed(_start, pure=False)
-        forest = self._send(self._forest)
-        self._placed = self._dask.persist(
-            *[
-                start(part, known, key, forest)
-                for part, (_, known) in zip(self._parts, self._known, strict=True)
-            ]
-        )
+        self._reset()
+        self._move(_place, key, self._forest)
 
     def histogram(
         self, nodes: NDArray[np.int64], features: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count records by bin; see `ForestCounts.histogram`."""
         offsets = histogram_offsets(self.forest.shape, features)
-        return self._ask(_histogram, (nodes, features, offsets)), offsets
+        return self._ask(_histogram, nodes, features, offsets), offsets
 
     def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits; see `ForestCounts.sides`."""
-        return self._ask(_sides, (nodes, splits, self.forest.shape))
+        return self._ask(_sides, nodes, splits, self.forest.shape)
 
     def advance(self, splits: Splits) -> None:
         """Send the rows on, on the workers."""
         self._forest = self.forest.grown(splits)
-        down, sent = self._dask.delayed(_descend, pure=False), self._send(splits)
-        self._placed = self._dask.persist(
-            *[
-                down(part, placed, sent)
-                for part, placed in zip(self._parts, self._placed, strict=True)
-            ]
-        )
+        self._move(descend, splits)
 
     def channels(self) -> NDArray[np.int64]:
         """Channels of the frontier; see `ForestCounts.channels`."""
-        return self._ask(_channels, (self.forest.shape,))
+        return self._ask(_channels, self.forest.shape)
 
-    def _send(self, value: Any) -> Any:
-        """Put a value into the graph once; unlike scattered data it survives its worker."""
-        return self._dask.delayed(_Sealed(value), pure=False)
 
-    def _ask(
-        self, function: Callable[[_Part, _Stand, _Sealed], Answer], question: tuple[Any, ...]
-    ) -> Answer:
-        """Ask every partition, add up on the workers, and fetch the sum."""
-        ask, add = (self._dask.delayed(f, pure=False) for f in (function, _add))
-        sent = self._send(question)
-        answers = [
-            ask(part, placed, sent) for part, placed in zip(self._parts, self._placed, strict=True)
-        ]
-        while len(answers) > 1:
-            answers = [add(answers[i : i + FAN_IN]) for i in range(0, len(answers), FAN_IN)]
-        total: Answer = answers[0].compute()
-        return total
+class DaskBoostCounts(_Partitions):
+    """Sums of boosting over the partitions of a Dask dataframe or array; a `BoostCounts`.
+
+    Parameters
+    ----------
+    X : dask DataFrame or 2-D dask Array
+        Columns of an array are those of the domain, in its order.
+    y : str, dask Series or 1-D dask Array
+        Name of the target's column in `X`, or the target in the partitions of `X`.
+    domain : Domain
+        Public.
+    make : callable
+        From encoded rows and a number to a `Batch`; runs on the workers.
+    """
+
+    _gradients: Gradients
+
+    def marginals(self, n_bins: Sequence[int], n_classes: int | None) -> list[NDArray[np.int64]]:
+        """See `BoostCounts.marginals`."""
+        self._reset()
+        return split_marginals(self._ask(_marginals, n_bins, n_classes), n_bins)
+
+    def begin(self, gradients: Gradients, start: NDArray[np.float64]) -> None:
+        """Give every row the same scores, on the workers."""
+        self._gradients = gradients
+        self._reset()
+        self._move(_start_scores, start)
+
+    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
+        """See `BoostCounts.sums`."""
+        return self._ask(sums_of, self._gradients, shape, sample)
+
+    def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
+        """Add the values to the scores of the rows, on the workers."""
+        self._move(_add_step, shape, values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,46 +262,67 @@ def _look(part: _Part) -> tuple[int, int]:
     return len(part.batch.present), part.checksum
 
 
-def _start(part: _Part, known: int, key: bytes, forest: _Sealed) -> _Stand:
-    empty = Placed(np.zeros((0, 0), dtype=np.int32), 0)
-    _check(part, _Stand(empty, known))
-    return _Stand(place(part.batch, key, forest.value), known)
+def _moved(part: _Part, stand: _Stand, sent: _Sealed) -> _Stand:
+    return _Stand(_answer(part, stand, sent), stand.checksum)
 
 
-def _check(part: _Part, stand: _Stand) -> tuple[Batch, Placed]:
-    """Return rows and places, of which the rows must be those that were placed."""
+def _answer(part: _Part, stand: _Stand, sent: _Sealed) -> Any:
+    """Call a function with the rows, which must be those that the state is of."""
     if part.checksum != stand.checksum:
         raise Code.TABLE_CHANGED.error(
             found=f"other rows in partition {part.batch.number}, which had to be computed again",
             fix="let the collection's source give the same rows in the same order each time, or "
             "write it to Parquet first; what the ledger was charged stays charged",
         )
-    return part.batch, stand.placed
+    function, question = sent.value
+    return function(part.batch, stand.state, *question)
 
 
-def _descend(part: _Part, stand: _Stand, splits: _Sealed) -> _Stand:
-    return _Stand(descend(*_check(part, stand), splits.value), stand.checksum)
+def _place(batch: Batch, _: None, key: bytes, forest: PartialForest) -> Placed:
+    return place(batch, key, forest)
 
 
-def _histogram(part: _Part, stand: _Stand, question: _Sealed) -> Answer:
-    nodes, features, offsets = question.value
+def _histogram(
+    batch: Batch,
+    placed: Placed,
+    nodes: NDArray[np.int64],
+    features: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> Answer:
     out = np.zeros(int(offsets[-1]), dtype=np.int64)
-    add_histogram(*_check(part, stand), nodes, features, offsets, out)
+    add_histogram(batch, placed, nodes, features, offsets, out)
     return out
 
 
-def _sides(part: _Part, stand: _Stand, question: _Sealed) -> Answer:
-    nodes, splits, shape = question.value
+def _sides(
+    batch: Batch, placed: Placed, nodes: NDArray[np.int64], splits: Splits, shape: ForestShape
+) -> Answer:
     out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
-    add_sides(*_check(part, stand), nodes, splits, shape, out)
+    add_sides(batch, placed, nodes, splits, shape, out)
     return out
 
 
-def _channels(part: _Part, stand: _Stand, question: _Sealed) -> Answer:
-    (shape,) = question.value
-    out = np.zeros((stand.placed.n_nodes, shape.n_channels), dtype=np.int64)
-    add_channels(*_check(part, stand), shape, out)
+def _channels(batch: Batch, placed: Placed, shape: ForestShape) -> Answer:
+    out = np.zeros((placed.n_nodes, shape.n_channels), dtype=np.int64)
+    add_channels(batch, placed, shape, out)
     return out
+
+
+def _marginals(batch: Batch, _: None, n_bins: Sequence[int], n_classes: int | None) -> Answer:
+    return marginals_of(batch, n_bins, n_classes)
+
+
+def _start_scores(batch: Batch, _: None, start: NDArray[np.float64]) -> NDArray[np.float64]:
+    return start_scores(batch, start)
+
+
+def _add_step(
+    batch: Batch, scores: NDArray[np.float64], shape: Shape, values: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    # Not in place: Dask may ask for the scores of an earlier round again.
+    later = scores.copy()
+    add_step(batch, later, shape, values)
+    return later
 
 
 def _add(answers: list[Answer]) -> Answer:
