@@ -113,7 +113,7 @@ class _Partitions:
             for number, (table, target) in enumerate(zip(rows, names, strict=True))
         ]
         self._parts: tuple[Any, ...] = self._dask.persist(*tasks)
-        self._stands: tuple[Any, ...] = ()
+        self._stands: Sequence[Any] = ()
         self._known: list[tuple[int, int]] | None = None
 
     @property
@@ -134,8 +134,8 @@ class _Partitions:
         self._stands = tuple(_Stand(None, known) for _, known in self._look())
 
     def _move(self, function: Callable[..., Any], *question: Any) -> None:
-        """Give every partition the state ``function(batch, state, *question)``, on its worker."""
-        self._stands = self._dask.persist(*self._tasks(_moved, function, question))
+        """Give every partition the state ``function(batch, state, *question)``, when next asked."""
+        self._stands = tuple(self._tasks(_moved, function, question))
 
     def _ask(self, function: Callable[..., Answer], *question: Any) -> Answer:
         """Add up ``function(batch, state, *question)`` on the workers, and fetch the sum."""
@@ -143,8 +143,10 @@ class _Partitions:
         answers = self._tasks(_answer, function, question)
         while len(answers) > 1:
             answers = [add(answers[i : i + FAN_IN]) for i in range(0, len(answers), FAN_IN)]
-        total: Answer = answers[0].compute()
-        return total
+        # Together: a trip to the scheduler costs more than most questions.
+        *self._stands, total = self._dask.persist(*self._stands, answers[0])
+        answer: Answer = total.compute()
+        return answer
 
     def _tasks(
         self, task: Callable[..., Any], function: Callable[..., Any], question: tuple[Any, ...]
@@ -183,7 +185,7 @@ class DaskCounts(_Partitions):
         return self._forest
 
     def begin(self, shape: ForestShape, key: bytes) -> None:
-        """Put every row into its roots, on the workers."""
+        """Put every row into its roots."""
         self._forest = PartialForest(shape)
         self._reset()
         self._move(_place, key, self._forest)
@@ -200,7 +202,7 @@ class DaskCounts(_Partitions):
         return self._ask(_sides, nodes, splits, self.forest.shape)
 
     def advance(self, splits: Splits) -> None:
-        """Send the rows on, on the workers."""
+        """Send the rows on; they go when they are next counted."""
         self._forest = self.forest.grown(splits)
         self._move(descend, splits)
 
@@ -232,7 +234,7 @@ class DaskBoostCounts(_Partitions):
         return split_marginals(self._ask(_marginals, n_bins, n_classes), n_bins)
 
     def begin(self, gradients: Gradients, start: NDArray[np.float64]) -> None:
-        """Give every row the same scores, on the workers."""
+        """Give every row the same scores."""
         self._gradients = gradients
         self._reset()
         self._move(_start_scores, start)
@@ -242,7 +244,7 @@ class DaskBoostCounts(_Partitions):
         return self._ask(sums_of, self._gradients, shape, sample)
 
     def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
-        """Add the values to the scores of the rows, on the workers."""
+        """Add the values to the scores of the rows, when these are next needed."""
         self._move(_add_step, shape, values)
 
 
