@@ -61,18 +61,14 @@ class ModpCipher:
         return _rows([pow(int.from_bytes(w, "big"), 2, P) for w in wide])
 
     def new_key(self, entropy: Entropy = os.urandom) -> Key:
-        """Draw an exponent and its inverse modulo the order of the group."""
+        """Draw an exponent."""
         bits = min(self.exponent_bits, 2047)
         secret = int.from_bytes(entropy(WIDTH + 16), "big") % (1 << bits) % (Q - 1) + 1
-        return Key(secret, pow(secret, -1, Q))
+        return Key(secret)
 
     def encrypt(self, key: Key, elements: Elements) -> Elements:
         """Raise every element to the key."""
         return _raised(elements, key.secret)
-
-    def decrypt(self, key: Key, elements: Elements) -> Elements:
-        """Raise every element to the inverse."""
-        return _raised(elements, key.inverse)
 
     def check(self, elements: Elements, sender: str) -> None:
         """Refuse what is no square between 1 and P."""

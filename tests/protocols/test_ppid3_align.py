@@ -1,12 +1,17 @@
 """Aligning: each site learns which of its own ids are common, and no more."""
 
+import contextlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ppid3_runs import Wire, grown, sites_of, weather
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols import ppid3_align
 from hedgerow.protocols.ppid3_job import SiteJob
-from hedgerow.protocols.ppid3_messages import Common, PassSet, Strip
+from hedgerow.protocols.ppid3_local import LocalSites
+from hedgerow.protocols.ppid3_messages import BringSet, Common, PassSet, from_bytes, to_bytes
 from hedgerow.protocols.ppid3_site import Site
 from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.protocols.set_cardinality import RECORDS
@@ -48,36 +53,76 @@ def test_the_common_records_remain_at_every_site() -> None:
 def test_encryptions_of_aligning() -> None:
     sites = differing(IDS)
     grown(sites)
-    n = sum(len(own) for own in IDS)
-    assert [site.meter.alignment for site in sites] == [n + len(COMMON)] * 3
+    assert [site.meter.alignment for site in sites] == [sum(len(own) for own in IDS)] * 3
 
 
-def test_ids_that_not_all_have_are_not_seen_elsewhere() -> None:
+def test_no_id_is_seen_and_marks_say_no_more_than_their_number() -> None:
     sites, wire = differing(IDS), Wire()
     grown(sites, wire)
-    plain = {
-        i: {
-            row.tobytes()
-            for row in site.cipher.hash(
-                [b"i" + int(d).to_bytes(8, "little") for d in own], "records"
-            )
-        }
-        for i, (site, own) in enumerate(zip(sites, IDS, strict=True))
-    }
-    common = set.intersection(*plain.values())
-    assert len(common) == len(COMMON)
-    for message in wire.of(Common):
-        rows = {message.common[i : i + 32] for i in range(0, len(message.common), 32)}
-        assert rows == common
-    everything = set.union(*plain.values())
-    for message in [*wire.of(PassSet), *wire.of(Strip)]:
-        blobs = message.groups if isinstance(message, PassSet) else (message.common,)
-        rows = {blob[i : i + 32] for blob in blobs for i in range(0, len(blob), 32)}
-        assert not rows & everything
+    every = [b"i" + int(day).to_bytes(8, "little") for day in range(1, 15)]
+    plain = {row.tobytes() for row in sites[0].cipher.hash(every, "records")}
     passes = [m for m in wire.of(PassSet) if m.purpose == RECORDS]
     assert {m.owner for m in passes} == {0, 1, 2}
+    for message in passes:
+        (blob,) = message.groups
+        assert not {blob[i : i + 32] for i in range(0, len(blob), 32)} & plain
+    marks = wire.of(Common)
+    # Those of each set pass the two other sites; the first one hands itself a message.
+    assert sorted(m.owner for m in marks) == [0, 0, 0, 1, 1, 2, 2, 2]
+    for message in marks:
+        assert len(message.marks) == -(-len(IDS[message.owner]) // 8)
+        assert sum(byte.bit_count() for byte in message.marks) == len(COMMON)
     learned = {row["name"]: row["values"] for row in sites[1].what_was_learned()}
     assert learned["which own ids all sites have"] == len(IDS[1])
+
+
+def lying(sites: list[Site], lie) -> HedgerowError:
+    """Run sites whose marks are changed on the way, and return the refusal."""
+    local = LocalSites(sites)
+    for site in sites:
+        honest = site.receive
+
+        def receive(sender: int, data: bytes, honest=honest, to=site.index):
+            message = from_bytes(data, "x")
+            if isinstance(message, Common):
+                data = to_bytes(lie(sender, to, message))
+            return honest(sender, data)
+
+        site.receive = receive  # type: ignore[method-assign]
+    with pytest.raises(HedgerowError) as caught:
+        local.grow()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("lie", "code"),
+    [
+        (lambda m: replace(m, marks=m.marks + b"\0"), Code.BAD_SITE_MESSAGE),
+        (lambda m: replace(m, marks=b"\xff" * len(m.marks)), Code.BAD_SITE_MESSAGE),
+        (lambda m: replace(m, owner=2), Code.BAD_SITE_MESSAGE),
+        (lambda m: replace(m, owner=9), Code.BAD_SITE_MESSAGE),
+        (lambda m: replace(m, marks=bytes(len(m.marks))), Code.SITE_CONTRADICTS),
+        (lambda m: replace(m, marks=b"\x80" + bytes(len(m.marks) - 1)), Code.SITE_CONTRADICTS),
+    ],
+)
+def test_marks_that_cannot_be_are_refused(lie, code: Code) -> None:
+    def change(sender: int, to: int, message: Common) -> Common:
+        return lie(message) if (sender, message.owner) == (0, 1) else message
+
+    ids = [np.arange(1, 13), np.arange(1, 13), np.arange(1, 10)]
+    assert lying(differing(ids), change).code is code
+
+
+def test_records_of_some_sites_alone_are_not_brought() -> None:
+    site = differing(IDS)[1]
+    site.begin()
+    for sender, message in (
+        (0, BringSet(1, RECORDS, 0, (0, 1))),
+        (2, BringSet(1, RECORDS, 2, (0, 1, 2))),
+    ):
+        with pytest.raises(HedgerowError, match="to align records of the sites") as caught:
+            site.receive(sender, to_bytes(message))
+        assert caught.value.code is Code.BAD_SITE_MESSAGE
 
 
 def test_no_common_record_is_refused() -> None:
@@ -106,3 +151,45 @@ def test_ids_that_differ_are_noticed_without_aligning(shift: int) -> None:
     with pytest.raises(HedgerowError, match="align the records first") as caught:
         grown(sites)
     assert caught.value.code is Code.IDS_DO_NOT_ALIGN
+
+
+def held(n_sites: int, ids: list[np.ndarray]) -> list[Site]:
+    """Make sites that hold one attribute each, and the first the class, of some people."""
+    job = SiteJob(n_sites, 0, 2, align=True)
+    return [
+        Site(
+            *(i, job),
+            SiteTable(
+                (own % 2).astype(np.uint8)[:, None],
+                np.array([2]),
+                (own % 3 > 0).astype(np.uint8) if i == 0 else None,
+                own,
+            ),
+        )
+        for i, own in enumerate(ids)
+    ]
+
+
+@pytest.mark.parametrize("n_sites", [2, 3])
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        pytest.param(lambda _, sets: np.unique(np.concatenate(sets)), id="all elements"),
+        pytest.param(lambda _, sets: sets[-1], id="all of the last site"),
+    ],
+)
+def test_the_site_that_begins_cannot_have_others_give_away_their_ids(
+    n_sites: int, claimed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It claims that elements are common which it does not have, and looks for ids in the bytes."""
+    ids = [np.arange(1, 41), *([np.arange(21, 221)] * (n_sites - 1))]
+    only_there = np.setdiff1d(ids[-1], ids[0])
+    sites, wire = held(n_sites, ids), Wire()
+    monkeypatch.setattr(ppid3_align, "reduce", claimed)
+    with contextlib.suppress(HedgerowError):
+        grown(sites, wire)
+    arrived = b"".join(to_bytes(message) for _, to, message in wire.messages if to == 0)
+    names = [b"i" + int(one).to_bytes(8, "little") for one in only_there]
+    hashes = sites[0].cipher.hash(names, "records")
+    found = sum(one.tobytes() in arrived for one in hashes)
+    assert (found, len(only_there)) == (0, 180)

@@ -28,7 +28,6 @@ def received(tap: Wire, site: int) -> Counter[str]:
         wire.Grown: named.TOKEN,
         wire.GainReply: named.GAIN,
         wire.BringSet: ASKED,
-        wire.Common: named.COMMON,
         wire.Classify: named.INSTANCES,
         wire.Answers: named.ANSWER,
     }
@@ -43,9 +42,8 @@ def received(tap: Wire, site: int) -> Counter[str]:
                 rings[message.call] = message.ring
             if to == site and message.layers < len(message.ring):
                 names[sizes_name(len(message.groups))] += 1
-        elif to == site and isinstance(message, wire.Strip):
-            # The last site takes the last key off, and so needs no message with the result.
-            names[named.COMMON] += message.layers == len(message.ring) - 1
+        elif to == site and isinstance(message, wire.Common):
+            names[named.COMMON if message.owner == site else named.MARKS] += 1
         elif to == site and not isinstance(message, silent):
             # Instances count, in whatever messages they come.
             names[fixed[type(message)]] += len(getattr(message, "rows", (0,)))

@@ -23,7 +23,6 @@ from hedgerow.protocols.ppid3_messages import (
     PassSet,
     Ready,
     Split,
-    Strip,
     Token,
     from_bytes,
     to_bytes,
@@ -237,7 +236,6 @@ OWN = [(index + 1) << 48 | 999 for index in range(3)]
         CompareStart(OWN[1], 1, bytes(32)),
         Ready(3),
         Announce(2, bytes(32), (2, 2), 0, 14),
-        Common(1, b""),
         Grown(OWN[0], Token(1, 3), 9),
     ],
 )
@@ -321,7 +319,7 @@ def test_records_are_brought_for_aligning_alone(align: bool) -> None:
     sites = sites_of(weather(), PAPER, class_at=0, align=align)
     grown(sites)
     # After the start, all records under one more key would tell how they intersect.
-    for message in (BringSet(9, RECORDS, 0, (0, 1)), Strip(1, (0, 1), 1, b"")):
+    for message in (BringSet(9, RECORDS, 0, (0, 1)), Common(1, 0, b"")):
         with pytest.raises(HedgerowError, match="out of its time"):
             sites[1].receive(0, to_bytes(message))
 

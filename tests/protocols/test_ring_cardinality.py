@@ -117,10 +117,10 @@ def test_a_hop_encrypts_and_shuffles() -> None:
     assert isinstance(passed, PassSet)
     assert (to, passed.owner, passed.layers) == (1, 2, 2)
     found = np.frombuffer(passed.groups[0], np.uint8).reshape(-1, 32)
-    undone = site.cipher.decrypt(site._calls[10].key, found)
-    assert {row.tobytes() for row in undone} == {row.tobytes() for row in sent}
+    done = site.cipher.encrypt(site._calls[10].key, sent)
+    assert {row.tobytes() for row in found} == {row.tobytes() for row in done}
     # A random order of thirty keeps one place on average, and 15 with a probability below 1e-12.
-    assert (undone == sent).all(axis=1).sum() < 15
+    assert (found == done).all(axis=1).sum() < 15
 
 
 def test_group_order_is_drawn_anew() -> None:

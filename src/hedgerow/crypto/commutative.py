@@ -40,11 +40,10 @@ _CHUNK = 64
 class Key:
     """A key of one call. It is not printed, copied or compared."""
 
-    __slots__ = ("inverse", "secret")
+    __slots__ = ("secret",)
 
-    def __init__(self, secret: Any, inverse: Any) -> None:
+    def __init__(self, secret: Any) -> None:
         self.secret = secret
-        self.inverse = inverse
 
     def __repr__(self) -> str:
         return "Key()"
@@ -71,10 +70,6 @@ class CommutativeCipher(Protocol):
         """Encrypt elements one by one."""
         ...
 
-    def decrypt(self, key: Key, elements: Elements) -> Elements:
-        """Take a key off again, in whatever order keys were put on."""
-        ...
-
     def check(self, elements: Elements, sender: str) -> None:
         """Refuse elements that no honest sender sends; H751 names the sender."""
         ...
@@ -84,8 +79,7 @@ class Curve25519Cipher:
     """Multiplication of u-coordinates of Curve25519 by a secret number.
 
     Keys are X25519 scalars: multiples of 8 from 2^254 to 2^255, so the part of a point that has
-    small order is gone after the first multiplication. `hash` removes it at once, and decryption
-    gives back exactly what was hashed.
+    small order is gone after the first multiplication. `hash` removes it at once.
 
     Cost: one multiplication of a point per element, about 0.05 ms on one core.
     """
@@ -99,20 +93,12 @@ class Curve25519Cipher:
         return _multiply(_PROJECTION, points)
 
     def new_key(self, entropy: Entropy = os.urandom) -> Key:
-        """Draw a scalar and its inverse. See `CommutativeCipher.new_key`."""
-        while True:
-            secret = _clamped(int.from_bytes(entropy(32), "little"))
-            inverse = _scalar(pow(secret, -1, curve25519.ORDER))
-            if inverse is not None:
-                return Key(secret.to_bytes(32, "little"), inverse)
+        """Draw a scalar. See `CommutativeCipher.new_key`."""
+        return Key(_clamped(int.from_bytes(entropy(32), "little")).to_bytes(32, "little"))
 
     def encrypt(self, key: Key, elements: Elements) -> Elements:
         """Multiply every point by the key. See `CommutativeCipher.encrypt`."""
         return _multiply(key.secret, elements)
-
-    def decrypt(self, key: Key, elements: Elements) -> Elements:
-        """Multiply every point by the inverse. See `CommutativeCipher.decrypt`."""
-        return _multiply(key.inverse, elements)
 
     def check(self, elements: Elements, sender: str) -> None:
         """Refuse what is no point of the curve. See `CommutativeCipher.check`."""

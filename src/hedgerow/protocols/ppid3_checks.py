@@ -11,7 +11,7 @@ from hedgerow.protocols.ppid3_leakage import Announced, most_nodes, possible_gro
 from hedgerow.protocols.ppid3_secret_messages import Half
 from hedgerow.protocols.set_cardinality import RECORDS
 
-_FIRST = (wire.Announce, wire.Ready, wire.Common)
+_FIRST = (wire.Announce, wire.Ready)
 _QUESTIONS = (wire.Classify, wire.Answers, wire.Kept)
 ALIGN, ANNOUNCE, READY = 1, 2, 3
 """Numbers of the calls that every run has once."""
@@ -19,7 +19,6 @@ _CALLS: Mapping[type[wire.Message], int] = {
     wire.Announce: ANNOUNCE,
     wire.Ready: READY,
     wire.Common: ALIGN,
-    wire.Strip: ALIGN,
 }
 _REQUESTS = (wire.NodeCall, wire.BringSet, wire.CompareStart)
 
@@ -78,9 +77,13 @@ def check_time(
     if (sender >= job.n_sites) != isinstance(message, Half):
         # Servers answer, and do nothing else.
         raise wire.bad_message(f"party {sender}", f"{kind}, which is not for it to send")
-    aligning = isinstance(message, wire.Strip)
+    aligning = isinstance(message, wire.Common)
     if isinstance(message, wire.BringSet | wire.PassSet):
         aligning = message.purpose == RECORDS
+        # Some sites alone would tell which of their ids are there.
+        everybody = tuple(range(job.n_sites)), job.starter
+        if aligning and (message.ring, message.counter) != everybody:
+            raise wire.bad_message(name, f"{kind} to align records of the sites {message.ring}")
     named = getattr(message, "ring", ()) + getattr(message, "constrained", ())
     if any(site >= job.n_sites for site in named):
         raise wire.bad_message(name, f"{kind} with a site that is not in this run")

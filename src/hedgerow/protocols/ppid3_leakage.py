@@ -27,6 +27,7 @@ TOKEN = "token"  # noqa: S105 (the paper's word for the name of a node)
 GAIN = "best gain of another site"
 ANNOUNCED = "sizes that another site announces"
 COMMON = "which own ids all sites have"
+MARKS = "marks of common records in a set that passes back"
 INSTANCES = "instances at a node"
 ANSWER = "class distributions of instances"
 OF_QUESTIONS = (INSTANCES, ANSWER)
@@ -94,6 +95,13 @@ def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
             site_opening(site, ASKED, (), _SETUP, 1),
             site_opening(site, sizes_name(1), (1,), _LEMMA_2, k),
             site_opening(site, COMMON, (records,), _MEMBERS, 1),
+            Opening(
+                MARKS,
+                f"site {site}",
+                (),
+                independent="as many as this site's own, in an order that others have drawn",
+                times=k - 1,
+            ),
         ]
         if site == job.starter:
             found.append(site_opening(site, subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1))

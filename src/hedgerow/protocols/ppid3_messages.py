@@ -82,21 +82,15 @@ class PassSet(Message):
 
 
 @dataclass(frozen=True)
-class Strip(Message):
-    """The common elements, from which the receiver takes its key."""
-
-    KIND = 4
-    ring: Sites
-    layers: int
-    common: bytes
-
-
-@dataclass(frozen=True)
 class Common(Message):
-    """The common elements without any key: hashes of ids that all sites have."""
+    """Which elements of a set all sites have, in the order in which they left the receiver.
 
-    KIND = 5
-    common: bytes
+    On the way back to the owner of the set; one bit for each element.
+    """
+
+    KIND = 23
+    owner: int
+    marks: bytes
 
 
 @dataclass(frozen=True)
@@ -237,7 +231,7 @@ _CODECS: dict[str, Codec] = {
 _KINDS: dict[int, type[Message]] = {
     kind.KIND: kind
     for kind in (
-        *(Announce, BringSet, PassSet, Strip, Common, Sum, CompareStart, CompareReply, AskLeaf),
+        *(Announce, BringSet, PassSet, Common, Sum, CompareStart, CompareReply, AskLeaf),
         *(LeafReply, AskGain, GainReply, Split, Grown, Classify, Answers, Kept, Ready),
     )
 }

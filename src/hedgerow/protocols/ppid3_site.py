@@ -18,7 +18,7 @@ from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols import ppid3_messages as wire
 from hedgerow.protocols.ppid3 import answer_split, ppid3
-from hedgerow.protocols.ppid3_align import align, strip
+from hedgerow.protocols.ppid3_align import align, pass_marks
 from hedgerow.protocols.ppid3_checks import (
     ANNOUNCE,
     READY,
@@ -138,6 +138,7 @@ class Site:
         self.open_questions: set[int] = set()
         self.collected: dict[tuple[int, int, bytes, int], Collected] = {}
         self.grown = False
+        self.n_common: int | None = None
         self.distributions: dict[int, NDArray[np.int64]] = {}
         self.kept: list[tuple[tuple[bytes, ...], tuple[int, ...]]] = []
         self.announced: dict[int, Announced] = {}
@@ -353,8 +354,8 @@ class Site:
                 raise wire.bad_message(f"site {sender}", "an answer that was not asked for")
             case wire.Ready() if self.index != self.job.starter or self.grown:
                 raise wire.bad_message(f"site {sender}", "Ready, which is not for this site")
-            case wire.Strip():
-                return strip(self, sender, message)
+            case wire.Common() if message.owner != self.index:
+                return pass_marks(self, sender, message)
             case wire.Sum():
                 return add_flag(self, sender, message)
             case wire.AskLeaf():

@@ -99,6 +99,7 @@ class RingCardinality:
         self._entropy = entropy
         self._calls: dict[int, _Call] = {}
         self._done: set[int] = set()
+        self._orders: dict[tuple[int, int], NDArray[np.intp]] = {}
 
     def count(self, call: int, ring: tuple[int, ...], own: Groups) -> Task[Counts]:
         """See `SetCardinality.count`."""
@@ -152,13 +153,9 @@ class RingCardinality:
                 return self._pass_on(sender, message)
         return None
 
-    def key(self, call: int) -> Key:
-        """Return the key of a call that is kept for alignment, and forget it."""
-        kept = self._calls.pop(call, None)
-        if kept is None or kept.left != 1:
-            raise bad_message("a site of the ring", f"a step of call {call}, which is not open")
-        self._done.add(call)
-        return kept.key
+    def order(self, call: int, owner: int) -> NDArray[np.intp] | None:
+        """Return how the elements of a set were shuffled here to align records, and forget it."""
+        return self._orders.pop((call, owner), None)
 
     def _bring(self, message: BringSet) -> Task[None]:
         ring = message.ring
@@ -201,7 +198,7 @@ class RingCardinality:
         layers: int,
         groups: list[Elements],
     ) -> Task[None]:
-        key = self._key_for(call, purpose, ring, owner)
+        key = self._key_for(call, ring, owner)
         sizes = np.array([len(group) for group in groups], dtype=np.int64)
         whole = np.concatenate(groups) if groups else self.elements[:0]
         done = self.cipher.encrypt(key, whole)
@@ -210,22 +207,23 @@ class RingCardinality:
         else:
             self._meter.alignment += len(whole)
         parts = np.split(done, np.cumsum(sizes)[:-1])
-        blobs = tuple(
-            part[shuffled(len(part), self._entropy)].tobytes() for part in parts[: len(groups)]
-        )
+        orders = [shuffled(len(part), self._entropy) for part in parts[: len(groups)]]
+        if purpose == RECORDS:
+            # What is found of the elements goes back the way that they came.
+            (self._orders[call, owner],) = orders
+        # Splitting nothing gives one part all the same.
+        blobs = tuple(part[order].tobytes() for part, order in zip(parts, orders, strict=False))
         layers += 1
         at = ring.index(self.index)
         to = counter if layers == len(ring) else ring[(at + 1) % len(ring)]
         yield Send(to, PassSet(call, purpose, counter, ring, owner, layers, blobs))
 
-    def _key_for(self, call: int, purpose: int, ring: tuple[int, ...], owner: int) -> Key:
+    def _key_for(self, call: int, ring: tuple[int, ...], owner: int) -> Key:
         """Return this site's key of a call; each owner's set is encrypted once."""
         if call in self._done or (call in self._calls and owner in self._calls[call].owners):
             raise bad_message(f"site {owner}", f"its set a second time in call {call}")
         if call not in self._calls:
-            # Alignment needs the key once more, to take it off again.
-            uses = len(ring) + (purpose == RECORDS)
-            self._calls[call] = _Call(self.cipher.new_key(self._entropy), uses)
+            self._calls[call] = _Call(self.cipher.new_key(self._entropy), len(ring))
         mine = self._calls[call]
         mine.owners.add(owner)
         mine.left -= 1

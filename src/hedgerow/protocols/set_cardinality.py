@@ -46,7 +46,7 @@ class Meter:
     passes : int
         Passes of the ring that this site asked for.
     comparisons, alignment : int
-        Elements encrypted or decrypted for algorithm 2, and for aligning records.
+        Elements encrypted for algorithm 2, and for aligning records.
     messages, bytes : int
         Sent by this site.
     """
