@@ -1,5 +1,6 @@
 """Turns of the three servers, one after the other, with queries put into their rooms by hand."""
 
+import shutil
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +18,7 @@ from hedgerow.parties.batches import Table
 from hedgerow.parties.inquiry import Inquiry, read_inquiry, write_part
 from hedgerow.parties.library import Library
 from hedgerow.parties.query_index import Key
+from hedgerow.parties.query_log import QueryLog
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.waiting import Pending, WaitingRoom
 from hedgerow.protocols.queries import query_planes
@@ -85,6 +87,14 @@ class Hall:
         for thread in threads:
             thread.join()
         return found
+
+    def forget(self, server: int) -> None:
+        """Let a server stand where it stood before the first query, and all have an empty room."""
+        config = self.town.configs[SERVERS[server]]
+        self.libraries[server].close()
+        shutil.rmtree(config.state.path("queries"))
+        self.libraries[server] = Library(config.state, self.keys[server], server)
+        self.rooms = [WaitingRoom(QUICK) for _ in SERVERS]
 
     def close(self) -> None:
         for library in self.libraries:
@@ -182,6 +192,36 @@ def test_halves_leave_when_all_servers_hold_theirs(
     # The draw that all hold is the answer: nothing is drawn again.
     assert {query.draw for query in queries} == {kept}
     assert [hall.log(s).rows for s in range(3)] == [20] * 3
+    hall.close()
+
+
+@pytest.mark.parametrize("held_at", [0, 2])
+def test_a_server_that_denies_an_answer_it_has_given_gets_no_other_draw(
+    tmp_path: Path, held_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One honest server may have let go of its half; the other one knows only that it holds it."""
+    liar, honest = 1, 2 - held_at
+    hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
+    hall.put(0, 20)
+    finish, key = QueryLog.finish, Key("ann0", "0" * 32)
+
+    def fail(log: QueryLog, keys) -> None:
+        if log is hall.log(held_at):
+            raise Code.PEER_GONE.error(found="a line that was cut in the farewell")
+        finish(log, keys)
+
+    monkeypatch.setattr(QueryLog, "finish", fail)
+    hall.turns()
+    monkeypatch.setattr(QueryLog, "finish", finish)
+    before = {server: hall.log(server).state(key) for server in (honest, held_at)}
+    assert [state for state, _ in before.values()] == ["done", "held"]
+    for _ in range(2):
+        hall.forget(liar)
+        again = hall.put(0, 20)
+        hall.turns()
+        assert again[honest].error.code is Code.QUERY_CONFLICT
+        assert {server: hall.log(server).state(key) for server in before} == before
+    assert hall.log(honest).rows == 20
     hall.close()
 
 

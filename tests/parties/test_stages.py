@@ -45,10 +45,6 @@ def test_a_stage_is_there_again(tmp_path: Path) -> None:
 def test_what_goes_beyond_is_forgotten_for_good(tmp_path: Path) -> None:
     first = stages(tmp_path)
     first.save("level 0", ARRAYS)
-
-    def cut(tag: bytes) -> None:
-        raise ConnectionError(tag)
-
     first.confirm_with(cut)
     for level in (1, 2):
         with pytest.raises(ConnectionError):
@@ -69,6 +65,38 @@ def test_what_all_servers_had_is_not_made_again(tmp_path: Path) -> None:
     first.close()
     error = refuses(Code.WRONG_RUN_STATE, lambda: stages(tmp_path, common=1))
     assert "lost" in error.found
+
+
+def cut(tag: bytes) -> None:
+    raise ConnectionError(tag)
+
+
+def test_what_all_servers_had_at_the_beginning_is_not_made_again(tmp_path: Path) -> None:
+    """A stage that none knows of the others is taken up, and what follows from it is seen."""
+    first = stages(tmp_path)
+    first.confirm_with(cut)
+    with pytest.raises(ConnectionError):
+        first.save("model", ARRAYS)
+    first.close()
+    second = stages(tmp_path)
+    assert second.load("model") is not None
+    second.close()
+    error = refuses(Code.WRONG_RUN_STATE, lambda: stages(tmp_path, common=0))
+    assert "lost" in error.found
+
+
+def test_only_what_all_servers_have_may_be_opened(tmp_path: Path) -> None:
+    first = stages(tmp_path)
+    first.save("level 0", ARRAYS)
+    first.mark("level 0")
+    refuses(Code.OPENING_NOT_KEPT, lambda: first.mark("leaves"))
+    first.confirm_with(cut)
+    with pytest.raises(ConnectionError):
+        first.save("leaves", ARRAYS)
+    refuses(Code.OPENING_NOT_KEPT, lambda: first.mark("leaves"))
+    first.close()
+    second = stages(tmp_path)
+    second.mark("leaves")
 
 
 def test_tags_tell_attempts_apart(tmp_path: Path) -> None:

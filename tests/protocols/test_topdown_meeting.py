@@ -14,7 +14,7 @@ from hedgerow.protocols.topdown_wire import Ask
 
 NOTHING = np.zeros(0, dtype=np.uint8)
 QUESTION = Ask("f" * 64, 1, "servers", (), (0,), (), {"amsterdam": NOTHING})
-FRESH, KEPT, OPENED = Stage.FRESH, Stage.KEPT, Stage.OPENED
+FRESH, KEPT, OPENING, OPENED = Stage
 
 
 def met(
@@ -46,6 +46,9 @@ def met(
         ([KEPT, FRESH, FRESH], FRESH),
         ([OPENED, KEPT, FRESH], Code.ANSWERS_LOST),
         ([FRESH, FRESH, OPENED], Code.ANSWERS_LOST),
+        ([OPENING, KEPT, OPENED], KEPT),
+        ([OPENING, KEPT, FRESH], Code.ANSWERS_LOST),
+        ([FRESH, FRESH, OPENING], Code.ANSWERS_LOST),
     ],
 )
 def test_servers_go_on_from_the_point_that_all_have_reached(
@@ -74,6 +77,7 @@ def test_servers_that_are_asked_different_things_stop(other: Ask) -> None:
         ([KEPT, KEPT, FRESH], FRESH),
         ([OPENED, KEPT, KEPT], Code.ANSWERS_LOST),
         ([KEPT, OPENED, KEPT], Code.ANSWERS_LOST),
+        ([KEPT, KEPT, OPENING], Code.ANSWERS_LOST),
     ],
 )
 def test_shares_of_two_draws_do_not_fit_together(stages: list[Stage], expected: object) -> None:

@@ -248,8 +248,8 @@ def test_servers_apart_say_what_servers_together_say() -> None:
     disks = [Kept() for _ in range(3)]
     servers = apart_of(plan, disks, meeting(), seed=1)
     assert each_apart(servers, asks) == [together] * 3
-    # Before and after the numbers were opened.
-    assert [len(disk) for disk in disks] == [2, 2, 2]
+    # Before the numbers are opened, when that begins, and after it.
+    assert [len(disk) for disk in disks] == [3, 3, 3]
 
 
 def test_what_was_kept_is_opened_again_and_never_drawn_again() -> None:
@@ -259,7 +259,7 @@ def test_what_was_kept_is_opened_again_and_never_drawn_again() -> None:
     disks = [Kept() for _ in range(3)]
     first = each_apart(apart_of(plan, disks, meeting()), asks)
     assert len(set(first)) == 1
-    for newest in (0, 1):  # the state before opening, and the one after
+    for newest in (0, 1, 2):  # the state before opening, when it begins, and after it
         rooms = meeting()
         again = [
             SecureServers.resume(

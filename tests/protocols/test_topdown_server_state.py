@@ -12,11 +12,11 @@ USED = np.array([0, 704])
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
-@pytest.mark.parametrize("opened", [False, True])
-def test_what_was_written_is_read(dtype: str, opened: bool) -> None:
+@pytest.mark.parametrize(("marked", "opened"), [(False, False), (True, False), (True, True)])
+def test_what_was_written_is_read(dtype: str, marked: bool, opened: bool) -> None:
     data = np.arange(2 * 3 * 4).reshape(2, 3, 4).astype(dtype) - np.array(9, dtype=dtype)
     numbers = np.array([[1, -2, 3]]) if opened else None
-    state = write_state(PLAN, [1], [(0, 2)], Last(ASK, data, USED, b"tag", numbers))
+    state = write_state(PLAN, [1], [(0, 2)], Last(ASK, data, USED, b"tag", marked, numbers))
     splits, last = read_state(state, PLAN, [1])
     assert splits == [(0, 2)]
     assert last.ask.to_bytes() == ASK.to_bytes()
@@ -24,6 +24,7 @@ def test_what_was_written_is_read(dtype: str, opened: bool) -> None:
     np.testing.assert_array_equal(last.data, data)
     np.testing.assert_array_equal(last.used, USED)
     assert last.tag == b"tag"
+    assert last.marked is marked
     assert (last.numbers is None) == (not opened)
     if opened:
         np.testing.assert_array_equal(last.numbers, numbers)
@@ -44,7 +45,9 @@ def test_other_files_are_refused() -> None:
         (state.replace(b"uint64", b"object"), PLAN, [1]),
         (state.replace(b'"splits":[]', b'"splits":[1]'), PLAN, [1]),
         (state.replace(b'["uint64",[3],', b'["uint64",[4],'), PLAN, [1]),
-        (state.replace(b'[3],"00"]', b'[3],"0"]'), PLAN, [1]),
+        (state.replace(b'[3],"00",', b'[3],"0",'), PLAN, [1]),
+        (state.replace(b'"00",false]', b'"00",0]'), PLAN, [1]),
+        (state.replace(b'"00",false]', b'"00"]'), PLAN, [1]),
         (state.replace(b'"ask"', b'"asc"'), PLAN, [1]),
     ):
         assert text != state or plan is not PLAN or servers != [1]

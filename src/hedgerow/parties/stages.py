@@ -5,9 +5,11 @@ beside it. A stage is kept when it is in the journal. Every stage has a tag, a h
 in which it was made and over the tag of the stage before: two servers with the same tag hold
 shares of the same numbers, which those of different attempts are not.
 
-`Stages.save` returns when all three servers have the stage, and that is written down, too. So a
-value that is opened after its stage was saved is never drawn again: the next attempt finds it at
-all servers, or, where a server has lost what it had, does not begin.
+`Stages.save` returns when all three servers have the stage, and that is written down, too, as it is
+for the stages that all have at the beginning of an attempt. So a value that is opened after its
+stage was saved or loaded is never drawn again: the next attempt finds it at all servers, or, where
+a server has lost what it had, or says so, does not begin. `Stages.mark` stands in front of every
+opening and refuses what is not kept like that.
 """
 
 from __future__ import annotations
@@ -133,6 +135,8 @@ class Stages:
                 fix="restore the state folder of that server from a copy, or post a new job",
             )
         self._session, self._entries = session, entries
+        # A server that has read what is opened now may claim next time that it never had it.
+        self._confirmed(common)
         if common < len(self.kept):
             gone = self.kept[common:]
             self._journal.append({"first": common})
@@ -166,13 +170,34 @@ class Stages:
         )
         self.kept.append(kept)
         self._confirm(tag)
-        self.confirmed = len(self.kept)
-        self._journal.append({"confirmed": self.confirmed})
+        self._confirmed(len(self.kept))
         self.on_save(kept)
+
+    def mark(self, opening: str) -> None:
+        """Make sure that a value is never drawn again, before any share of it leaves.
+
+        Parameters
+        ----------
+        opening : str
+            Its name, which is that of the stage that holds it.
+
+        Raises
+        ------
+        HedgerowError
+            H307 if it is in no stage that all servers are known to have.
+        """
+        if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
+            raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")
 
     def close(self) -> None:
         """Let others open the journal."""
         self._journal.close()
+
+    def _confirmed(self, stages: int) -> None:
+        """Write down how many stages all servers have; that never becomes less."""
+        if stages > self.confirmed:
+            self._journal.append({"confirmed": stages})
+            self.confirmed = stages
 
     def _next_tag(self, stage: str, session: bytes) -> bytes:
         before = self.kept[-1].tag if self.kept else self._job.encode()

@@ -158,7 +158,8 @@ class Worker:
         for server in range(agreeing.SERVERS):
             pair = [f"server {server}", f"server {(server + 1) % agreeing.SERVERS}"]
             self.ledger.mark_not_private(COLLUSION, pair)
-        leakage = Leakage(kind.training_openings(plan), ledger=self.ledger)
+        openings = kind.training_openings(plan)
+        leakage = Leakage(openings, ledger=self.ledger, mark=self.stages.mark)
         engine = ReplicatedEngine(self._network, leakage, session=self.session.hex())
         self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
         planes = shared_planes(engine, job, {self.server: held})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from math import prod
 from typing import Any, Protocol
@@ -25,6 +25,17 @@ from hedgerow.privacy.release import Audience
 VERSION = 1
 _SCHEMA = "hedgerow.leakage"
 _KEYS = {"schema", "version", "openings", "record"}
+
+
+Mark = Callable[[str], None]
+"""Gets the name of an opening that is about to begin; returns when that is durable here.
+
+Whoever keeps such a mark never draws the value again, whatever another party says of itself."""
+
+
+def leave_unmarked(name: str) -> None:
+    """Mark nothing: for a run that nobody takes up again, so that nothing is drawn twice."""
+    del name
 
 
 class Charges(Protocol):
@@ -70,14 +81,22 @@ class Leakage:
     ledger : Ledger, optional
         With one, an opening that a release pays for is refused until that release was charged. A
         charge is used up by the opening, here and in every other record on the same ledger.
+    mark : callable
+        See `Mark`; called in front of every opening that depends on the data, when it is found to
+        be in order and before any share of it leaves. What it raises, the opening raises.
     **public
         Public parameters that shapes and counts are computed from.
     """
 
     def __init__(
-        self, openings: Iterable[Opening], *, ledger: Charges | None = None, **public: Any
+        self,
+        openings: Iterable[Opening],
+        *,
+        ledger: Charges | None = None,
+        mark: Mark = leave_unmarked,
+        **public: Any,
     ) -> None:
-        self._ledger = ledger
+        self._ledger, self._mark = ledger, mark
         self._openings: dict[str, Declared] = {}
         for opening in openings:
             if opening.name in self._openings:
@@ -121,6 +140,8 @@ class Leakage:
         with self._lock:
             count = self._count(opening, times)
             self._check_charged(opening, to, count, times)
+            if opening.independent is None:
+                self._mark(name)
             self._record[name, to] += times
 
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:

@@ -18,7 +18,10 @@ Stage = dict[str, NDArray[Any]]
 
 
 class Checkpoints(Protocol):
-    """Where stages are kept. All servers ask for the same stages in the same order."""
+    """Where stages are kept. All servers ask for the same stages in the same order.
+
+    What is going to be opened is in a stage that has the name of its opening.
+    """
 
     def load(self, stage: str) -> Stage | None:
         """Return the arrays of a stage that all servers have, else None."""

@@ -4,6 +4,10 @@ Two short messages between any two of them. The first goes before anything is co
 coordinator who asks them different things is found out, and so that after a failure nothing is
 drawn twice. It also names the draw whose shares a server has kept: shares of two draws do not fit
 together. The second, without content, says that a result is kept.
+
+A server that has given away a share of a result has marked that before, on its disk. While one of
+the three says that it has, the others go on from that draw or not at all: a server that read the
+result and then claims to stand before it gets no other.
 """
 
 from __future__ import annotations
@@ -35,8 +39,10 @@ class Stage(IntEnum):
     FRESH = 0
     """Nothing is computed."""
     KEPT = 1
-    """Shares of the numbers are kept; they may have been opened."""
-    OPENED = 2
+    """Shares of the numbers are kept, and none has left here."""
+    OPENING = 2
+    """All have said that their shares are kept; some of those here may have left."""
+    OPENED = 3
     """The numbers are known here."""
 
 
@@ -71,10 +77,10 @@ def agree(network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_
     Raises
     ------
     HedgerowError
-        H820 if the servers were asked different things. H840 if one has the numbers and another
-        nothing or another draw, which can only be if the other has lost what it kept.
+        H820 if the servers were asked different things. H840 if one has begun to open a draw that
+        another does not have, which can only be if the other has lost what it kept, or lies.
     """
-    digest = hashlib.sha256(b"hedgerow/topdown servers/v1" + question.to_bytes()).digest()
+    digest = hashlib.sha256(b"hedgerow/topdown servers/v2" + question.to_bytes()).digest()
     message = digest + bytes([stage]) + tag + os.urandom(_FRESH_BYTES)
     mine = np.frombuffer(message, dtype=np.uint8)
     everything = _exchange(network, "question", {p: mine for p in network.local if p < SERVERS})
@@ -89,12 +95,12 @@ def agree(network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_
     tags = {one[DIGEST_BYTES + 1 : -_FRESH_BYTES] for one in said}
     if Stage.FRESH not in stages and len(tags) == 1:
         return Agreed(Stage.KEPT, tag)
-    if Stage.OPENED in stages:
+    if max(stages) >= Stage.OPENING:
         raise Code.ANSWERS_LOST.error(
             expected="all three servers to have kept what was opened",
-            found="a server that knows nothing of it",
+            found="a server that says it knows nothing of it",
         )
-    # Of several draws none was kept by all, so that nobody has seen anything of any.
+    # Nobody has let go of a share, so that nobody has seen anything of any draw.
     return Agreed(
         Stage.FRESH, hashlib.sha256(b"hedgerow/topdown draw/v1" + b"".join(said)).digest()
     )

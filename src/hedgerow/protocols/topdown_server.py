@@ -10,8 +10,9 @@ every server. For each question:
    the same verdict.
 3. The counts of the others are added up; `SecureSplits` computes the numbers, with their noise.
 4. Every server keeps its shares of the result (`keep`), and says so.
-5. Only when all have it is it opened. After a failure it is opened again, and never drawn again:
-   if one server has not kept it, nobody has seen anything of it.
+5. Only when all have it is it opened, and before a share of it leaves every server marks that, as
+   durably. After a failure what was marked is opened again and never drawn again, whatever another
+   server says of itself; of what no server has marked nobody has seen anything.
 
 Reveals: to the public, the released numbers; to the servers, who was left out.
 Cost: `cost_answer`.
@@ -192,7 +193,8 @@ class SecureServers:
         kept, tag = self._is_kept(question, last)
         if not kept:
             last = None
-        leakage = Leakage(openings_of(self.splits, question, shape), ledger=self.ledger)
+        openings = openings_of(self.splits, question, shape)
+        leakage = Leakage(openings, ledger=self.ledger, mark=self._mark)
         engine = self._engine(leakage, question.round)
         self.leakage.append(leakage)
         if last is None:
@@ -205,10 +207,20 @@ class SecureServers:
             if self._network is not None:
                 all_kept(self._network)
         numbers = self._open(engine, last)
-        opened = replace(last, numbers=numbers)
+        opened = replace(last, marked=True, numbers=numbers)
         self.keep(self._state(self.shape, opened))
         self._last = opened
         return numbers, last.used
+
+    def _mark(self, name: str) -> None:
+        """Keep that shares of what is kept here are about to leave; see `Leakage`."""
+        last = self._last
+        assert last is not None
+        assert name == numbers_name(last.ask)
+        if not last.marked:
+            marked = replace(last, marked=True)
+            self.keep(self._state(self.shape, marked))
+            self._last = marked
 
     def _is_kept(self, question: Ask, last: Last | None) -> tuple[bool, bytes]:
         """Whether all servers have kept what there is to open, else nobody has seen it; its tag."""
@@ -219,8 +231,7 @@ class SecureServers:
         if last is None:
             found = agree(self._network, question, Stage.FRESH)
         else:
-            stage = Stage.KEPT if last.numbers is None else Stage.OPENED
-            found = agree(self._network, question, stage, last.tag)
+            found = agree(self._network, question, _stage_of(last), last.tag)
         return found.stage is not Stage.FRESH, found.tag
 
     def _open(self, engine: Engine, last: Last) -> NDArray[np.int64]:
@@ -302,6 +313,12 @@ class SecureServers:
         splits, self._last = read_state(state, plan, sorted(self.keys))
         self.shape.expand(splits)
         return self
+
+
+def _stage_of(last: Last) -> Stage:
+    if last.numbers is not None:
+        return Stage.OPENED
+    return Stage.OPENING if last.marked else Stage.KEPT
 
 
 def _ledger_of(plan: TopDownPlan) -> Ledger:

@@ -13,7 +13,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.topdown_plan import TopDownPlan
 from hedgerow.protocols.topdown_wire import Ask, pack, unpack
 
-_VERSION = 1
+_VERSION = 2
 _RINGS = ("uint16", "uint32", "uint64")
 
 
@@ -31,6 +31,8 @@ class Last:
         Whose counts are in them.
     tag : bytes
         Of the draw: the same at all servers whose shares fit together.
+    marked : bool
+        Whether shares of it may have left this process.
     numbers : int64 array or None
         What was opened, as soon as it was.
     """
@@ -39,6 +41,7 @@ class Last:
     data: NDArray[Any]
     used: NDArray[np.int64]
     tag: bytes
+    marked: bool = False
     numbers: NDArray[np.int64] | None = None
 
 
@@ -57,7 +60,7 @@ def write_state(
     if last is None:
         return pack(head, {})
     little = last.data.astype(last.data.dtype.newbyteorder("<"), copy=False)
-    head["last"] = [last.data.dtype.name, list(last.data.shape), last.tag.hex()]
+    head["last"] = [last.data.dtype.name, list(last.data.shape), last.tag.hex(), last.marked]
     arrays: dict[str, NDArray[Any]] = {
         "ask": np.frombuffer(last.ask.to_bytes(), dtype=np.uint8),
         "data": np.ascontiguousarray(little).reshape(-1).view(np.uint8),
@@ -83,13 +86,13 @@ def read_state(
         splits = [(int(a), int(b)) for a, b in head["splits"]]
         if head["last"] is None:
             return splits, None
-        name, shape, tag = head["last"]
-        if name not in _RINGS:
+        name, shape, tag, marked = head["last"]
+        if name not in _RINGS or type(marked) is not bool:
             raise ValueError(name)
         data = np.frombuffer(arrays["data"].tobytes(), np.dtype(name).newbyteorder("<"))
         ask = Ask.from_bytes(arrays["ask"].tobytes())
         native = data.astype(name).reshape(shape)
         used, numbers = arrays["used"], arrays.get("numbers")
-        return splits, Last(ask, native, used, bytes.fromhex(tag), numbers)
+        return splits, Last(ask, native, used, bytes.fromhex(tag), marked, numbers)
     except (HedgerowError, ValueError, TypeError, KeyError):
         raise Code.ANSWERS_LOST.error(found="a damaged state") from None
