@@ -92,7 +92,7 @@ def test_an_analyst_that_is_not_named(town: Town) -> None:
     assert caught.value.code is Code.CALLER_NOT_ALLOWED
     with pytest.raises(HedgerowError) as caught:
         run(town, "north", "show", "none")
-    assert caught.value.code is Code.BAD_MODEL_FILE
+    assert caught.value.code is Code.UNKNOWN_MODEL
 
 
 def test_an_analyst_that_a_policy_does_not_allow(town: Town, monkeypatch) -> None:

@@ -102,7 +102,7 @@ def test_refusals_have_numbers_and_say_what_is_left(
     for code, arguments in (
         (Code.BUDGET_EXCEEDED, ("counts", str(many))),
         (Code.BAD_PARAMETER, ("m", str(rows), "--proba")),
-        (Code.BAD_MODEL_FILE, ("none", str(rows))),
+        (Code.UNKNOWN_MODEL, ("none", str(rows))),
         (Code.BAD_NAME, ("../m", str(rows))),
         (Code.BAD_PARAMETER, ("m", str(rows), "--timeout", "0")),
         (Code.UNREADABLE_FILE, ("m", str(tmp_path / "none.csv"))),

@@ -197,8 +197,8 @@ def test_numbered_refusals(tmp_path: Path) -> None:
     table = str(town.table("north"))
     for code, arguments in (
         (Code.BAD_JOB, ("plan", bad)),
-        (Code.UNKNOWN_MEMBER, ("coordinate", path, north)),
-        (Code.UNKNOWN_MEMBER, ("join", path, delta, "--table", table)),
+        (Code.WRONG_ROLE, ("coordinate", path, north)),
+        (Code.WRONG_ROLE, ("join", path, delta, "--table", table)),
         (Code.POLICY_REFUSES, ("join", path, north, "--table", table, "--insecure-seed", 1)),
     ):
         done = runner.invoke(app, ["topdown", *map(str, arguments)])
@@ -221,13 +221,13 @@ def test_refusals_in_plain_words(tmp_path: Path) -> None:
         return str(done.exception)
 
     assert "most_owners: no such key is known" in refused(Code.BAD_JOB, "plan", bad)
-    text = refused(Code.BAD_JOB, "plan", tmp_path / "nowhere.toml")
+    text = refused(Code.NO_JOB_FILE, "plan", tmp_path / "nowhere.toml")
     assert "there is no" in text
     assert "Errno" not in text
     # Its mode does not matter then.
     text = refused(Code.BAD_PARTY_FILE, "coordinate", path, tmp_path)
     assert "no party's folder" in text
-    text = refused(Code.UNKNOWN_MEMBER, "coordinate", path, north)
+    text = refused(Code.WRONG_ROLE, "coordinate", path, north)
     assert "this folder is an owner's" in text
     assert "in this folder: hedgerow topdown join" in text
 

@@ -95,10 +95,10 @@ def test_numbered_refusals_of_servers(tmp_path: Path) -> None:
     other = town.write(make_job(owners=list(OWNERS)), "other.toml")
     alder, north = (str(town.parties[name].folder) for name in ("alder", "north"))
     for code, arguments in (
-        (Code.UNKNOWN_MEMBER, ("serve", path, north)),
-        (Code.BAD_JOB, ("serve", other, alder)),
+        (Code.WRONG_ROLE, ("serve", path, north)),
+        (Code.JOB_WITHOUT_SERVERS, ("serve", other, alder)),
         (Code.POLICY_REFUSES, ("serve", path, alder, "--insecure-seed", 1)),
-        (Code.UNKNOWN_MEMBER, ("join", path, alder, "--table", town.table("north"))),
+        (Code.WRONG_ROLE, ("join", path, alder, "--table", town.table("north"))),
     ):
         done = runner.invoke(app, ["topdown", *map(str, arguments)])
         assert isinstance(done.exception, HedgerowError)

@@ -101,7 +101,7 @@ def test_servers_post_nothing(place: Town, tmp_path: Path, command: str) -> None
     line = ["train", write(tmp_path, job())] if command == "train" else ["runs", command, "x-1"]
     with pytest.raises(HedgerowError) as caught:
         run(*line, alder)
-    assert caught.value.code is Code.UNKNOWN_MEMBER
+    assert caught.value.code is Code.WRONG_ROLE
 
 
 def test_what_one_server_refuses_is_posted_to_none(place: Town, tmp_path: Path) -> None:

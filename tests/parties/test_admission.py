@@ -57,7 +57,7 @@ def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
     ("code", "changes"),
     [
         (Code.UNKNOWN_MEMBER, {"analysts": ["eve"]}),
-        (Code.UNKNOWN_MEMBER, {"analysts": ["north"]}),
+        (Code.WRONG_ROLE, {"analysts": ["north"]}),
         (Code.POLICY_REFUSES, {"kind": "open"}),
         (Code.POLICY_REFUSES, {"plan": {"epsilon": 1.1}}),
         (Code.POLICY_REFUSES, {"plan": {"epsilon": None, "noise": "none"}}),
@@ -68,8 +68,8 @@ def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
             {"plan": {"noise": "votes", "queries": 1000, "delta": 1e-6, "n_trees": 5}},
         ),
         (Code.UNKNOWN_UPLOAD, {"uploads": ["north-1", "west-1"]}),
-        (Code.BAD_JOB, {"domain": DOMAIN.select(["age", "ward"]).to_dict()}),
-        (Code.BAD_JOB, {"plan": {"capacity": 99}}),
+        (Code.UPLOADS_DO_NOT_FIT, {"domain": DOMAIN.select(["age", "ward"]).to_dict()}),
+        (Code.UPLOADS_DO_NOT_FIT, {"plan": {"capacity": 99}}),
         (Code.BAD_PARAMETER, {"plan": {"max_depth": 60}}),
     ],
 )

@@ -181,7 +181,7 @@ def test_malformed_requests(town: Town) -> None:
         for code, changes in (
             (Code.BAD_NAME, {"model": "../m"}),
             (Code.BAD_NAME, {"model": "m/../../keys"}),
-            (Code.BAD_MODEL_FILE, {"model": "unknown"}),
+            (Code.UNKNOWN_MODEL, {"model": "unknown"}),
             (Code.CALLER_NOT_ALLOWED, {"model": "closed"}),
             (Code.BAD_REQUEST, {"id": "../../x"}),
             (Code.BAD_REQUEST, {"n": 0}),
@@ -201,7 +201,7 @@ def test_malformed_requests(town: Town) -> None:
         question.analyst.config = owner
         refuses(Code.CALLER_NOT_ALLOWED, lambda: question.one(0))
         refuses(Code.BAD_NAME, lambda: town.analyst().find("../m"))
-        refuses(Code.BAD_MODEL_FILE, lambda: town.analyst().find("unknown"))
+        refuses(Code.UNKNOWN_MODEL, lambda: town.analyst().find("unknown"))
         assert [town.log(s, "m").rows for s in range(3)] == [0] * 3
         assert len(town.up[0][1].room) == 0
 
@@ -281,7 +281,7 @@ def test_a_model_is_looked_for_until_all_servers_are_back(town: Town) -> None:
         town.stop(2)
         refuses(Code.SERVICE_UNREACHABLE, lambda: town.analyst(timeout=1.0).find("m"))
         # What will not change is told at once.
-        refuses(Code.BAD_MODEL_FILE, lambda: town.analyst().find("unknown"))
+        refuses(Code.UNKNOWN_MODEL, lambda: town.analyst().find("unknown"))
         patient = town.analyst(waits=why.append)
         thread = threading.Thread(target=lambda: found.append(patient.ask("m", rows)))
         thread.start()

@@ -162,7 +162,7 @@ def test_rows_of_a_request_fit_into_it() -> None:
 
 
 def test_only_analysts_ask(town: Town) -> None:
-    refuses(Code.UNKNOWN_MEMBER, lambda: Analyst(town.configs["north"]))
+    refuses(Code.WRONG_ROLE, lambda: Analyst(town.configs["north"]))
 
 
 def test_a_query_is_dealt_afresh_each_time(town: Town) -> None:

@@ -111,7 +111,7 @@ def test_the_meter_of_the_run(town: Town, report) -> None:
 
 def test_refusals(told) -> None:
     refuses(Code.BAD_NAME, lambda: told(ANN, model="../m"))
-    refuses(Code.BAD_MODEL_FILE, lambda: told(ANN, model="none"))
+    refuses(Code.UNKNOWN_MODEL, lambda: told(ANN, model="none"))
     refuses(Code.BAD_REQUEST, lambda: told(ANN, model=3))
     refuses(Code.BAD_REQUEST, lambda: told(ANN, name="m"))
     refuses(Code.CALLER_NOT_ALLOWED, lambda: told(ANN, model="other"))

@@ -41,10 +41,10 @@ def test_who_is_who(parties: dict[str, PartyConfig]) -> None:
     assert birch.me is birch.member("birch")
     assert [server.name for server in zoe.servers] == SERVERS
     assert zoe.member("north", "owner", "analyst").role == "owner"
-    assert refuses(Code.UNKNOWN_MEMBER, lambda: zoe.number).found == "zoe, which is an analyst"
+    assert refuses(Code.WRONG_ROLE, lambda: zoe.number).found == "zoe, which is an analyst"
     refuses(Code.UNKNOWN_MEMBER, lambda: zoe.member("eve"))
     # The right name in another role is as good as none.
-    refuses(Code.UNKNOWN_MEMBER, lambda: zoe.member("north", "analyst"))
+    refuses(Code.WRONG_ROLE, lambda: zoe.member("north", "analyst"))
     refuses(Code.BAD_NAME, lambda: zoe.member("../north"))
     refuses(Code.BAD_NAME, lambda: zoe.certificate("../../keys/party"))
 

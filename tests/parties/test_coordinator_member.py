@@ -47,11 +47,9 @@ def test_in_place_of_servers(tmp_path: Path) -> None:
     assert delta.servers == ()
     assert [m.name for m in delta.members if delta.speaks_to(m)] == OWNERS
     assert [m.name for m in north.members if north.speaks_to(m)] == ["delta"]
-    assert (
-        refuses(Code.UNKNOWN_MEMBER, lambda: delta.number).found == "delta, which is a coordinator"
-    )
+    assert refuses(Code.WRONG_ROLE, lambda: delta.number).found == "delta, which is a coordinator"
     # What needs servers says so, and does not fall over.
-    assert "three servers" in refuses(Code.UNKNOWN_MEMBER, lambda: ServerClient(north)).expected
+    assert "three servers" in refuses(Code.ROLE_MISSING, lambda: ServerClient(north)).expected
     for config in parties.values():
         assert "topdown" in Policy.load(config.folder).allowed_protocols
     text = (delta.folder / "README.txt").read_text()
@@ -98,8 +96,8 @@ def test_beside_servers(tmp_path: Path) -> None:
 
 def test_a_consortium_without_one_is_as_before(tmp_path: Path) -> None:
     zoe = found(tmp_path)["zoe"]
-    assert "none" in refuses(Code.UNKNOWN_MEMBER, lambda: zoe.coordinator).found
-    error = refuses(Code.UNKNOWN_MEMBER, lambda: zoe.roster("topdown"))
+    assert "none" in refuses(Code.ROLE_MISSING, lambda: zoe.coordinator).found
+    error = refuses(Code.PORT_MISSING, lambda: zoe.roster("topdown"))
     assert "topdown_port" in error.expected
     assert "topdown" not in Policy.load(zoe.folder).allowed_protocols
 

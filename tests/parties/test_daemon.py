@@ -72,7 +72,7 @@ def test_a_port_that_is_taken_and_what_is_let_go_then(parties: dict[str, PartyCo
 
 @pytest.mark.parametrize("name", ["north", "zoe"])
 def test_owners_and_analysts_do_not_serve(parties: dict[str, PartyConfig], name: str) -> None:
-    refuses(Code.UNKNOWN_MEMBER, lambda: daemon(parties[name]))
+    refuses(Code.WRONG_ROLE, lambda: daemon(parties[name]))
 
 
 def test_without_keys_or_certificates_of_the_others(tmp_path: Path) -> None:

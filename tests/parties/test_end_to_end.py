@@ -191,8 +191,8 @@ def test_a_job_that_is_posted_again_is_the_same_run_and_costs_nothing(story: Sto
 def test_what_is_not_allowed_is_refused_by_its_number(story: Story) -> None:
     town, root = story.town, story.town.root
     assert town.refused(ANALYST, "train", root / "greedy.toml") == "H858"
-    assert town.refused(ANALYST, "query", "nothing-1", root / "rows.csv") == "H401"
-    assert town.refused("north", "query", "illness-1", root / "rows.csv") == "H850"
+    assert town.refused(ANALYST, "query", "nothing-1", root / "rows.csv") == "H407"
+    assert town.refused("north", "query", "illness-1", root / "rows.csv") == "H905"
     # One row more than is left.
     many = people(1000).select(["age", "ward", "sex"])
     path = write_csv(root / "many.csv", many)

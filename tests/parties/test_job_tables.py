@@ -133,13 +133,13 @@ def test_columns_beside_columns() -> None:
     ],
 )
 def test_rows_that_do_not_fit(words: str, manifests) -> None:
-    error = refuses(Code.BAD_JOB, lambda: make_job().uploads_for(manifests))
+    error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda: make_job().uploads_for(manifests))
     assert words in error.found
 
 
 def test_the_fix_for_too_many_slots_is_the_number() -> None:
     manifests = [make_manifest("north-1", 60), make_manifest("south-1", 41)]
-    error = refuses(Code.BAD_JOB, lambda: make_job().uploads_for(manifests))
+    error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda: make_job().uploads_for(manifests))
     assert "capacity = 101" in error.fix
     make_job(plan={"capacity": 101}).uploads_for(manifests)
 
@@ -149,7 +149,9 @@ def test_empty_slots_are_few() -> None:
     manifests = [make_manifest("north-1", 60), make_manifest("south-1", 40)]
     make_job(plan={"capacity": 264}).uploads_for(manifests)
     for plan in ({"capacity": 265}, {"capacity": 1 << 40}, {"n_trees": 1000}):
-        error = refuses(Code.BAD_JOB, lambda plan=plan: make_job(plan=plan).uploads_for(manifests))
+        error = refuses(
+            Code.UPLOADS_DO_NOT_FIT, lambda plan=plan: make_job(plan=plan).uploads_for(manifests)
+        )
         assert "capacity = 100" in error.fix
 
 
@@ -170,7 +172,7 @@ def test_columns_that_do_not_fit(words: str, left, right) -> None:
         columns("north-1", **{"names": ["age", "sex"]} | left),
         columns("south-1", **{"names": ["ward"], "target": True} | right),
     ]
-    error = refuses(Code.BAD_JOB, lambda: vertical().uploads_for(manifests))
+    error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda: vertical().uploads_for(manifests))
     assert words in error.found
 
 

@@ -95,7 +95,7 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
     refuses(Code.BAD_DOMAIN_FILE, lambda: Job.load(path))
     path.write_text(tomli_w.dumps(job_dict(domain={"file": "domain.toml", "capacity": 3})))
     refuses(Code.BAD_JOB, lambda: Job.load(path))
-    refuses(Code.BAD_JOB, lambda: Job.load(tmp_path / "none.toml"))
+    refuses(Code.NO_JOB_FILE, lambda: Job.load(tmp_path / "none.toml"))
     refuses(Code.BAD_JOB, lambda: Job.load("a\0b"))
     path.write_bytes(b"\xff")
     refuses(Code.BAD_JOB, lambda: Job.load(path))

@@ -91,7 +91,7 @@ def test_who_may_ask_what(town: Town) -> None:
 def test_models_that_cannot_be_asked(town: Town) -> None:
     library = library_of(town)
     refuses(Code.BAD_NAME, lambda: library.book("../m"))
-    refuses(Code.BAD_MODEL_FILE, lambda: library.book("unknown"))
+    refuses(Code.UNKNOWN_MODEL, lambda: library.book("unknown"))
     town.train("m")
     config = town.configs[SERVERS[0]]
     manifest = library.manifest("m")

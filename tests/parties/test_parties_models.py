@@ -80,7 +80,7 @@ def test_a_model_is_never_replaced_by_another(state: StateFolder) -> None:
 
 
 def test_names_that_are_none(state: StateFolder) -> None:
-    refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-1"))
+    refuses(Code.UNKNOWN_MODEL, lambda: open_model(state, KEY, "m-1"))
     for name in ("../m-1", "/etc", "M", ""):
         refuses(Code.BAD_NAME, lambda name=name: open_model(state, KEY, name))
 
@@ -92,7 +92,7 @@ def test_files_that_were_changed_are_refused(state: StateFolder) -> None:
     refuses(Code.VAULT_WRONG_KEY, lambda: open_model(state, bytes([1]) * 32, "m-1"))
     original = (folder / "m-1/ledger.json").read_text()
     (folder / "m-1/ledger.json").write_text(original + " ")
-    refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-1"))
+    refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-1"))
     (folder / "m-1/ledger.json").write_text(original)
     # The shares of another model.
     (folder / "m-1/shares.bin").write_bytes((folder / "m-2/shares.bin").read_bytes())
@@ -102,7 +102,7 @@ def test_files_that_were_changed_are_refused(state: StateFolder) -> None:
     (folder / "m-2/manifest.json").write_text(text.replace("zoe", "eve"))
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-2"))
     (folder / "m-2/manifest.json").write_text(text.replace('"m-2"', '"m-3"'))
-    refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-2"))
+    refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-2"))
     (folder / "m-2/manifest.json").write_text(text.replace('"version": 1', '"version": 2'))
     refuses(Code.MODEL_VERSION, lambda: open_model(state, KEY, "m-2"))
     (folder / "m-2/manifest.json").write_text(text.replace("a server", "nobody"))

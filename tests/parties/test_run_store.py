@@ -55,8 +55,8 @@ def test_a_job_that_was_exchanged_is_refused(tmp_path: Path) -> None:
     run = first.accept(job(), "north").id
     path = tmp_path / "state/runs" / run / "job.toml"
     path.write_text(path.read_text().replace("max_depth = 3", "max_depth = 2"))
-    refuses(Code.BAD_JOB, lambda: read_job(first.state, run))
-    refuses(Code.BAD_JOB, lambda: store(tmp_path))
+    refuses(Code.RUN_OF_ANOTHER_JOB, lambda: read_job(first.state, run))
+    refuses(Code.RUN_OF_ANOTHER_JOB, lambda: store(tmp_path))
     refuses(Code.UNKNOWN_RUN, lambda: read_job(first.state, "nobody-1"))
 
 

@@ -248,13 +248,13 @@ def test_what_a_server_refuses(tmp_path: Path) -> None:
     town, job = SiteTown(tmp_path, servers=True), secret_job()
     config = town.parties["alder"]
     policy = Policy.load(config.folder)
-    error = refuses(Code.BAD_JOB, lambda: CountRun(config, policy, make_job()))
+    error = refuses(Code.JOB_WITHOUT_SERVERS, lambda: CountRun(config, policy, make_job()))
     assert "secret" in error.expected
     site = town.parties["club"]
-    refuses(Code.UNKNOWN_MEMBER, lambda: CountRun(site, Policy.load(site.folder), job))
+    refuses(Code.WRONG_ROLE, lambda: CountRun(site, Policy.load(site.folder), job))
     strict = policy.model_copy(update={"allow_exact": False, "populations": {"days": 3.0}})
     refuses(Code.POLICY_REFUSES, lambda: CountRun(config, strict, job))
-    error = refuses(Code.UNKNOWN_MEMBER, lambda: job.index(config))
+    error = refuses(Code.NOT_IN_JOB, lambda: job.index(config))
     assert "hedgerow site count" in error.fix
     tree = "ab" * 16
     run = CountRun(config, policy, job)
@@ -295,11 +295,11 @@ def test_servers_without_ports_for_sites(tmp_path: Path) -> None:
         member.model_copy(update={"site_port": 0, "count_port": 0}) for member in config.members
     ]
     changed = PartyConfig(consortium="tennis", name="club", members=tuple(bare))
-    error = refuses(Code.UNKNOWN_MEMBER, lambda: job.index(changed))
+    error = refuses(Code.PORT_MISSING, lambda: job.index(changed))
     assert "site_port" in error.expected
     alone = [member for member in config.members if member.role == "site"]
     changed = PartyConfig(consortium="tennis", name="club", members=tuple(alone))
-    refuses(Code.UNKNOWN_MEMBER, lambda: job.index(changed))
+    refuses(Code.ROLE_MISSING, lambda: job.index(changed))
     assert make_job().index(changed) == 0
 
 

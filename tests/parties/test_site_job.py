@@ -88,6 +88,6 @@ def test_who_is_no_site(tmp_path: Path) -> None:
         Code.UNKNOWN_MEMBER, lambda: make_job(sites=["club", "north"]).index(town.parties["club"])
     )
     two = make_job(sites=["club", "office"])
-    refuses(Code.UNKNOWN_MEMBER, lambda: two.index(town.parties["observatory"]))
+    refuses(Code.NOT_IN_JOB, lambda: two.index(town.parties["observatory"]))
     (tmp_path / "other").mkdir(mode=0o700)
     refuses(Code.UNKNOWN_MEMBER, lambda: make_job().index(found(tmp_path / "other")["north"]))

@@ -290,14 +290,14 @@ def test_refused_before_it_serves(tmp_path: Path) -> None:
 def test_only_the_site_with_the_class_begins(tmp_path: Path) -> None:
     town, job = SiteTown(tmp_path), make_job()
     with town.serving(job):
-        error = refuses(Code.UNKNOWN_MEMBER, town.client("office", job).train)
+        error = refuses(Code.WRONG_ROLE, town.client("office", job).train)
     assert "club" in error.expected
     assert (
         "hedgerow site serve"
         in refuses(Code.SERVICE_UNREACHABLE, town.client("club", job).train).fix
     )
     # Whether it serves or not.
-    refuses(Code.UNKNOWN_MEMBER, town.client("office", job).train)
+    refuses(Code.WRONG_ROLE, town.client("office", job).train)
 
 
 def test_the_class_at_all_sites(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_who_may_ask(tmp_path: Path) -> None:
 
 
 def test_only_a_coordinator_carries_and_only_once(town: Town, job: TopDownJob) -> None:
-    error = refuses(Code.UNKNOWN_MEMBER, lambda: Carrier(town.parties["north"], job))
+    error = refuses(Code.WRONG_ROLE, lambda: Carrier(town.parties["north"], job))
     assert "this folder is an owner's" in error.found
     assert "hedgerow topdown join" in error.fix
     refuses(Code.UNKNOWN_MEMBER, lambda: Carrier(town.parties["delta"], make_job()))

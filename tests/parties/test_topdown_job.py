@@ -91,11 +91,11 @@ def test_owners_and_coordinator_are_members(tmp_path: Path) -> None:
     refuses(Code.UNKNOWN_MEMBER, lambda: make_job().check_members(town.parties["delta"]))
     secure = make_job(owners=["north"], plan={"method": "secure-counts"})
     assert "three servers" in str(
-        refuses(Code.UNKNOWN_MEMBER, lambda: secure.check_members(town.parties["north"]))
+        refuses(Code.ROLE_MISSING, lambda: secure.check_members(town.parties["north"]))
     )
     (tmp_path / "other").mkdir()
     with_servers = found(tmp_path / "other")["north"]
     job = make_job(owners=["north", "south"])
     assert "a coordinator" in str(
-        refuses(Code.UNKNOWN_MEMBER, lambda: job.check_members(with_servers))
+        refuses(Code.ROLE_MISSING, lambda: job.check_members(with_servers))
     )

@@ -185,10 +185,10 @@ def test_another_table_is_refused_in_the_middle(town: Town, job: TopDownJob):
 
 
 def test_who_may_join(town: Town, job: TopDownJob):
-    refuses(Code.UNKNOWN_MEMBER, lambda: joined(town, make_job(owners=["south"])))
+    refuses(Code.NOT_IN_JOB, lambda: joined(town, make_job(owners=["south"])))
     delta = town.parties["delta"]
     policy = town.policy("delta")
-    refuses(Code.UNKNOWN_MEMBER, lambda: Joining(delta, policy, job, town.table("north")))
+    refuses(Code.WRONG_ROLE, lambda: Joining(delta, policy, job, town.table("north")))
     with joined(town, job):
         refuses(Code.JOURNAL_IN_USE, lambda: joined(town, job))
 

@@ -24,9 +24,7 @@ def test_each_role_has_its_command(name: str) -> None:
         if other == name:
             check_part(party(name), ROLES[name])
             continue
-        error = refuses(
-            Code.UNKNOWN_MEMBER, lambda other=other: check_part(party(name), ROLES[other])
-        )
+        error = refuses(Code.WRONG_ROLE, lambda other=other: check_part(party(name), ROLES[other]))
         assert f"`hedgerow topdown {verb}` is for the {ROLES[other]}" in error.fix
         own = f"in this folder: hedgerow topdown {VERBS[name]};" if name in VERBS else "no part"
         assert own in error.fix

@@ -253,8 +253,8 @@ def test_a_server_pays_when_it_is_asked_and_not_before(town: Town) -> None:
 
 def test_who_may_serve_what(town: Town) -> None:
     job = secure_job()
-    refuses(Code.UNKNOWN_MEMBER, lambda: serving(town, job, "north"))
-    refuses(Code.BAD_JOB, lambda: serving(town, make_job(owners=list(OWNERS)), "alder"))
+    refuses(Code.WRONG_ROLE, lambda: serving(town, job, "north"))
+    refuses(Code.JOB_WITHOUT_SERVERS, lambda: serving(town, make_job(owners=list(OWNERS)), "alder"))
     town.allow("alder", allow_exact="false", patients="10.0")
     error = refuses(Code.POLICY_REFUSES, lambda: serving(town, job, "alder"))
     assert "allow_exact" in error.expected
@@ -267,7 +267,7 @@ def test_who_may_serve_what(town: Town) -> None:
         refuses(Code.BAD_ASK, lambda: party.answer(b"{}\n"))
     birch = town.parties["alder"].servers[1]
     changed(town, "alder", f"topdown_port = {birch.topdown_port}\n", "")
-    error = refuses(Code.UNKNOWN_MEMBER, lambda: serving(town, job, "alder", None))
+    error = refuses(Code.PORT_MISSING, lambda: serving(town, job, "alder", None))
     assert "birch" in error.found
 
 

@@ -185,8 +185,8 @@ def test_what_is_refused_before_a_server_is_asked(parties, tmp_path) -> None:
         )
         return error.found
 
-    attempt(Code.UNKNOWN_MEMBER, party="zoe")
-    attempt(Code.UNKNOWN_MEMBER, party="alder")
+    attempt(Code.WRONG_ROLE, party="zoe")
+    attempt(Code.WRONG_ROLE, party="alder")
     attempt(Code.BAD_NAME, id="../../etc")
     attempt(Code.BAD_NAME, population="Patients")
     attempt(Code.BAD_PARAMETER, ids="id")

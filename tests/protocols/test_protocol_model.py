@@ -83,7 +83,7 @@ def test_shares_that_do_not_fit_are_refused(name: str) -> None:
         (DEPTH, Z16, {"splits": np.uint16(1), "values": np.uint16(1)}),
     ]
     for depth, ring, shares in bad:
-        with pytest.raises(HedgerowError, match="H401"):
+        with pytest.raises(HedgerowError, match="H409"):
             SecretForest.from_shares(engine, layout, depth, ring, shares)
 
 

@@ -43,7 +43,7 @@ def test_refuses_what_cannot_be_read(tmp_path):
     for path in (tmp_path, tmp_path / "missing.json"):
         with pytest.raises(HedgerowError) as caught:
             read_model(path)
-        assert caught.value.code is Code.BAD_MODEL_FILE
+        assert caught.value.code is Code.NO_MODEL_FILE
     with pytest.raises(HedgerowError) as caught:
         model_from_json(b"\x80")
     assert caught.value.code is Code.BAD_MODEL_FILE
@@ -66,7 +66,7 @@ def test_says_of_a_file_that_was_cut_off_that_it_is_incomplete(tmp_path):
         path.write_bytes(whole[:length])
         with pytest.raises(HedgerowError, match=r"model\.json: the file is incomplete") as caught:
             read_model(path)
-        assert caught.value.code is Code.BAD_MODEL_FILE
+        assert caught.value.code is Code.MODEL_FILE_CUT_OFF
         assert "again" in caught.value.fix
     for other in (b"name,age\n1,2\n", b'{"a": 1,}', b"{}"):
         path.write_bytes(other)

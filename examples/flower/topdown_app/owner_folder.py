@@ -66,7 +66,7 @@ class OwnerFolder:
     ------
     HedgerowError
         H854 if others can look into the folder, H852, H853 or H885 for a file in it that is not
-        sound, H850 if the job does not name this owner.
+        sound, H906 if the job does not name this owner.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,7 +76,7 @@ class OwnerFolder:
         self.policy = Policy.load(self.folder)
         self.job = TopDownJob.load(self.folder / "job.toml")
         if self.name not in self.job.owners:
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.NOT_IN_JOB.error(
                 expected=f"an owner that the job names: {', '.join(self.job.owners)}",
                 found=self.name,
             )

@@ -203,7 +203,7 @@ def kept(
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     read.index(config)
     if read.answers_to != "class site" or config.name != read.class_at:
-        raise Code.UNKNOWN_MEMBER.error(
+        raise Code.WRONG_ROLE.error(
             expected="the class site of a job with answers_to = 'class site'",
             found=f"{config.name}; answers go to the {read.answers_to}",
             fix="whoever asks sees the answers with `hedgerow site classify`"

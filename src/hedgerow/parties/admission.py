@@ -30,7 +30,7 @@ def admit(job: Job, config: PartyConfig, policy: Policy, accounts: Accounts) -> 
     Raises
     ------
     HedgerowError
-        H850 for an analyst who is none, H858 by the policy or the account, H885 for uploads that
+        H850 for an analyst who is none, H858 by the policy or the account, H910 for uploads that
         do not fit, H888 for one that is not here, and whatever `Job.make_plan` refuses.
     """
     for analyst in job.analysts:

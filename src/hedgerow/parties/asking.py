@@ -81,7 +81,7 @@ class Analyst:
         Raises
         ------
         HedgerowError
-            H401 if a server has no such model, H884 if theirs differ; what `call` raises, if a
+            H407 if a server has no such model, H884 if theirs differ; what `call` raises, if a
             server that is away does not come back in time.
         """
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE

@@ -255,27 +255,27 @@ class PartyConfig(Numbered):
         return tuple(member for member in self.members if member.role == "site")
 
     def check_servers(self) -> None:
-        """Refuse what needs servers in a consortium without any; H850."""
+        """Refuse what needs servers in a consortium without any; H907."""
         if not self.servers:
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.ROLE_MISSING.error(
                 expected=f"three servers among the members of {self.consortium}", found="none"
             )
 
     @property
     def coordinator(self) -> Member:
-        """The coordinator; H850 if there is none."""
+        """The coordinator; H907 if there is none."""
         for member in self.members:
             if member.role == "coordinator":
                 return member
-        raise Code.UNKNOWN_MEMBER.error(
+        raise Code.ROLE_MISSING.error(
             expected=f"a coordinator among the members of {self.consortium}", found="none"
         )
 
     @property
     def number(self) -> int:
-        """Which of the servers this party is; H850 if it is none."""
+        """Which of the servers this party is; H905 if it is none."""
         if self.role != "server":
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.WRONG_ROLE.error(
                 expected="a server", found=f"{self.name}, which is {self.me.kind}"
             )
         return self.servers.index(self.me)
@@ -306,7 +306,7 @@ class PartyConfig(Numbered):
         return hashlib.sha256("\n".join(["hedgerow/members/1", *parts]).encode()).hexdigest()
 
     def member(self, name: str, *roles: Role) -> Member:
-        """Return a member by its name, in one of `roles` if any are given; H850 if there is none.
+        """Return a member by its name; H850 if there is none, H905 if it has none of `roles`.
 
         Parameters
         ----------
@@ -314,14 +314,17 @@ class PartyConfig(Numbered):
         *roles : {"server", "owner", "analyst", "coordinator", "site"}
         """
         check_name(name, "member")
+        wanted = f"a member of {self.consortium}"
+        wanted += f" with the role {' or '.join(roles)}" if roles else ""
         for member in self.members:
-            if member.name == name and (not roles or member.role in roles):
-                return member
-        raise Code.UNKNOWN_MEMBER.error(
-            expected=f"a member of {self.consortium}"
-            + (f" with the role {' or '.join(roles)}" if roles else ""),
-            found=name,
-        )
+            if member.name != name:
+                continue
+            if roles and member.role not in roles:
+                raise Code.WRONG_ROLE.error(
+                    expected=wanted, found=f"{name}, which is {member.kind}"
+                )
+            return member
+        raise Code.UNKNOWN_MEMBER.error(expected=wanted, found=name)
 
     def certificate_file(self, name: str) -> Path:
         """Where the certificate of a member is kept."""
@@ -345,12 +348,12 @@ class PartyConfig(Numbered):
         Raises
         ------
         HedgerowError
-            H850 if a server has no port for it, H857 if its certificate was not added.
+            H908 if a server has no port for it, H857 if its certificate was not added.
         """
         ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}
         for name, port in ports.items():
             if not port:
-                raise Code.UNKNOWN_MEMBER.error(
+                raise Code.PORT_MISSING.error(
                     expected=f"a {plane}_port of every server",
                     found=f"none of {name}",
                     fix=f"add a line {plane}_port to {name} in party.toml, the same at all parties",

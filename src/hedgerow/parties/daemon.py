@@ -58,7 +58,7 @@ class Daemon:
     Raises
     ------
     HedgerowError
-        H850 for a party that is no server, H857 if the certificate of a server was not added, H810,
+        H905 for a party that is no server, H857 if the certificate of a server was not added, H810,
         H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
         has the state folder.
     """

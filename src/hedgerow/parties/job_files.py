@@ -47,17 +47,13 @@ class JobText(Numbered):
         Raises
         ------
         FormatError
-            H885 for the job, H114 for a domain in a file of its own.
+            H909 if there is no such file, H885 for the job, H114 for a domain in a file of its own.
         """
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise Code.BAD_JOB.error(
-                expected="a job file",
-                found=f"there is no {path}",
-                fix="name the job file; its path begins at the folder that you are in",
-            ) from None
+            raise Code.NO_JOB_FILE.error(found=f"there is no {path}") from None
         # Not a path and not UTF-8 are both a ValueError.
         except (OSError, ValueError) as error:
             raise Code.BAD_JOB.error(found=f"{path}: {error}") from None

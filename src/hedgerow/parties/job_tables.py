@@ -50,7 +50,7 @@ def placed_uploads(job: Job, manifests: Sequence[Manifest]) -> list[Upload]:
     room = job.make_plan().n_slots
     # Empty slots cost as much as full ones: a few may be left, not any number.
     if not total <= room <= 2 * total + _FEW:
-        raise Code.BAD_JOB.error(
+        raise Code.UPLOADS_DO_NOT_FIT.error(
             expected=f"room for the {total:,} slots of the uploads, and not much more",
             found=f"a plan with {room:,} slots",
             fix=f"write capacity = {total} into the table [plan] of the job",
@@ -61,10 +61,10 @@ def placed_uploads(job: Job, manifests: Sequence[Manifest]) -> list[Upload]:
 
 
 def ordered_manifests(job: Job, manifests: Sequence[Manifest]) -> list[Manifest]:
-    """Return the manifests in the order of the job; H885 if they are of other uploads."""
+    """Return the manifests in the order of the job; H910 if they are of other uploads."""
     known = {manifest.id: manifest for manifest in manifests}
     if set(known) != set(job.uploads) or len(known) < len(manifests):
-        raise Code.BAD_JOB.error(
+        raise Code.UPLOADS_DO_NOT_FIT.error(
             expected=f"the uploads {', '.join(job.uploads)}, each once",
             found=", ".join(manifest.id for manifest in manifests) or "none",
         )
@@ -119,7 +119,7 @@ def _check_owners(manifests: Sequence[Manifest]) -> None:
     for manifest in manifests:
         other = seen.setdefault(manifest.owner, manifest.id)
         if other != manifest.id:
-            raise Code.BAD_JOB.error(
+            raise Code.UPLOADS_DO_NOT_FIT.error(
                 expected="one upload of every owner, so that no record is in the table twice",
                 found=f"{other} and {manifest.id}, both of {manifest.owner}",
                 fix="name the upload that counts; records that belong together are one upload",
@@ -144,7 +144,7 @@ def _check_vertical(job: Job, manifests: Sequence[Manifest]) -> None:
     times[target] = sum(manifest.has_target for manifest in manifests)
     wrong = [name for name in (*job.domain.names, target) if times[name] != 1]
     if wrong:
-        raise Code.BAD_JOB.error(
+        raise Code.UPLOADS_DO_NOT_FIT.error(
             expected="every column, and the target, in exactly one upload",
             found=", ".join(f"{name!r} in {times[name]}" for name in wrong[:5]),
         )
@@ -153,7 +153,7 @@ def _check_vertical(job: Job, manifests: Sequence[Manifest]) -> None:
 def _refusal(
     manifest: Manifest, expected: str, found: str, fix: str | None = None
 ) -> HedgerowError:
-    return Code.BAD_JOB.error(
+    return Code.UPLOADS_DO_NOT_FIT.error(
         expected=f"in upload {manifest.id}: {expected}",
         found=found,
         fix=fix or "use one domain file for all uploads and for the job",

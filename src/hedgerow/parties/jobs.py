@@ -144,7 +144,7 @@ class Job(JobFile):
         Raises
         ------
         FormatError
-            H885 if an upload is of another population, has other columns than the domain of the
+            H910 if an upload is of another population, has other columns than the domain of the
             job, or if they do not fill its table.
         """
         return placed_uploads(self, list(manifests))

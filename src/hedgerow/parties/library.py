@@ -146,7 +146,7 @@ class Library:
         self._shares: OrderedDict[str, dict[str, NDArray[Any]]] = OrderedDict()
 
     def manifest(self, name: str) -> Manifest:
-        """Return the manifest of a model; H851 and H401 if there is none."""
+        """Return the manifest of a model; H851 and H407 if there is none."""
         book = self._books.get(name)
         return book.manifest if book else read_manifest(self._state, name)
 
@@ -156,7 +156,7 @@ class Library:
         Raises
         ------
         HedgerowError
-            H851, H401 if there is none; H501 if it is of another kind.
+            H851, H407 if there is none; H501 if it is of another kind.
         """
         with self._lock:
             book = self._books.get(name)

@@ -129,7 +129,7 @@ class ModelClient(ServerClient):
         Raises
         ------
         HedgerowError
-            If none of them tells anything; H401 if none keeps it.
+            If none of them tells anything; H407 if none keeps it.
         """
         fields = {"model": check_name(model, "model")}
         for look in range(_LOOKS):

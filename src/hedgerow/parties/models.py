@@ -177,17 +177,16 @@ def write_model(
 
 
 def read_manifest(state: StateFolder, name: str) -> Manifest:
-    """Return the manifest of a model; H401 if there is no such model or it is not whole."""
+    """Return the manifest of a model; H407 if there is none, H401 or H409 if it is not whole."""
     path = state.path(_ROOM, check_name(name, "model"), "manifest.json")
     if not path.exists():
-        raise Code.BAD_MODEL_FILE.error(
+        raise Code.UNKNOWN_MODEL.error(
             expected="the name of a model that this server keeps",
             found=f"{name}, which it does not",
-            fix="train it first, or compare its name with `hedgerow runs list`",
         )
     manifest = Manifest.parse(read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE))
     if manifest.name != name:
-        raise Code.BAD_MODEL_FILE.error(found=f"a manifest of {manifest.name} for {name}")
+        raise Code.MODEL_DAMAGED.error(found=f"a manifest of {manifest.name} for {name}")
     return manifest
 
 
@@ -204,18 +203,18 @@ def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
     Raises
     ------
     HedgerowError
-        H401 if there is none of that name or its files are not those it was written with; H860 to
-        H864 from the vault.
+        H407 if there is none of that name, H409 if its files are not those it was written with;
+        H860 to H864 from the vault.
     """
     manifest = read_manifest(state, name)
     shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))
     texts = {}
     for file, digest in manifest.files.items():
         if file not in _FILES:
-            raise Code.BAD_MODEL_FILE.error(found=f"a manifest that names {jsonfile.shown(file)}")
+            raise Code.MODEL_DAMAGED.error(found=f"a manifest that names {jsonfile.shown(file)}")
         text = read_small(state.path(_ROOM, name, file), _MAX_FILE, Code.BAD_MODEL_FILE)
         if _digest(text) != digest:
-            raise Code.BAD_MODEL_FILE.error(
+            raise Code.MODEL_DAMAGED.error(
                 expected=f"{file} of model {name} as it was written", found="a file that differs"
             )
         texts[file] = text

@@ -136,7 +136,7 @@ class RunClient(ServerClient):
 
     def _check_client(self) -> None:
         if self._config.role == "server":
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.WRONG_ROLE.error(
                 expected="an owner or an analyst",
                 found=f"{self._config.name}, which is a server",
                 fix="use the folder of an owner or an analyst: servers do not post jobs",

@@ -90,7 +90,7 @@ def read_job(state: StateFolder, run: str) -> Job:
         raise Code.UNKNOWN_RUN.error(found=f"run {run}")
     job = Job.from_toml(read_small(path, MAX_JOB_BYTES, Code.BAD_JOB))
     if job.run_id != run:
-        raise Code.BAD_JOB.error(
+        raise Code.RUN_OF_ANOTHER_JOB.error(
             expected=f"the job of run {run} in {path}", found=f"that of run {job.run_id}"
         )
     return job

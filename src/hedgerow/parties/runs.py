@@ -33,11 +33,15 @@ _PATIENCE = 10.0
 _FINAL = {
     Code.POLICY_REFUSES,
     Code.BAD_JOB,
+    Code.UPLOADS_DO_NOT_FIT,
     Code.UNKNOWN_UPLOAD,
     Code.BAD_UPLOAD,
     Code.ACCOUNT_CONFLICT,
     Code.MODEL_EXISTS,
     Code.UNKNOWN_MEMBER,
+    Code.WRONG_ROLE,
+    Code.ROLE_MISSING,
+    Code.PORT_MISSING,
 }
 """Refusals to begin that another attempt does not change."""
 

@@ -56,9 +56,9 @@ class CountRun:
     Raises
     ------
     HedgerowError
-        H850 if this party is no server, or has no ports for sites, H885 for a job that needs no
-        servers, H857 if a certificate was not added, H858 if policy or account refuse, H811 if the
-        port for counting is taken.
+        H905 if this party is no server, H908 if it has no ports for sites, H911 for a job that
+        needs no servers, H857 if a certificate was not added, H858 if policy or account refuse,
+        H811 if the port for counting is taken.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class CountRun:
     ) -> None:
         self.config, self.job, self.note = config, job, tell
         if not job.secret:
-            raise Code.BAD_JOB.error(
+            raise Code.JOB_WITHOUT_SERVERS.error(
                 expected="cardinality = 'secret', which needs servers",
                 found=f"cardinality = {job.cardinality!r}",
             )

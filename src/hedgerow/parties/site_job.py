@@ -195,7 +195,7 @@ class VerticalJob(JobText):
         return found | {"public": math.inf if self.epsilon is None else self.epsilon}
 
     def index(self, config: PartyConfig) -> int:
-        """Return the number of this party among the sites; H850 if it is none, or one is unknown.
+        """Return the number of this party among the sites; H906 if it is none.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class VerticalJob(JobText):
         """
         self.parties(config)
         if config.name not in self.sites:
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.NOT_IN_JOB.error(
                 expected=f"a site that the job names: {', '.join(self.sites)}",
                 found=config.name,
                 fix="in the folder of a server: `hedgerow site count`" if self.secret else None,
@@ -216,7 +216,7 @@ class VerticalJob(JobText):
         Raises
         ------
         HedgerowError
-            H850 for a site that is unknown, or servers that are missing or have no port for sites.
+            H850 for a site that is unknown, H907 or H908 where servers or their ports are missing.
         """
         for name in self.sites:
             config.member(name, "site")
@@ -225,7 +225,7 @@ class VerticalJob(JobText):
         config.check_servers()
         for server in config.servers:
             if not (server.site_port and server.count_port):
-                raise Code.UNKNOWN_MEMBER.error(
+                raise Code.PORT_MISSING.error(
                     expected="a site_port and a count_port of every server",
                     found=f"not both of {server.name}",
                     fix=f"add these lines to {server.name} in party.toml, the same at all parties",
@@ -244,7 +244,7 @@ class VerticalJob(JobText):
 
 def not_the_starter(job: VerticalJob, name: str) -> HedgerowError:
     """Build the refusal of training at another site than the one that begins."""
-    return Code.UNKNOWN_MEMBER.error(
+    return Code.WRONG_ROLE.error(
         expected=f"the site that begins, {job.starter}",
         found=name,
         fix=f"have {job.starter} run `hedgerow site train`",

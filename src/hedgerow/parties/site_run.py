@@ -75,7 +75,7 @@ class SiteRun:
     Raises
     ------
     HedgerowError
-        H850 if this party is no site of the job, H857 if a certificate was not added, H858 if
+        H906 if this party is no site of the job, H857 if a certificate was not added, H858 if
         policy or account refuse, H755 if its domain does not fit the job, H110 for a repeated id,
         and whatever else is wrong with its files.
     """
@@ -168,7 +168,7 @@ class SiteRun:
         return None if kept is None else kept.root
 
     def train(self) -> None:
-        """Begin an attempt, unless the tree is grown or one is under way; H850 elsewhere."""
+        """Begin an attempt, unless the tree is grown or one is under way; H905 elsewhere."""
         if not self.begins:
             raise not_the_starter(self.job, self.config.name)
         with self._lock:

@@ -48,9 +48,9 @@ class Joining(Participant):
     Raises
     ------
     HedgerowError
-        H850 if this party is no owner or not in the job, H858 if policy or account refuse, H840 if
-        what was answered is lost, H119 if the table has changed since, and whatever is wrong with
-        the table: that names rows, for the owner's eyes alone.
+        H905 if this party is no owner, H906 if the job does not name it, H858 if policy or account
+        refuse, H840 if what was answered is lost, H119 if the table has changed since, and whatever
+        is wrong with the table: that names rows, for the owner's eyes alone.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Joining(Participant):
     ) -> None:
         check_part(config, "owner")
         if config.name not in job.owners:
-            raise Code.UNKNOWN_MEMBER.error(
+            raise Code.NOT_IN_JOB.error(
                 expected=f"an owner that the job names: {', '.join(job.owners)}", found=config.name
             )
         super().__init__(config, policy, job, private=insecure_seed is None)

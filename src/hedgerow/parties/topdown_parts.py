@@ -13,12 +13,12 @@ _VERBS: dict[Role, str] = {
 
 
 def check_part(config: PartyConfig, role: Role) -> None:
-    """Refuse a party in another role, and say which command is for it; H850."""
+    """Refuse a party in another role, and say which command is for it; H905."""
     if config.role == role:
         return
     verb = _VERBS.get(config.role)
     here = f"in this folder: {verb}" if verb else "such a party takes no part in these runs"
-    raise Code.UNKNOWN_MEMBER.error(
+    raise Code.WRONG_ROLE.error(
         expected=f"the folder of {'an' if role == 'owner' else 'a'} {role}",
         found=f"{config.name}: this folder is {config.me.kind}'s",
         fix=f"{here}; `{_VERBS[role]}` is for the {role}",

@@ -69,9 +69,9 @@ class Serving(Participant):
     Raises
     ------
     HedgerowError
-        H850 if this party is no server or has no port for such runs, H885 for a job that needs no
-        servers, H858 if policy or account refuse, H840 if what was kept is lost, H865 or H866 for
-        the operator's key.
+        H905 if this party is no server, H908 if it has no port for such runs, H911 for a job that
+        needs no servers, H858 if policy or account refuse, H840 if what was kept is lost, H865 or
+        H866 for the operator's key.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Serving(Participant):
         check_part(config, "server")
         self._number = config.number
         if job.plan.method != "secure-counts":
-            raise Code.BAD_JOB.error(
+            raise Code.JOB_WITHOUT_SERVERS.error(
                 expected="method = 'secure-counts', which needs servers",
                 found=f"method = {job.plan.method!r}",
             )

@@ -121,13 +121,13 @@ def share_upload(
     Raises
     ------
     HedgerowError
-        H850 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
+        H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
         for another population, and whatever is wrong with the table: those name rows, for the
         owner's eyes alone.
     """
     begun = time.monotonic()
     if config.role != "owner":
-        raise Code.UNKNOWN_MEMBER.error(
+        raise Code.WRONG_ROLE.error(
             expected="an owner", found=f"{config.name}, which is {config.me.kind}"
         )
     config.check_servers()

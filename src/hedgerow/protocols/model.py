@@ -79,7 +79,7 @@ class SecretForest:
             and values.shape[trees + 1] == layout.n_nodes(depth)
         )
         if not fits:
-            raise Code.BAD_MODEL_FILE.error(
+            raise Code.MODEL_DAMAGED.error(
                 expected=f"shares of trees of depth {depth} over Z_2^{ring.bits}",
                 found=f"splits {splits.dtype} {splits.shape}, values {values.dtype} {values.shape}",
             )

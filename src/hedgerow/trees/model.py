@@ -64,7 +64,8 @@ def read_model(path: str | Path) -> ModelFile:
     Raises
     ------
     HedgerowError
-        `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
+        `Code.NO_MODEL_FILE`, `Code.MODEL_FILE_CUT_OFF`, `Code.BAD_MODEL_FILE` or
+        `Code.MODEL_VERSION`.
     """
     file = Path(path)
     if file.is_dir():
@@ -72,17 +73,17 @@ def read_model(path: str | Path) -> ModelFile:
     try:
         text = file.read_bytes()
     except OSError as error:
-        raise Code.BAD_MODEL_FILE.error(
-            found=f"{file}: {error.strerror}", fix="check the path"
-        ) from error
+        raise Code.NO_MODEL_FILE.error(found=f"{file}: {error.strerror}") from error
     try:
         return model_from_json(text)
     except HedgerowError as error:
-        found, fix = f"{path}: {error.found}", error.fix
         if _is_cut_off(text, error.__cause__):
-            found = f"{path}: the file is incomplete, it ends after {len(text):,} bytes"
-            fix = "copy or write the file again"
-        raise error.code.error(expected=error.expected, found=found, fix=fix) from error.__cause__
+            raise Code.MODEL_FILE_CUT_OFF.error(
+                found=f"{path}: the file is incomplete, it ends after {len(text):,} bytes"
+            ) from error.__cause__
+        raise error.code.error(
+            expected=error.expected, found=f"{path}: {error.found}", fix=error.fix
+        ) from error.__cause__
 
 
 def _is_cut_off(text: bytes, cause: BaseException | None) -> bool:
