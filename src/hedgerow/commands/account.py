@@ -70,7 +70,7 @@ def show(
         epsilon = spent.epsilon if spent.private else None
         report = {
             "ok": True,
-            "fits": [cost._asdict() for cost in costs],
+            "fits": [{**cost._asdict(), "epsilon": _plain(cost.epsilon)} for cost in costs],
             "spent": {"epsilon": epsilon, "delta": spent.delta, "why": spent.why},
             "budget": budget and {"epsilon": budget.epsilon, "delta": budget.delta},
         }

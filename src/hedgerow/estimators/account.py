@@ -149,22 +149,25 @@ class Account:
         with self._opened(write=True) as ledger:
             return self._charge(ledger, releases, marks)
 
-    def costs(self, audience: str = "public") -> list[FitCost]:
-        """Return what every fit has cost an audience."""
+    def costs(self, audience: str | None = None) -> list[FitCost]:
+        """Return what every fit has cost an audience; by default the one that it cost the most."""
         ledger = self.ledger
-        fits: dict[str, list[Release]] = {}
-        for release in seen_by(ledger.releases, [audience]):
-            fits.setdefault(_fit_of(release.scope), []).append(release)
-        found = {fit: _cost(releases, ledger) for fit, releases in fits.items()}
-        return [FitCost(fit, cost.epsilon, cost.delta) for fit, cost in found.items()]
+        if audience is None:
+            order = dict.fromkeys(_fit_of(release.scope) for release in ledger.releases)
+            every = [cost for name in ledger.audiences for cost in _costs_of(ledger, name)]
+            return [max(c for c in every if c.fit == fit) for fit in order]
+        return _costs_of(ledger, audience)
 
-    def spent(self, audience: str = "public") -> Guarantee:
-        """Return what all fits have cost an audience; infinite if one was not private."""
-        costs = self.costs(audience)
-        total = Guarantee(
-            math.fsum(c.epsilon for c in costs), min(1.0, math.fsum(c.delta for c in costs))
-        )
-        marks = self.ledger.not_private
+    def spent(self, audience: str | None = None) -> Guarantee:
+        """Return what all fits have cost an audience, by default the one that they cost the most.
+
+        Infinite if one was not private.
+        """
+        ledger = self.ledger
+        audiences = ledger.audiences if audience is None else [audience]
+        each = (_costs_of(ledger, name) for name in audiences)
+        total = max(map(_sum_of, each), key=lambda total: (total.epsilon, total.delta))
+        marks = ledger.not_private
         if marks:
             why = "; ".join(dict.fromkeys(mark.reason for mark in marks))
             return replace(total, epsilon=math.inf, method="none", why=why)
@@ -288,6 +291,19 @@ def _free_name(ledger: Ledger) -> str:
 
 def _fit_of(scope: Scope) -> str:
     return scope.segments[0].label if scope.segments else str(scope)
+
+
+def _costs_of(ledger: Ledger, audience: str) -> list[FitCost]:
+    fits: dict[str, list[Release]] = {}
+    for release in seen_by(ledger.releases, [audience]):
+        fits.setdefault(_fit_of(release.scope), []).append(release)
+    found = {fit: _cost(releases, ledger) for fit, releases in fits.items()}
+    return [FitCost(fit, cost.epsilon, cost.delta) for fit, cost in found.items()]
+
+
+def _sum_of(costs: Sequence[FitCost]) -> Guarantee:
+    delta = math.fsum(cost.delta for cost in costs)
+    return Guarantee(math.fsum(cost.epsilon for cost in costs), min(1.0, delta))
 
 
 def _cost(releases: Sequence[Release], ledger: Ledger) -> Guarantee:

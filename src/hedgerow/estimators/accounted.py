@@ -1,4 +1,8 @@
-"""What private estimators share: a ledger for each fit, and a word before a search spends more."""
+"""What private estimators share: a ledger for each fit, and a word before a search spends more.
+
+A fit takes place inside `AccountedEstimator._fitting`: the one place where it is settled what an
+estimator holds when a fit ends, in whatever way.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,11 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from sklearn.utils import Tags
 
-from hedgerow.errors import Code, warn_caller
+from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.parameters import (
     check_parameter,
@@ -21,9 +25,10 @@ from hedgerow.estimators.parameters import (
 )
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.privacy import Ledger, NoiseSource, Release
-from hedgerow.privacy.entries import Mark
+from hedgerow.privacy.entries import PRECISION_DELTA, Mark
 from hedgerow.tables import Domain
 
+_LEDGER = "privacy_"
 # Clones that were made here, and those of which was warned, by the estimator they come from.
 _CLONES: Counter[str] = Counter()
 _WARNED: set[str] = set()
@@ -37,19 +42,24 @@ class HasReleases(Protocol):
 
 
 Plan = TypeVar("Plan", bound=HasReleases)
+AnyPlan = TypeVar("AnyPlan")
 
 
 class FitLedger(Ledger):
     """The ledger of one fit, which charges an account as well.
+
+    A charge stands here before the account is asked, so that no interrupt between the two loses it;
+    what the account refuses is taken back.
 
     Parameters
     ----------
     domain, delta
         As for `Ledger`.
     account : Account, optional
-        Charged before the ledger is: what it refuses is not recorded.
-    charging, charged : callable, optional
-        Told before every charge, and after it, before anything is drawn.
+        Charged before anything is drawn.
+    charging, recorded, charged : callable, optional
+        Told before every charge; once it stands here; and once it is paid, before anything is
+        drawn.
     """
 
     def __init__(
@@ -58,53 +68,41 @@ class FitLedger(Ledger):
         delta: float | None = None,
         account: Account | None = None,
         charging: Callable[[], None] | None = None,
+        recorded: Callable[[Ledger], None] | None = None,
         charged: Callable[[Ledger], None] | None = None,
     ) -> None:
         super().__init__(domain, delta=delta)
         self._account = account
         self._before_charge = charging
+        self._on_record = recorded
         self._on_charge = charged
 
     def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
         """Record releases here and in the account, which pays for reservations as well."""
-        # What the ledger refuses for itself must not be charged to the account.
-        Ledger(self.domain).charge(*releases)
         if self._before_charge is not None:
             self._before_charge()
-        if self._account is not None:
-            self._account.charge(releases, self.not_private)
-        index = super()._append(kind, releases)
+        with self._lock:
+            first = len(self._entries)
+            index = super()._append(kind, releases)
+            try:
+                if self._on_record is not None:
+                    self._on_record(self)
+                if self._account is not None:
+                    self._account.charge(releases, self.not_private)
+            except HedgerowError:
+                self._withdraw(first)
+                raise
         if self._on_charge is not None:
             self._on_charge(self)
         return index
 
+    def close(self) -> None:
+        """End the fit: from here on the ledger is a record, through which no account is charged."""
+        self._account = self._before_charge = self._on_record = self._on_charge = None
+
     def __getstate__(self) -> dict[str, Any]:
-        # The copy that a model carries is a record: nothing is charged through it.
-        dropped = dict.fromkeys(("_account", "_before_charge", "_on_charge"))
-        return super().__getstate__() | dropped
-
-
-@contextmanager
-def stays_charged(ledger: Ledger, *, with_delta: bool = True) -> Iterator[None]:
-    """Say with whatever ends a fit what it had charged until then: there is no refund.
-
-    Parameters
-    ----------
-    ledger : Ledger
-    with_delta : bool, default=True
-        Whether a delta above 0 is said, too.
-    """
-    try:
-        yield
-    except BaseException as error:
-        if ledger.releases:
-            spent = ledger.formal_total("public")
-            at = f" at delta {spent.delta:g}" if with_delta and spent.delta else ""
-            error.add_note(
-                f"epsilon {spent.epsilon:g}{at} was charged before this and stays charged: "
-                "see privacy_"
-            )
-        raise
+        dropped = ("_account", "_before_charge", "_on_record", "_on_charge")
+        return super().__getstate__() | dict.fromkeys(dropped)
 
 
 class AccountedEstimator(TableEstimator):
@@ -120,6 +118,11 @@ class AccountedEstimator(TableEstimator):
     epsilon: float
     random_state: int | None
     insecure_domain_from_data: bool
+
+    # The attribute that holds the model.
+    _model_name: ClassVar[str]
+
+    privacy_: Ledger
 
     # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
     _noise: NoiseSource | None = None
@@ -139,38 +142,89 @@ class AccountedEstimator(TableEstimator):
         made._family, made._clone_number = self._family, number
         return made
 
-    def _open_ledger(self, delta: float | None = None) -> Ledger:
-        """Return the ledger of a fit; it warns in a search.
+    @contextmanager
+    def _fitting(self, delta: float | None = None) -> Iterator[FitLedger]:
+        """Open the ledger of a fit, and settle at its end what this estimator holds.
 
-        An account with a budget refuses here what promises nothing, before a row is read.
+        A fit that is refused before it has charged anything leaves an earlier model as it was. One
+        that has charged belongs to its own ledger from the charge on: ``privacy_`` is that ledger,
+        there is no refund, and if the fit does not come to its end there is no model, of this fit
+        or of an earlier one. The exception says what was charged.
+
+        An account with a budget refuses here what promises nothing, before a row is read; a search
+        or a second fit is warned of.
+
+        Parameters
+        ----------
+        delta : float, optional
+            Where the ledger states releases by rho.
         """
         account, marks = account_of(self.account), self._foreseen_marks()
         if account is not None and marks:
             account.check((), marks)
-        if self.domain is not None and not marks and self._clone_number > 1:
+        if self._promises() and not marks and self._clone_number > 1:
             self._warn_of_search(counted=account is not None)
-        elif self.domain is not None and not marks and account is None:
+        elif self._promises() and not marks and account is None:
             self._warn_of_refit()
-        return FitLedger(self.domain, delta, account, self._charging, self._charged)
+        ledger = FitLedger(
+            self.domain if self._promises() else None,
+            delta,
+            account,
+            charging=self._charging,
+            recorded=lambda ledger: setattr(self, _LEDGER, ledger),
+            charged=self._charged,
+        )
+        earlier = {name: vars(self)[name] for name in self._fitted_names()}
+        try:
+            self._forget_fit()
+            yield ledger
+        except BaseException as error:
+            self._forget_fit()
+            if ledger.releases:
+                # Once more: an interrupt may have come between the record and its place here.
+                self.privacy_ = ledger
+                error.add_note(_spent_text(ledger))
+            else:
+                self.__dict__.pop(_LEDGER, None)
+                self.__dict__.update(earlier)
+            raise
+        finally:
+            ledger.close()
 
-    def _begin_fit(self, plan: Callable[[Domain], HasReleases]) -> tuple[Ledger, NoiseSource]:
-        """Open the ledger of a fit and find its noise; call it from `fit` itself.
+    def _fitted_names(self) -> list[str]:
+        # As scikit-learn tells them.
+        return [name for name in vars(self) if name.endswith("_") and not name.startswith("__")]
 
-        What must not depend on the rows is refused before they are read: no domain, one that was
-        read from the data, or a cost that the account cannot pay.
+    def _forget_fit(self) -> None:
+        """Take away what a fit has left, but for its ledger."""
+        for name in self._fitted_names():
+            if name != _LEDGER:
+                del self.__dict__[name]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # The ledger of a fit that was interrupted is no model.
+        return hasattr(self, self._model_name)
+
+    def _promises(self) -> bool:
+        """Whether a fit with these parameters is meant to keep an epsilon."""
+        return self.domain is not None
+
+    def _before_rows(self, ledger: Ledger, plan: Callable[[Domain], Any]) -> NoiseSource:
+        """Refuse what must not depend on the rows, and find the noise, before they are read.
 
         Parameters
         ----------
-        plan : callable
-            Returns what a fit with a public domain would charge.
+        ledger, plan
+            As for `_check_before_rows`.
         """
-        ledger = self._open_ledger()
         self._check_before_rows(ledger, plan)
         if self.domain is None:
             warn_of_domain_from_data()
-        return ledger, self._source()
+        return self._source()
 
-    def _check_before_rows(self, ledger: Ledger, plan: Callable[[Domain], HasReleases]) -> None:
+    def _check_before_rows(
+        self, ledger: Ledger, plan: Callable[[Domain], AnyPlan]
+    ) -> AnyPlan | None:
         """Refuse what must not depend on the rows; mark a domain that will be read from them.
 
         Parameters
@@ -179,21 +233,32 @@ class AccountedEstimator(TableEstimator):
             Of the fit.
         plan : callable
             Returns what a fit with a public domain would charge.
+
+        Returns
+        -------
+        The plan, or None where the domain is not known yet.
         """
         if self.domain is None:
             if not self.insecure_domain_from_data:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")
             ledger.mark_not_private("the domain was read from the data")
-        elif not self.domain.is_public:
+            return None
+        if not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        else:
-            self._check_account(plan(self.domain))
+        found = plan(self.domain)
+        self._check_account(found)
+        return found
 
-    def _check_account(self, plan: HasReleases) -> None:
+    def _check_account(self, plan: Any) -> None:
         """Refuse a fit that the account cannot pay for, before a row is read."""
         account = account_of(self.account)
         if account is not None:
-            account.check(plan.releases(), self._foreseen_marks())
+            account.check(self._charges_of(plan), self._foreseen_marks())
+
+    def _charges_of(self, plan: Any) -> Sequence[Release]:
+        """Return what a fit by a plan charges, all of it fixed in advance."""
+        charges: Sequence[Release] = plan.releases()
+        return charges
 
     def _source(self) -> NoiseSource:
         """Return where noise comes from; a seed warns, and what it draws promises nothing."""
@@ -262,6 +327,13 @@ class AccountedEstimator(TableEstimator):
             f"copies of this {type(self).__name__} are fitted, as in a search or cross-validation: "
             + costs,
         )
+
+
+def _spent_text(ledger: Ledger) -> str:
+    """Say what was charged to whom it told the most; finite precision is not worth a word."""
+    spent = max((ledger.formal_total(who) for who in ledger.audiences), key=lambda g: g.epsilon)
+    at = f" at delta {spent.delta:g}" if spent.delta > PRECISION_DELTA else ""
+    return f"epsilon {spent.epsilon:g}{at} was charged before this and stays charged: see privacy_"
 
 
 class PlannedEstimator(AccountedEstimator, Generic[Plan]):

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import stays_charged
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.large import boost_counts_over
 from hedgerow.estimators.parameters import (
@@ -72,25 +71,16 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):
         self._check_parameters()
         if self.domain is not None:
             self._warn_of_delta(self.domain)
-        # A refusal of the domain must not depend on the rows, so it comes before they are read.
-        ledger = self._open_ledger(float(self.delta))
-        counts, plan, source = self._rows(ledger, X, y)
-        try:
-            with stays_charged(ledger):
-                boosted = boost(
-                    counts,
-                    plan,
-                    ledger=ledger,
-                    source=source,
-                    capacity=None if self.domain is None else plan.domain.capacity,
-                    tell=self._tell or (lambda done, of: None),
-                )
-        finally:
-            # What an interrupted fit has charged stays charged, and belongs to no earlier model.
-            if ledger.releases:
-                self.__dict__.pop("boosted_", None)
-                self.plan_, self.privacy_ = plan, ledger
-        self.boosted_ = boosted
+        with self._fitting(float(self.delta)) as ledger:
+            counts, self.plan_, source = self._rows(ledger, X, y)
+            self.boosted_ = boost(
+                counts,
+                self.plan_,
+                ledger=ledger,
+                source=source,
+                capacity=None if self.domain is None else self.plan_.domain.capacity,
+                tell=self._tell or (lambda done, of: None),
+            )
         return self
 
     def _counts_of(self, batch: Batch) -> BoostCounts:

@@ -102,7 +102,7 @@ class DPBoostingClassifier(PublicModelClassifier, DPBoostingEstimator):
         -----
         Reveals: noisy marginals and noisy sums of gradients, to the public.
         An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         return self._fit(X, y)
 
@@ -161,7 +161,7 @@ class DPBoostingRegressor(PublicModelRegressor, DPBoostingEstimator):
         -----
         Reveals: noisy marginals and noisy sums of residuals, to the public.
         An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         return self._fit(X, y)
 

@@ -126,18 +126,19 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, Tr
         -----
         Reveals: the tree with noisy leaf counts, to the public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         self._check_parameters()
-        ledger, source = self._begin_fit(lambda domain: self._plan(domain, domain.capacity))
-        encoded = self._encode_training(
-            X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
-        )
-        # Without a declared domain nothing is claimed, and the row count serves as capacity.
-        capacity = len(encoded.bins) if self.domain is None else self.domain.capacity
-        plan = self._plan(encoded.domain, capacity)
-        self.tree_ = grow_private(encoded, plan, ledger=ledger, source=source)
-        self.criterion_ = plan.score.name
-        self.privacy_ = ledger
+        with self._fitting() as ledger:
+            source = self._before_rows(ledger, lambda domain: self._plan(domain, domain.capacity))
+            encoded = self._encode_training(
+                X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
+            )
+            # Without a declared domain nothing is claimed, and the row count serves as capacity.
+            capacity = len(encoded.bins) if self.domain is None else self.domain.capacity
+            plan = self._plan(encoded.domain, capacity)
+            self.tree_ = grow_private(encoded, plan, ledger=ledger, source=source)
+            self.criterion_ = plan.score.name
         return self
 
     def _plan(self, domain: Domain, capacity: int | None) -> PrivatePlan:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
@@ -122,6 +123,9 @@ class HiddenTreeClassifier(HiddenClassifier):
         Owners to whom `fit` deals the table.
     partition : {"horizontal", "vertical"}, default="horizontal"
         Whether owners hold rows or columns.
+    account : Account or str, optional
+        Adds up the fits on the same people, all answers to queries included; a fit beyond its
+        budget is refused before a row is read. `Account.new` makes one in a file.
     random_state : int or None, default=None
         None draws keys and noise from the operating system. A number makes them repeatable, which
         is for tests only: the ledger then records that the model is NOT private.
@@ -182,6 +186,7 @@ class HiddenTreeClassifier(HiddenClassifier):
         engine: str = "simulate",
         n_owners: int = 1,
         partition: str = "horizontal",
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -198,6 +203,7 @@ class HiddenTreeClassifier(HiddenClassifier):
         self.engine = engine
         self.n_owners = n_owners
         self.partition = partition
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

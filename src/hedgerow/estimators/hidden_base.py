@@ -15,13 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, warn_caller
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.hidden_owners import check_lists, columns_of_owners, rows_of_owners
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
-from hedgerow.estimators.table import TableEstimator
 from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
-from hedgerow.privacy import Leakage, Ledger
+from hedgerow.parties.costs import charge_training
+from hedgerow.privacy import Leakage, Ledger, Release
 from hedgerow.protocols.integrate import Entropy, Integrated, Partition, dealt, keyed
+from hedgerow.protocols.programs import SEEDED, mark_collusion
 from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
 from hedgerow.tables import Domain, Encoded, encode
 
@@ -29,7 +31,7 @@ from hedgerow.tables import Domain, Encoded, encode
 _BINS = {"binary": 16, "wary": 4}
 
 
-class HiddenEstimator(TableEstimator):
+class HiddenEstimator(AccountedEstimator):
     """A scikit-learn estimator whose model lies on three servers, in shares.
 
     A subclass names its kind (`hedgerow.protocols.kinds`), its parameters and its plan, and
@@ -37,19 +39,16 @@ class HiddenEstimator(TableEstimator):
     """
 
     _kind: ClassVar[str] = "trees"
+    _model_name: ClassVar[str] = "model_"
 
-    epsilon: float
     noise: str
     branching: str
     engine: str
     n_owners: int
     partition: str
-    random_state: int | None
-    insecure_domain_from_data: bool
 
     plan_: Any
     model_: Trained
-    privacy_: Ledger
     leakage_: Leakage
     meter_: Reading
     runs_: list[Run]
@@ -100,24 +99,29 @@ class HiddenEstimator(TableEstimator):
         Reveals: to the servers nothing but public numbers; to the analyst, who asks for
         predictions later, what ``privacy_`` charges.
         An error about a value outside the domain is for the owner of the rows.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
-        marks = self._prepare()
-        encoded = self._encode_training(
-            X,
-            y,
-            self.domain,
-            max_bins=_BINS[self.branching],
-            spacing="uniform",
-            missing="error",
-        )
-        # Without a declared domain nothing is claimed, and the row count serves as capacity.
-        capacity = encoded.n_slots if self.domain is None else self.domain.capacity
-        plan = self._plan(encoded.domain, capacity)
-        partition: Partition = self.partition  # type: ignore[assignment]
-        owners = dealt(
-            plan.layout, encoded, plan.n_slots, int(self.n_owners), partition, self._entropy()
-        )
-        return self._train(plan, owners, marks)
+        self._check_parameters()
+        with self._fitting() as ledger:
+            plan = self._check_before_rows(
+                ledger, lambda domain: self._plan(domain, domain.capacity)
+            )
+            self._warn_of_seed()
+            encoded = self._encode_training(
+                X,
+                y,
+                self.domain,
+                max_bins=_BINS[self.branching],
+                spacing="uniform",
+                missing="error",
+            )
+            # Without a declared domain nothing is claimed, and the row count serves as capacity.
+            plan = plan or self._plan(encoded.domain, encoded.n_slots)
+            partition: Partition = self.partition  # type: ignore[assignment]
+            owners = dealt(
+                plan.layout, encoded, plan.n_slots, int(self.n_owners), partition, self._entropy()
+            )
+            return self._train(plan, owners, ledger)
 
     def fit_owners(
         self,
@@ -153,7 +157,7 @@ class HiddenEstimator(TableEstimator):
             H201 without a domain, H112 for an owner with more rows than slots, H111 for ids that
             do not align, H107 and H106 for an attribute at no owner or at two.
         """
-        marks = self._prepare()
+        self._check_parameters()
         if self.domain is None:
             raise Code.MISSING_DOMAIN.error(
                 found="domain=None: the domain of several owners cannot be read from one table"
@@ -173,18 +177,20 @@ class HiddenEstimator(TableEstimator):
                 found=f"{sum(slots):,} slots",
                 fix="give fewer slots=, or raise the capacity in the domain (it is public)",
             )
-        plan = self._plan(domain, capacity)
-        if self.partition == "horizontal":
-            owners = rows_of_owners(
-                plan, tables, ys, ids, slots, encode=self._encode_rows, entropy=self._entropy()
-            )
-        else:
-            key = None if self.random_state is None else self._key()
-            owners = columns_of_owners(plan, tables, ys, ids, slots, key=key)
-            self._take_domain(domain)
-            self.n_features_in_ = len(domain.attributes)
-            self.feature_names_in_ = np.array(domain.names, dtype=object)
-        return self._train(plan, owners, marks)
+        with self._fitting() as ledger:
+            plan = self._check_before_rows(ledger, lambda domain: self._plan(domain, capacity))
+            self._warn_of_seed()
+            if self.partition == "horizontal":
+                owners = rows_of_owners(
+                    plan, tables, ys, ids, slots, encode=self._encode_rows, entropy=self._entropy()
+                )
+            else:
+                key = None if self.random_state is None else self._key()
+                owners = columns_of_owners(plan, tables, ys, ids, slots, key=key)
+                self._take_domain(domain)
+                self.n_features_in_ = len(domain.attributes)
+                self.feature_names_in_ = np.array(domain.names, dtype=object)
+            return self._train(plan, owners, ledger)
 
     def what_was_learned(self, audience: str = "analyst") -> list[dict[str, Any]]:
         """Return one row for every value that was opened to an audience, over all runs.
@@ -220,8 +226,17 @@ class HiddenEstimator(TableEstimator):
         self.runs_.append(run)
         return answers
 
-    def _train(self, plan: Any, owners: Integrated, marks: list[tuple[str, list[str]]]) -> Self:
+    def _train(self, plan: Any, owners: Integrated, ledger: Ledger) -> Self:
         engine: EngineName = self.engine  # type: ignore[assignment]
+        marks = [(reason, list(audiences)) for reason, audiences in ledger.not_private]
+        seed = None if self.random_state is None else int(self.random_state)
+        if seed is not None:
+            ledger.mark_not_private(SEEDED)
+        ledger.charge(*self._charges_of(plan))
+        # These are about some of the parties together, where an account is about each audience.
+        mark_collusion(ledger)
+        for reason, audiences in owners.marks:
+            ledger.mark_not_private(reason, audiences)
         trained, run = train(
             self._kind,
             plan,
@@ -229,7 +244,7 @@ class HiddenEstimator(TableEstimator):
             engine,
             marks=marks,
             domain_is_public=self.domain is not None,
-            seed=None if self.random_state is None else int(self.random_state),
+            seed=seed,
         )
         self.plan_ = plan
         self.model_ = trained
@@ -238,25 +253,24 @@ class HiddenEstimator(TableEstimator):
         self.runs_ = [run]
         return self
 
+    def _charges_of(self, plan: Any) -> Sequence[Release]:
+        # The servers charge ledgers of their own while they train; this is the same beforehand.
+        dry = Ledger()
+        charge_training(self._kind, plan, dry)
+        return dry.releases
+
+    def _promises(self) -> bool:
+        return super()._promises() and self.noise != "none"
+
     def _encode_rows(self, X: Any, y: Any) -> Encoded:
         return self._encode_training(X, y, self.domain)
 
-    def _prepare(self) -> list[tuple[str, list[str]]]:
-        """Check everything that does not depend on the rows; what it takes from guarantees."""
-        self._check_parameters()
-        marks: list[tuple[str, list[str]]] = []
-        if self.domain is None:
-            if not self.insecure_domain_from_data:
-                raise Code.MISSING_DOMAIN.error(found="domain=None")
-            marks.append(("the domain was read from the data", []))
-        elif not self.domain.is_public:
-            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
+    def _warn_of_seed(self) -> None:
         if self.random_state is not None:
             warn_caller(
                 "random_state makes keys and noise repeatable: the ledger records this model as "
                 "not private",
             )
-        return marks
 
     def _check_parameters(self) -> None:
         check_domain(self.domain)

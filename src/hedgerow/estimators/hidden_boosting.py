@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.hidden_regressor import HiddenRegressor
 from hedgerow.estimators.parameters import check_parameter, is_count
@@ -44,6 +45,7 @@ class _Boosting(HiddenEstimator):
         engine: str = "simulate",
         n_owners: int = 1,
         partition: str = "horizontal",
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -59,6 +61,7 @@ class _Boosting(HiddenEstimator):
         self.engine = engine
         self.n_owners = n_owners
         self.partition = partition
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -131,7 +134,7 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
         Of those coins.
     split_share : float, default=0.7
         Share of a tree's epsilon for its splits.
-    engine, n_owners, partition, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, random_state, insecure_domain_from_data
         As in `HiddenTreeRegressor`.
 
     Attributes

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code, warn_caller
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden import HiddenClassifier, Score
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.options import check_option
@@ -68,7 +69,7 @@ class HiddenForestClassifier(HiddenClassifier):
         What noise is added to in a leaf: the choice of its label, or its counts.
     split_share : float, default=0.7
         Share of epsilon for the splits.
-    engine, n_owners, partition, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
@@ -118,6 +119,7 @@ class HiddenForestClassifier(HiddenClassifier):
         engine: str = "simulate",
         n_owners: int = 1,
         partition: str = "horizontal",
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -140,6 +142,7 @@ class HiddenForestClassifier(HiddenClassifier):
         self.engine = engine
         self.n_owners = n_owners
         self.partition = partition
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableRegressor
@@ -70,6 +71,9 @@ class HiddenTreeRegressor(HiddenRegressor):
         Owners that `fit` deals the table to.
     partition : {"horizontal", "vertical"}, default="horizontal"
         Whether owners hold rows or columns.
+    account : Account or str, optional
+        Adds up the fits on the same people, all answers to queries included; a fit beyond its
+        budget is refused before a row is read. `Account.new` makes one in a file.
     random_state : int or None, default=None
         A number makes keys and noise repeatable, for tests only: the ledger then records that the
         model is NOT private.
@@ -120,6 +124,7 @@ class HiddenTreeRegressor(HiddenRegressor):
         engine: str = "simulate",
         n_owners: int = 1,
         partition: str = "horizontal",
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -132,6 +137,7 @@ class HiddenTreeRegressor(HiddenRegressor):
         self.engine = engine
         self.n_owners = n_owners
         self.partition = partition
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import stays_charged
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.large import counts_over
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
@@ -74,18 +73,10 @@ class MedianForestEstimator(CuratedEstimator[MedianPlan, ForestCounts]):
 
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
-        # A refusal of the domain must not depend on the rows, so it comes before they are read.
-        ledger = self._open_ledger()
-        counts, plan, source = self._rows(ledger, X, y)
-        # What an interrupted fit has charged stays charged, and belongs to no earlier forest.
-        self.__dict__.pop("forest_", None)
-        self.plan_, self.privacy_ = plan, ledger
-        # Delta is no more than what truncated noise costs here; it is in the ledger.
-        with (
-            stays_charged(ledger, with_delta=False),
-            shown(counts, plan.depth, self.verbose) as watched,
-        ):
-            self.forest_ = grow_median_forest(watched, plan, ledger=ledger, source=source)
+        with self._fitting() as ledger:
+            counts, self.plan_, source = self._rows(ledger, X, y)
+            with shown(counts, self.plan_.depth, self.verbose) as watched:
+                self.forest_ = grow_median_forest(watched, self.plan_, ledger=ledger, source=source)
         return self
 
     def _counts_of(self, batch: Batch) -> ForestCounts:

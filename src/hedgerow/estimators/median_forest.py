@@ -117,7 +117,7 @@ class MedianForestClassifier(PublicModelClassifier, MedianForestEstimator):
         -----
         Reveals: the trees with noisy leaf counts, to the public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         return self._fit(X, y)
 
@@ -167,6 +167,6 @@ class MedianForestRegressor(PublicModelRegressor, MedianForestEstimator):
         -----
         Reveals: the trees with noisy leaves, to the public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         return self._fit(X, y)

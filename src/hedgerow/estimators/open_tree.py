@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.hidden import HiddenTreeClassifier
 from hedgerow.estimators.public_model import ReleasedModelEstimator
@@ -41,7 +42,7 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         finite epsilon; the ledger has the paper's figure beside it.
     leaf_release : {"counts", "labels"}, default="counts"
         Noisy counts, or noisy labels alone.
-    engine, n_owners, partition, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
@@ -74,6 +75,7 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         engine: str = "simulate",
         n_owners: int = 1,
         partition: str = "horizontal",
+        account: Account | str | None = None,
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -89,14 +91,15 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         self.engine = engine
         self.n_owners = n_owners
         self.partition = partition
+        self.account = account
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
     # The frontier of opened trees keeps masks of the branches that exist.
     grower = "masks"
 
-    def _train(self, plan: Any, owners: Any, marks: Any) -> Self:
-        super()._train(plan, owners, marks)
+    def _train(self, plan: Any, owners: Any, ledger: Any) -> Self:
+        super()._train(plan, owners, ledger)
         self.tree_ = Tree.from_dict(self.model_.public)
         return self
 

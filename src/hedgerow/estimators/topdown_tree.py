@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import AccountedEstimator, stays_charged
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.parameters import (
     check_domain,
@@ -182,16 +182,20 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
         Reveals: the tree with noisy leaf counts, and what the method sends on the way, to the
         public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         self._check_parameters()
-        ledger, source = self._begin_fit(lambda domain: self._plan(domain, domain.capacity, 1))
-        encoded = self._encode_training(
-            X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
-        )
-        # Without a declared domain nothing is claimed, and the row count serves as capacity.
-        capacity = encoded.n_slots if self.domain is None else self.domain.capacity
-        plan = self._plan(encoded.domain, capacity, 1)
-        return self._grow(plan, {"owner 0": encoded}, ledger, source)
+        with self._fitting() as ledger:
+            source = self._before_rows(
+                ledger, lambda domain: self._plan(domain, domain.capacity, 1)
+            )
+            encoded = self._encode_training(
+                X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
+            )
+            # Without a declared domain nothing is claimed, and the row count serves as capacity.
+            capacity = encoded.n_slots if self.domain is None else self.domain.capacity
+            plan = self._plan(encoded.domain, capacity, 1)
+            return self._grow(plan, {"owner 0": encoded}, ledger, source)
 
     def fit_owners(
         self, tables: Sequence[Any], ys: Sequence[Any], names: Sequence[str] | None = None
@@ -218,7 +222,6 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
             lengths, H501 for a method that several owners cannot use.
         """
         self._check_parameters()
-        ledger = self._open_ledger()
         if self.domain is None:
             raise Code.MISSING_DOMAIN.error(
                 found="domain=None: the domain of several owners cannot be read from one table"
@@ -227,15 +230,15 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         names = names_of_owners(tables, ys, names)
         plan = self._plan(self.domain, self.domain.capacity, len(names))
-        self._check_account(plan)
-        source = self._source()
-        encoded = {}
-        for name, table, y in zip(names, tables, ys, strict=True):
-            try:
-                encoded[name] = self._encode_training(table, y, self.domain)
-            except HedgerowError as error:
-                raise of_owner(name, error) from error
-        return self._grow(plan, encoded, ledger, source)
+        with self._fitting() as ledger:
+            source = self._before_rows(ledger, lambda domain: plan)
+            encoded = {}
+            for name, table, y in zip(names, tables, ys, strict=True):
+                try:
+                    encoded[name] = self._encode_training(table, y, self.domain)
+                except HedgerowError as error:
+                    raise of_owner(name, error) from error
+            return self._grow(plan, encoded, ledger, source)
 
     def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
         """Return what a fit would do and charge: it follows from public numbers alone.
@@ -263,22 +266,20 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
                     found=f"{total:,} rows",
                 )
         charge(plan, ledger, source, joint=len(tables) > 1)
-        self.secure_run_ = None
-        with stays_charged(ledger):
-            if plan.method == "secure-counts":
-                engine: Any = self.engine
-                seed = None if source.private else int(source.integers(1 << 31, 1)[0])
-                mark_collusion(ledger)
-                run = run_secure(plan, tables, engine, seed=seed)
-                self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
-                warn_of_owners_left_out(run)
-            else:
-                owners = {
-                    name: Owner(table, plan, name=name, source=source.spawn())
-                    for name, table in counts.items()
-                }
-                self.tree_, self.traffic_ = grow_topdown(plan, owners)
-        self.plan_, self.privacy_ = plan, ledger
+        self.plan_, self.secure_run_ = plan, None
+        if plan.method == "secure-counts":
+            engine: Any = self.engine
+            seed = None if source.private else int(source.integers(1 << 31, 1)[0])
+            mark_collusion(ledger)
+            run = run_secure(plan, tables, engine, seed=seed)
+            self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
+            warn_of_owners_left_out(run)
+        else:
+            owners = {
+                name: Owner(table, plan, name=name, source=source.spawn())
+                for name, table in counts.items()
+            }
+            self.tree_, self.traffic_ = grow_topdown(plan, owners)
         return self
 
     def _plan(self, domain: Domain, capacity: int | None, n_owners: int) -> TopDownPlan:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
+from hedgerow.estimators.account import account_of
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.table import TableClassifier
-from hedgerow.privacy import Ledger
-from hedgerow.protocols.ppid3_leakage import OF_QUESTIONS, exact
+from hedgerow.protocols.ppid3_leakage import INSTANCES, OF_QUESTIONS, exact
 from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
 from hedgerow.protocols.ppid3_messages import Token
 from hedgerow.protocols.ppid3_site import Site
@@ -19,15 +20,16 @@ from hedgerow.tables import encode
 from hedgerow.trees.tree import Tree
 
 
-class SitesClassifier(TableClassifier):
+class SitesClassifier(TableClassifier, AccountedEstimator):
     """A classifier whose tree lies in parts at several sites, which answer together."""
+
+    _model_name: ClassVar[str] = "root_"
 
     answers_to: str
 
     sites_: list[Site]
     root_: Token
     columns_: list[list[int]]
-    privacy_: Ledger
     # None where no servers took part.
     _server_learned: list[dict[str, Any]] | None
 
@@ -130,6 +132,10 @@ class SitesClassifier(TableClassifier):
     def _classify(self, X: Any) -> NDArray[np.int64] | None:
         check_is_fitted(self, "root_")
         query = encode(self._table(X, reset=False), self.domain_)
+        account = account_of(self.account)
+        if account is not None:
+            # Refused before it is asked: a question shows the sites exact branches.
+            account.check([exact("site", INSTANCES)])
         bins = [query.bins[:, group] for group in self.columns_]
         found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
         self._charge_questions()
@@ -137,10 +143,18 @@ class SitesClassifier(TableClassifier):
 
     def _charge_questions(self) -> None:
         """Charge, once for each site, that it has seen exact branches or leaves of instances."""
-        for who, rows in self.what_was_learned_.items():
-            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS)):
-                if not self.privacy_.charged(name, who):
-                    self.privacy_.charge(exact(who, name))
+        due = [
+            exact(who, name)
+            for who, rows in self.what_was_learned_.items()
+            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS))
+            if not self.privacy_.charged(name, who)
+        ]
+        if not due:
+            return
+        self.privacy_.charge(*due)
+        account = account_of(self.account)
+        if account is not None:
+            account.charge(due)
 
 
 def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -27,20 +27,20 @@ class GrownAtSites(SitesClassifier):
     """A tree that is grown at several sites, by set intersections or on secret counts."""
 
     max_depth: int | None
-    epsilon: float | None
+    epsilon: float | None  # type: ignore[assignment]
+    insecure_domain_from_data = False
     cardinality: str
     engine: str
     ring: str
-    random_state: int | None
 
     n_records_: int
     server_traffic_: Reading | None
 
-    def _grow(self, job: SiteJob, tables: Sequence[SiteTable]) -> Self:
+    def _grow(self, job: SiteJob, tables: Sequence[SiteTable], ledger: Ledger) -> Self:
         for i, table in enumerate(tables):
             if not table.bins.shape[1] and table.labels is None:
                 raise empty_site(i)
-        ledger = self._charged(job, tables)
+        self._charge_growth(job, tables, ledger)
         seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
         self.server_traffic_, self._server_learned = None, None
         if self.cardinality == "secret":
@@ -51,36 +51,30 @@ class GrownAtSites(SitesClassifier):
             self.sites_ = sites_of(job, tables, seeds)
             self.root_ = LocalSites(self.sites_).grow()
         self.n_records_ = self.sites_[0].table.n_records
-        self.privacy_ = ledger
         return self
 
-    def _charged(self, job: SiteJob, tables: Sequence[SiteTable]) -> Ledger:
-        """Return the ledger of the run, charged with all of it."""
+    def _charge_growth(self, job: SiteJob, tables: Sequence[SiteTable], ledger: Ledger) -> None:
+        """Charge all of a run, as one call."""
         secret = self.cardinality == "secret"
-        ledger = Ledger(
-            self.domain_ if job.epsilon is not None else None,
-            parties=parties_of(job, servers=SERVERS if secret else 0),
-        )
-        if secret:
-            session = session_of_tables(job, tables)
-            ledger.charge(*summary_of_secret(session))
-            mark_secret(ledger, job)
-        else:
-            ledger.charge(*summary_releases(job))
-        if not secret and job.epsilon is not None and job.max_depth is not None:
-            widths = self.domain_.n_bins
-            ledger.charge(
-                *CountNoise(
-                    job.epsilon, job.max_depth, len(widths), job.n_classes, int(widths.max())
-                ).releases()
-            )
+        ledger.parties = tuple(parties_of(job, servers=SERVERS if secret else 0))
         if self.random_state is not None:
             warn_caller(
                 "random_state makes keys and noise repeatable: the ledger records this model as "
                 "not private",
             )
             ledger.mark_not_private("keys and noise were seeded")
-        return ledger
+        due = summary_of_secret(session_of_tables(job, tables)) if secret else summary_releases(job)
+        if not secret and job.epsilon is not None and job.max_depth is not None:
+            widths = self.domain_.n_bins
+            due += CountNoise(
+                job.epsilon, job.max_depth, len(widths), job.n_classes, int(widths.max())
+            ).releases()
+        ledger.charge(*due)
+        if secret:
+            mark_secret(ledger, job)
+
+    def _promises(self) -> bool:
+        return super()._promises() and self.epsilon is not None
 
     def _job(self, n_sites: int, class_at: int | None, *, align: bool) -> SiteJob:
         return SiteJob(

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from hedgerow.errors import Code
+from hedgerow.estimators.account import Account
 from hedgerow.estimators.parameters import check_epsilon, check_parameter, is_count
 from hedgerow.estimators.vertical_growth import GrownAtSites
 from hedgerow.estimators.vertical_sites import columns_of_sites, parts_of_sites
@@ -61,6 +62,9 @@ class VerticalID3Classifier(GrownAtSites):
         Whether sites without a constraint on a node take part in its intersections, as published.
     answers_to : {"asker", "class site"}, default="asker"
         Who learns the class of an instance; with "class site" see `answers_of_class_site`.
+    account : Account or str, optional
+        Adds up the fits on the same people, and questions, which are exact. One with a budget pays
+        for noise on secret counts alone: all else tells the sites exact numbers.
     random_state : int or None, default=None
         None draws keys, shuffles and noise from the operating system. A number makes them
         repeatable, which is for tests only.
@@ -115,6 +119,7 @@ class VerticalID3Classifier(GrownAtSites):
         missing: str = "error",
         ring: str = "needed",
         answers_to: str = "asker",
+        account: Account | str | None = None,
         random_state: int | None = None,
     ) -> None:
         self.n_sites = n_sites
@@ -129,6 +134,7 @@ class VerticalID3Classifier(GrownAtSites):
         self.missing = missing
         self.ring = ring
         self.answers_to = answers_to
+        self.account = account
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -148,25 +154,27 @@ class VerticalID3Classifier(GrownAtSites):
         Notes
         -----
         Reveals: to each site what ``what_was_learned_`` lists.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         self._check_parameters()
-        encoded = self._encode_training(
-            X, y, self.domain, max_bins=self.max_bins, missing=self.missing
-        )
-        self.columns_ = columns_of_sites(encoded.domain, self.groups, int(self.n_sites))
-        job = self._job(len(self.columns_), self._class_site(len(self.columns_)), align=False)
-        ids = np.arange(encoded.n_slots)
-        assert encoded.target is not None
-        tables = [
-            SiteTable(
-                encoded.bins[:, group],
-                encoded.domain.n_bins[group].astype(np.int64),
-                encoded.target if job.knows_class(i) else None,
-                ids,
+        with self._fitting() as ledger:
+            encoded = self._encode_training(
+                X, y, self.domain, max_bins=self.max_bins, missing=self.missing
             )
-            for i, group in enumerate(self.columns_)
-        ]
-        return self._grow(job, tables)
+            self.columns_ = columns_of_sites(encoded.domain, self.groups, int(self.n_sites))
+            job = self._job(len(self.columns_), self._class_site(len(self.columns_)), align=False)
+            ids = np.arange(encoded.n_slots)
+            assert encoded.target is not None
+            tables = [
+                SiteTable(
+                    encoded.bins[:, group],
+                    encoded.domain.n_bins[group].astype(np.int64),
+                    encoded.target if job.knows_class(i) else None,
+                    ids,
+                )
+                for i, group in enumerate(self.columns_)
+            ]
+            return self._grow(job, tables, ledger)
 
     def fit_sites(
         self, tables: Sequence[Any], ys: Sequence[Any], ids: Sequence[Any] | None = None
@@ -196,15 +204,16 @@ class VerticalID3Classifier(GrownAtSites):
             some sites but not at all, or at all of them but not the same.
         """
         self._check_parameters()
-        domain, parts, class_at = parts_of_sites(
-            tables, ys, ids, self.domain, max_bins=self.max_bins, missing=self.missing
-        )
-        self._take_domain(domain)
-        self.n_features_in_ = len(domain.attributes)
-        self.feature_names_in_ = np.array(domain.names, dtype=object)
-        self.columns_ = [columns for columns, _ in parts]
-        job = self._job(len(parts), class_at, align=ids is not None)
-        return self._grow(job, [table for _, table in parts])
+        with self._fitting() as ledger:
+            domain, parts, class_at = parts_of_sites(
+                tables, ys, ids, self.domain, max_bins=self.max_bins, missing=self.missing
+            )
+            self._take_domain(domain)
+            self.n_features_in_ = len(domain.attributes)
+            self.feature_names_in_ = np.array(domain.names, dtype=object)
+            self.columns_ = [columns for columns, _ in parts]
+            job = self._job(len(parts), class_at, align=ids is not None)
+            return self._grow(job, [table for _, table in parts], ledger)
 
     def _class_site(self, n_sites: int) -> int | None:
         if self.class_at == "all":

@@ -73,6 +73,19 @@ def dry_ledger(kind: str, plan: AnyPlan) -> Ledger:
         kind.
     """
     ledger = Ledger(domain=plan.domain)
+    charge_training(kind, plan, ledger)
+    return ledger
+
+
+def charge_training(kind: str, plan: AnyPlan, ledger: Ledger) -> None:
+    """Charge a ledger with what a training will charge, before it begins.
+
+    Parameters
+    ----------
+    kind, plan
+        As for `dry_ledger`.
+    ledger : Ledger
+    """
     match kind, plan:
         case "open", HiddenPlan():
             charge_exact(plan, ledger)
@@ -99,7 +112,6 @@ def dry_ledger(kind: str, plan: AnyPlan) -> Ledger:
                 expected="a kind of job, and a plan of that kind",
                 found=f"kind {kind!r} and {type(plan).__name__}",
             )
-    return ledger
 
 
 def _charge_numbers(

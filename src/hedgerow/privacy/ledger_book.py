@@ -222,6 +222,16 @@ class Book:
                 self._charged[release.reason, release.audience] += release.times
             return len(self._entries) - 1
 
+    def _withdraw(self, first: int) -> None:
+        """Take back the charges from entry `first` on: they were refused, and nothing was drawn."""
+        with self._lock:
+            for entry in self._entries[first:]:
+                release = entry.release
+                self._charged[release.reason, release.audience] -= release.times
+            del self._entries[first:]
+            self._joined = {index for index in self._joined if index < first}
+            self._totals = None
+
     def _check_budget(self, more: Sequence[Release] = ()) -> None:
         # A refusal leaves no totals behind: they would count what was not recorded.
         totals, self._totals = self._totals, None

@@ -125,6 +125,10 @@ class Criterion:
     add_remove: Callable[[Public], float]
     replace: Callable[[Public], float]
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Estimators hold plans, and plans hold their criterion: a copy is found by its name.
+        return criterion_named, (self.name, self.channels)
+
     def integer_sensitivity(self, public: Public, shift: int) -> Sensitivity:
         """Return the exact sensitivity of the integer score on the grid ``2**-shift``.
 

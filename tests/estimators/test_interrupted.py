@@ -1,0 +1,115 @@
+"""Whatever ends a fit: what was charged stands in ``privacy_``, beside no earlier model."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from private_models import PRIVATE, small_model, small_rows
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from hedgerow import Account, Ledger
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators import accounted
+
+MODELS = {"tree_", "forest_", "boosted_", "model_", "root_"}
+
+
+class Calls:
+    """Counts calls of functions of the package from a stage of a fit on, and interrupts one."""
+
+    def __init__(self, stage: str = "paying", after: int | None = None) -> None:
+        self.stage, self.after, self.count = stage, after, -1
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        ours = frame.f_globals.get("__name__", "").startswith("hedgerow")
+        # What is raised where a generator is closed, nobody gets to see.
+        if event != "call" or not ours or frame.f_code.co_name.startswith("<"):
+            return
+        owner = type(frame.f_locals.get("self"))
+        self.count += self.count >= 0 or self.stage == {
+            ("_append", accounted.FitLedger): "recording",
+            ("charge", Account): "paying",
+        }.get((frame.f_code.co_name, owner), "reading")
+        if self.count == self.after:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        sys.setprofile(self)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_an_interrupt_anywhere_leaves_the_ledger_of_what_was_charged(kind: type) -> None:
+    rows, target = small_rows(kind)
+    account = Account(Ledger())
+    model = small_model(kind, 0.5, account=account).fit(rows, target)
+    calls = Calls()
+    with calls.watching():
+        model.fit(rows, target)
+    drawing = [("paying", int(share * calls.count)) for share in (0.4, 0.9)]
+    earlier, held = model.privacy_, vars(model).copy()
+    charges = [(release.reason, release.times) for release in earlier.releases]
+    states = []
+    for stage, after in (("reading", 20), ("recording", 0), ("paying", 0), *drawing):
+        vars(model).update(held)
+        model.set_params(epsilon=0.9)
+        fits = len(account.costs())
+        with pytest.raises(KeyboardInterrupt) as caught, Calls(stage, after).watching():
+            model.fit(rows, target)
+        paid = len(account.costs()) > fits
+        if model.privacy_ is earlier:
+            assert not paid
+            assert all(vars(model)[name] is held[name] for name in held if name != "epsilon")
+            states.append("as before")
+            continue
+        assert [(r.reason, r.times) for r in model.privacy_.releases] == charges
+        assert model.privacy_.releases != earlier.releases
+        assert not MODELS & set(vars(model))
+        for ask in (check_is_fitted, lambda fitted: fitted.predict(rows)):
+            with pytest.raises(NotFittedError):
+                ask(model)
+        assert "stays charged: see privacy_" in caught.value.__notes__[0]
+        states.append("paid" if paid else "recorded")
+    assert states == ["as before", "as before", "recorded", "paid", "paid"]
+
+
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_a_first_fit_that_breaks_off_has_a_ledger_and_no_model(kind: type) -> None:
+    rows, target = small_rows(kind)
+    model = small_model(kind, 0.7)
+
+    def fails(ledger: Ledger) -> None:
+        raise OSError("disk full")
+
+    model._charged = fails
+    with pytest.raises(OSError, match="disk full"):
+        model.fit(rows, target)
+    assert model.privacy_.releases
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+
+
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_what_an_account_refuses_at_the_last_moment_costs_nothing(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, target = small_rows(kind)
+    account = Account(Ledger())
+    model = small_model(kind, account=account).fit(rows, target)
+    earlier = vars(model).copy()
+
+    def refuse(releases: object, marks: object = ()) -> str:
+        raise Code.BUDGET_EXCEEDED.error(found="another process was faster")
+
+    monkeypatch.setattr(account, "charge", refuse)
+    with pytest.raises(HedgerowError, match="faster"):
+        model.fit(rows, target)
+    assert vars(model) == earlier
+    assert len(account.costs()) == 1
