@@ -12,9 +12,11 @@ from bench.data import folder
 from bench.harness import machine, print_table
 from hedgerow.errors import HedgerowError
 
-HELPERS = {"harness", "environment", "data", "hidden_parties", "one_table", "ppid3_modp"} | {
-    f"consortium_{part}"
-    for part in ("parties", "chaos", "audit", "faults", "links", "client", "life", "load", "wan")
+HELPERS = {
+    *("harness", "environment", "data", "hidden_parties", "one_table", "ppid3_modp", "ppid3_proof"),
+    *("consortium_parties", "consortium_chaos", "consortium_audit", "consortium_faults"),
+    *("consortium_links", "consortium_client", "consortium_life", "consortium_load"),
+    "consortium_wan",
 }
 
 

@@ -7,6 +7,9 @@ the whole tree. ``ours`` and ``peer`` of a row did exactly the same encryptions.
 Ways of counting are listed in `CARDINALITIES`, the ring of the commutative cipher and shares of
 three servers; each gets a row for the whole tree. The servers are in this process here: all their
 work and all messages, but no network between them.
+
+Two rows say what a batched proof of one exponent would cost each element, on one core: encryption
+of points that can be added, and with it a proof made once and checked once.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import time
 from typing import Any
 
 import numpy as np
+from nacl.bindings import crypto_scalarmult, crypto_scalarmult_ed25519_base_noclamp
 
+from bench import ppid3_proof
 from bench.data import load
 from bench.harness import row, seconds
 from bench.ppid3_modp import ModpCipher
@@ -93,6 +98,25 @@ def element_seconds(cipher: CommutativeCipher) -> float:
     return seconds(lambda: cipher.encrypt(key, elements), repeats=3) / _ELEMENTS
 
 
+def proven_seconds() -> tuple[float, float, float]:
+    """Return the seconds of one element: by X25519, as an Edwards point, and that with a proof."""
+    key, before = ppid3_proof.new_scalar(), ppid3_proof.points(_ELEMENTS)
+    public = crypto_scalarmult_ed25519_base_noclamp(key)
+
+    def prove() -> None:
+        after = ppid3_proof.encrypt(key, before)
+        if not ppid3_proof.holds(ppid3_proof.prove(key, before, after), public, before, after):
+            raise RuntimeError("an honest proof does not hold")
+
+    one_by_one = [
+        lambda: [crypto_scalarmult(key, point) for point in before],
+        lambda: ppid3_proof.encrypt(key, before),
+        prove,
+    ]
+    first, second, third = (seconds(action, repeats=3) / _ELEMENTS for action in one_by_one)
+    return first, second, third
+
+
 def run() -> list[dict[str, Any]]:
     """Measure; progress goes to standard error."""
     table, curve, modp, short = car(), Curve25519Cipher(), ModpCipher(), ModpCipher(256)
@@ -100,6 +124,11 @@ def run() -> list[dict[str, Any]]:
     rows = [
         row("one encryption, curve against 2048 bits", each[0], each[1]),
         row("one encryption, curve against 2048 bits with exponents of 256", each[0], each[2]),
+    ]
+    alone, added, proven = proven_seconds()
+    rows += [
+        row("one encryption, X25519 against Edwards points", alone, added),
+        row("one encryption, X25519 against Edwards points with a proof", alone, proven),
     ]
     some = table.rows(np.arange(0, table.n_slots, 8))
     timed(some, curve, 1)

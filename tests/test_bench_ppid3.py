@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from nacl.bindings import crypto_scalarmult_ed25519_base_noclamp
 
-from bench import ppid3_modp
+from bench import ppid3_modp, ppid3_proof
 from bench.__main__ import names
 from bench.ppid3_modp import ModpCipher, P, Q
 from hedgerow.crypto.commutative import Key
@@ -50,6 +51,20 @@ def test_pow_takes_the_place_of_gmpy2(monkeypatch: pytest.MonkeyPatch) -> None:
     cipher.check(elements, "nobody")
 
 
+def test_a_proof_of_one_exponent_holds_and_one_of_two_does_not() -> None:
+    key, before = ppid3_proof.new_scalar(), ppid3_proof.points(5)
+    public = crypto_scalarmult_ed25519_base_noclamp(key)
+    after = ppid3_proof.encrypt(key, before)
+    proof = ppid3_proof.prove(key, before, after)
+    assert ppid3_proof.holds(proof, public, before, after)
+    mixed = [*after[:4], *ppid3_proof.encrypt(ppid3_proof.new_scalar(), before[4:])]
+    forged = ppid3_proof.prove(key, before, mixed)
+    assert not ppid3_proof.holds(forged, public, before, mixed)
+    assert not ppid3_proof.holds(proof, public, before, mixed)
+    # The proof pairs elements with elements: a shuffle needs another one.
+    assert not ppid3_proof.holds(proof, public, before, after[::-1])
+
+
 def test_the_benchmark_is_listed_and_its_parts_are_not() -> None:
     assert "ppid3" in names()
-    assert "ppid3_modp" not in names()
+    assert not {"ppid3_modp", "ppid3_proof"} & set(names())

@@ -47,8 +47,9 @@ class VerticalID3Classifier(GrownAtSites):
         asked to classify them. ``privacy_`` says so.
     cardinality : {"commutative", "secret"}, default="commutative"
         How sizes of intersections are found. "commutative": sets encrypted by all sites, as
-        published, which gives away sizes of sub-intersections and the best gain of each site.
-        "secret": on shares of three servers, which gives away neither.
+        published, which gives away sizes of sub-intersections and the best gain of each site, and
+        to a site that does not keep to the protocol the class of every record. "secret": on shares
+        of three servers, which gives away none of this.
     engine : {"simulate", "processes", "clear"}, default="simulate"
         With secret counts, where the servers are: in this process, in processes of their own over
         TLS, or nowhere, that is one process computes on plain numbers.

@@ -90,8 +90,9 @@ class VerticalJob(JobText):
     max_depth : int, optional
         Largest depth of a leaf.
     cardinality : {"commutative", "secret"}
-        How sizes of intersections are found: by the sites with a commutative cipher, or on shares
-        by the three servers of the consortium.
+        How sizes of intersections are found: by the sites with a commutative cipher, where one that
+        does not keep to the protocol can learn the class of every record, or on shares by the three
+        servers of the consortium.
     ring : {"needed", "all"}
         Who takes part in an intersection; see `hedgerow.protocols.ppid3_job.SiteJob`.
     align : bool

@@ -54,7 +54,9 @@ class RingCardinality:
        site.
     4. Equal elements are now equal bytes, and nobody can tell whose they are.
 
-    Keys are fresh for each call, so that elements of two calls cannot be matched.
+    Keys are fresh for each call, so that elements of two calls cannot be matched. That a site uses
+    one key for all its elements nobody can check: a counting site that does not can tell which of
+    its elements is in which group of another site. `SecretCardinality` has no such keys.
 
     Reveals: to the counting site the sizes of the intersections of all groups of all subsets of the
     sites; to each site of the ring the sizes of the groups that pass through it.
