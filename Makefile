@@ -16,8 +16,9 @@ SOURCES := $(shell find src -name '*.py')
 # Two installs into one environment at a time would spoil it.
 .NOTPARALLEL:
 
+# make demo KEEP=trial leaves all that the parties have in a folder.
 demo: .venv/.core .venv/.kernels
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo.py $(if $(KEEP),--keep "$(KEEP)")
 
 # Kernels are compiled beside the checks, which leave a core free, and before three processes of
 # tests would compile the same ones.

@@ -3,9 +3,11 @@
 Run by ``make demo``. Every server is a process with a folder of its own, and all of them talk over
 mutual TLS, as they would between organisations; whatever is done is done with the program
 `hedgerow`. The data come with scikit-learn, their public domain is breast_cancer.toml beside this
-file. All that is written goes into a temporary folder, which is removed at the end.
+file. All that is written goes into a temporary folder, which is removed at the end, or into one
+that stays: ``make demo KEEP=trial``, or ``python examples/demo.py --keep trial``.
 """
 
+import argparse
 import contextlib
 import csv
 import io
@@ -16,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,6 @@ from hedgerow.privacy import Leakage, Ledger
 
 DOMAIN = Path(__file__).with_name("breast_cancer.toml")
 SERVERS, OWNERS, ANALYST = ("alder", "birch", "cedar"), ("north", "south"), "zoe"
-PARTIES = (*SERVERS, *OWNERS, ANALYST)
 MODEL, EPSILON, DEPTH = "diagnosis-1", 1.0, 3
 JOB = f"""
 name = "diagnosis"
@@ -51,7 +52,7 @@ epsilon = {EPSILON}
 max_depth = {DEPTH}
 
 [domain]
-file = "{DOMAIN}"
+file = "domain.toml"
 """
 console = Console(width=100, highlight=False)
 
@@ -74,14 +75,7 @@ class Demo:
         names = ["--servers", ",".join(SERVERS), "--owners", ",".join(OWNERS)]
         more = ["--analysts", ANALYST, "--populations", "patients=3", "--into", str(self.root)]
         port = ["--first-port", str(free_ports())]
-        here("consortium", "new", "wards", *names, *more, *port)
-        for party in PARTIES:
-            here("keys", str(self.home / party))
-        for party in PARTIES:
-            for other in PARTIES if party in SERVERS else SERVERS:
-                if other != party:
-                    certificate = self.home / other / "keys" / "party.pem"
-                    here("consortium", "add", str(certificate), str(self.home / party))
+        here("consortium", "new", "wards", *names, *more, *port, "--study")
 
     def start(self) -> None:
         """Start the servers and wait until they take requests."""
@@ -186,10 +180,16 @@ def tables(root: Path, X: np.ndarray, y: np.ndarray, asked: np.ndarray, domain: 
         write(root / f"{owner}.csv", columns)
     write(root / "rows.csv", dict(zip(names, asked.T, strict=True)))
     (root / "job.toml").write_text(JOB)
+    (root / "domain.toml").write_text(DOMAIN.read_text())
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the consortium from its foundation to the last answer."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--keep", type=Path, help="folder to make, with all that the parties have")
+    kept = parser.parse_args(arguments).keep
+    if kept is not None and kept.exists():
+        parser.error(f"{kept} exists: name a folder that is not there yet")
     begun = time.monotonic()
     domain = Domain.from_toml(DOMAIN)
     X, y = load_breast_cancer(return_X_y=True)
@@ -199,7 +199,12 @@ def main() -> None:
         "columns and the diagnosis,[/]\n[bold]south the other half. Neither shows a row to anybody."
         "[/]\n"
     )
-    with tempfile.TemporaryDirectory(prefix="hedgerow-demo-") as folder:
+    with contextlib.ExitStack() as stack:
+        if kept is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hedgerow-demo-"))
+        else:
+            folder = str(kept.absolute())
+            kept.mkdir(parents=True, mode=0o700)
         demo = Demo(Path(folder))
         tables(demo.root, X, y, asked, domain)
         try:
@@ -209,12 +214,31 @@ def main() -> None:
             with console.status("stopping the servers ..."):
                 demo.stop()
     console.print(f"\nAll of it in {time.monotonic() - begun:.0f} s.")
+    console.print(next_step(kept), markup=False, soft_wrap=True)
+
+
+def next_step(kept: Path | None) -> str:
+    """Say what somebody who has watched may do now."""
+    if kept is None:
+        return (
+            "\nNext: `make demo KEEP=trial` leaves tables, job, keys and models in a folder to try "
+            "the commands in;\n      docs/how-to/one-table.md begins with a table of your own."
+        )
+    return f"""
+Kept in {kept}. Next, as its servers and its analyst:
+
+  cd {kept}
+  for server in {" ".join(SERVERS)}; do hedgerow serve wards/$server & done
+  hedgerow consortium check wards/{ANALYST} --wait 60
+  hedgerow models show {MODEL} wards/{ANALYST}
+  hedgerow query {MODEL} rows.csv wards/{ANALYST}
+  kill $(jobs -p)"""
 
 
 def play(demo: Demo, n_asked: int) -> list[int]:
     """Found the consortium, upload, train and ask; return the answers."""
     root = demo.root
-    with demo.step("six parties with keys and certificates", "hedgerow consortium new, keys, add"):
+    with demo.step("six parties with keys and certificates", "hedgerow consortium new --study"):
         demo.found()
         here("align-key", str(root / "align.key"))
     with demo.step("three servers up, over mutual TLS", "hedgerow serve"):

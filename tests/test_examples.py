@@ -20,12 +20,12 @@ sys.meta_path.insert(0, Missing())
 """
 
 
-def run(example: str, folder: Path) -> str:
+def run(example: str, folder: Path, *arguments: str) -> str:
     """Run an example without the extras, with a folder of its own for temporary files."""
     (folder / "sitecustomize.py").write_text(WITHOUT_EXTRAS)
     scratch = Path(tempfile.mkdtemp(dir=folder))
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / example)],
+        [sys.executable, str(EXAMPLES / example), *arguments],
         env=os.environ | {"PYTHONPATH": str(folder), "TMPDIR": str(scratch)},
         capture_output=True,
         text=True,
@@ -49,7 +49,13 @@ def test_the_extras_are_out_of_reach(tmp_path: Path) -> None:
 
 
 def test_demo_is_a_consortium(tmp_path: Path) -> None:
-    text = run("demo.py", tmp_path)
+    kept = tmp_path / "trial"
+    text = run("demo.py", tmp_path, "--keep", str(kept))
+    # What is kept is whole, and names no file outside of it.
+    assert "domain.toml" in (kept / "job.toml").read_text()
+    names = {"domain.toml", "job.toml", "north.csv", "south.csv", "rows.csv", "align.key", "wards"}
+    assert {path.name for path in kept.iterdir()} == names
+    assert (kept / "wards" / "zoe" / "keys" / "party.pem").exists()
     for part in (
         "three servers up",
         "hidden, on three servers",
@@ -58,6 +64,8 @@ def test_demo_is_a_consortium(tmp_path: Path) -> None:
         "noisy max",
         "add/remove",
         "rounds among the servers",
+        f"cd {kept}",
+        "hedgerow query diagnosis-1 rows.csv wards/zoe",
     ):
         assert part in text
 

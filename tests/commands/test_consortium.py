@@ -4,6 +4,7 @@ import json
 import socket
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -183,3 +184,30 @@ def test_failures_as_json(monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit):
         main()
     assert json.loads(capsys.readouterr().out)["error"] == Code.UNSAFE_FOLDER.number
+
+
+def test_for_study_all_keys_are_made_and_known() -> None:
+    said = run(*NEW, "--study")
+    assert "the keys of all parties are on this machine" in said
+    for me in MEMBERS:
+        report = run_json("consortium", "check", f"wards/{me}", code=1)
+        assert report["rows"]
+        # Nobody serves; whose certificate a party needs, it has.
+        for row in report["rows"]:
+            assert all("nobody at" in problem["found"] for problem in row["problems"]), row
+
+
+def test_a_check_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    run(*NEW, "--study")
+    asked = []
+
+    def found(config):
+        asked.append(config.name)
+        down = [] if len(asked) > 2 else ["down"]
+        return [SimpleNamespace(problems=down, to_dict=dict)]
+
+    monkeypatch.setattr("hedgerow.parties.reach.check_consortium", found)
+    monkeypatch.setattr("hedgerow.commands.consortium._PAUSE", 0.0)
+    run_json("consortium", "check", "wards/zoe", code=1)
+    run_json("consortium", "check", "wards/zoe", "--wait", "30")
+    assert len(asked) == 3

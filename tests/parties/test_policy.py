@@ -90,6 +90,11 @@ def test_lifetime_of_a_population(policy: Policy) -> None:
     found = refusal(lambda: policy.check_account("patients", spent=2.5, epsilon=0.6), line)
     assert found == "epsilon 2.5 spent and 0.6 more"
     refusal(lambda: policy.check_account("staff", spent=0.0, epsilon=0.1), "[populations]")
+    with pytest.raises(HedgerowError) as unlisted:
+        policy.check_account("staff", spent=0.0, epsilon=0.1)
+    # An operator who has just added the line wants to know why it is not read.
+    for words in ("NAME = 3.0", "[populations]", "systemctl reload hedgerow", "kill -HUP"):
+        assert words in unlisted.value.fix
     refusal(lambda: policy.check_job(**job(populations=["patients", "staff"])), "[populations]")
     with pytest.raises(HedgerowError) as caught:
         policy.check_account("../patients", spent=0.0, epsilon=0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +23,7 @@ app = typer.Typer(
     help="Found a consortium, exchange certificates, check the members.", no_args_is_help=True
 )
 HERE = Path()
+_PAUSE = 0.5
 NOT_READY = 1
 """Exit code of a check that found problems."""
 
@@ -49,11 +51,16 @@ def new(
     populations: Annotated[
         str, typer.Option(help="lifetime epsilon by population: patients=3,staff=1")
     ] = "",
+    study: Annotated[
+        bool,
+        typer.Option("--study", help="make all keys here, too, and exchange all certificates"),
+    ] = False,
     into: Annotated[Path, typer.Option(help="folder to write into")] = HERE,
     format: FormatOption = Format.text,
 ) -> None:
     """Write one folder per party, each with commented files for its operator."""
     from hedgerow.parties.founding import found_consortium, list_members
+    from hedgerow.parties.members import introduce_all
 
     members = list_members(
         listed(servers),
@@ -65,12 +72,17 @@ def new(
         first_port=first_port,
     )
     made = found_consortium(into, name, members, _epsilons(populations))
+    if study:
+        introduce_all(made)
     if format is Format.json:
         folders = {member.name: str(path) for member, path in zip(members, made, strict=True)}
         print(json.dumps({"ok": True, "consortium": name, "folders": folders}))
         return
     for member, path in zip(members, made, strict=True):
         print(f"{path}  ({member.role})")
+    if study:
+        print("For study: the keys of all parties are on this machine, and know each other.")
+        return
     print("Give each folder to its operator, who goes on with README.txt. It holds no secrets yet.")
 
 
@@ -115,14 +127,25 @@ def add(
 
 
 @app.command("check")
-def check(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+def check(
+    folder: FolderArgument = HERE,
+    wait: Annotated[
+        float, typer.Option(help="seconds in which what is not well yet may become so")
+    ] = 0.0,
+    format: FormatOption = Format.text,
+) -> None:
     """Check certificates, addresses, versions and clocks; print the fix for each failure."""
     from hedgerow.parties.config import PartyConfig
     from hedgerow.parties.reach import check_consortium
 
     config = PartyConfig.load(folder)
-    findings = check_consortium(config)
-    ready = not any(finding.problems for finding in findings)
+    until = time.monotonic() + wait
+    while True:
+        findings = check_consortium(config)
+        ready = not any(finding.problems for finding in findings)
+        if ready or time.monotonic() >= until:
+            break
+        time.sleep(_PAUSE)
     if format is Format.json:
         rows = [finding.to_dict() for finding in findings]
         print(json.dumps({"ok": ready, "consortium": config.consortium, "rows": rows}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,6 +142,25 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     if config.role == "server" and VARIABLE not in os.environ and not os.path.lexists(state_key):
         make_state_key(state_key)
     return Certificate.parse(identity.pem, str(identity.certificate))
+
+
+def introduce_all(folders: Sequence[Path]) -> None:
+    """Make the keys of all parties on this machine, and add every certificate that is needed.
+
+    For study alone: whoever runs it could be any of the parties.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Of all parties, as `hedgerow.parties.founding.found_consortium` returns them.
+    """
+    configs = [PartyConfig.load(folder) for folder in folders]
+    for config in configs:
+        make_keys(config)
+    for config in configs:
+        for other in configs:
+            if config.speaks_to(other.me):
+                add_certificate(config, other.identity.certificate)
 
 
 def check_keys(config: PartyConfig) -> Certificate:

@@ -232,9 +232,21 @@ class Policy(Numbered):
                 f"if jobs without a finite epsilon are allowed here, write {name} = inf under "
                 "[populations] in policy.toml, and allow_exact = true"
             )
+        elif key == "populations":
+            fix = (
+                "ask the operator of every server to add a line with its lifetime epsilon, such as "
+                "NAME = 3.0, under [populations] in policy.toml"
+            )
         return Code.POLICY_REFUSES.error(
-            expected=f"what policy.toml allows: {line}", found=found, fix=fix
+            expected=f"what policy.toml allows: {line}", found=found, fix=f"{fix}; {_RELOAD}"
         )
+
+
+# A server that goes on with the old file refuses again, and its operator has just changed it.
+_RELOAD = (
+    "a server that is running reads the file again after `systemctl reload hedgerow`, or "
+    "`kill -HUP` with the process id of `hedgerow serve`"
+)
 
 
 def _written(value: Any) -> str:
