@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import hmac
 from pathlib import Path
 
-from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
 from hedgerow.parties.state_key import make_state_key
-from hedgerow.protocols.integrate import keyed
+from hedgerow.protocols.integrate import in_common_slots
 from hedgerow.protocols.uploaded import n_planes
 from hedgerow.tables import Domain, Encoded, TextFormat, align, encode, pad, read_table
-from hedgerow.tables.ids import id_bytes
+from hedgerow.tables.ids import keyed_digest
 
-_SLOTS, _IDS = b"hedgerow/align/slots/v1", b"hedgerow/align/ids/v1"
+_ALIGNMENT = "hedgerow/align/ids/v2"
 
 
 def make_align_key(path: Path) -> None:
     """Draw a key for owners of columns, into a file of mode 0600 that does not exist yet.
 
-    The owners hand it to each other, and to nobody else. Another set of records deserves another
-    key: with the same one, the servers can tell whether two uploads have the same ids.
+    The owners hand it to each other, and to nobody else. It may place many versions of a table,
+    each with other records; the same records once more, under new values, want a new key.
     """
     make_state_key(path)
 
@@ -90,8 +88,5 @@ def placed(encoded: Encoded, n_slots: int, key: bytes | None) -> tuple[Encoded, 
         return pad(encoded, n_slots), ""
     (ordered,) = align([encoded])
     assert ordered.ids is not None
-    slots = hmac.digest(key, _SLOTS, "sha256")[:KEY_BYTES]
-    total = hmac.new(hmac.digest(key, _IDS, "sha256"), f"{n_slots}".encode(), "sha256")
-    for one in id_bytes(ordered.ids):
-        total.update(len(one).to_bytes(4, "big") + one)
-    return pad(ordered, n_slots, entropy=keyed(slots)), total.hexdigest()
+    alignment = keyed_digest(key, _ALIGNMENT, n_slots, ordered.ids).hex()
+    return in_common_slots(ordered, n_slots, key), alignment

@@ -122,8 +122,9 @@ def share_upload(
     ------
     HedgerowError
         H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
-        for another population, and whatever is wrong with the table: those name rows, for the
-        owner's eyes alone.
+        for another population, H308 for a second version of columns whose records the key has
+        placed before, and whatever is wrong with the table: those name rows, for the owner's eyes
+        alone.
     """
     begun = time.monotonic()
     if config.role != "owner":
@@ -146,12 +147,19 @@ def share_upload(
         encoded = encoded_part(table, domain, target, ids, text)
         progress("sharing", 0, 1)
         padded, alignment = placed(encoded, n_slots, key)
+        columns = list(padded.domain.names)
+        if padded.domain.target is not None:
+            columns.append(padded.domain.target.name)
+        if alignment:
+            _check_placement(journal, alignment, columns)
         planes = pack(planes_of(padded))
         parts = deal(planes, xor=True)
         salt = secrets.token_bytes(SALT_BYTES)
         manifest = _manifest(padded.domain, id, population, config.name, n_slots, parts, salt)
         manifest = manifest.model_copy(update={"alignment": alignment})
         entry = {"id": id, "population": population, "hash": content, "slots": n_slots}
+        if alignment:
+            entry |= {"alignment": alignment, "columns": _digest_each(columns)}
         journal.append({"event": "begun", "time": time.time(), **entry})
         sent = _send(config, manifest, parts, salt, progress)
         journal.append({"event": "done", "time": time.time(), **entry})
@@ -184,6 +192,29 @@ def _check_before(journal: Journal, id: str, population: str, content: str) -> N
                 found=f"the same file for population {population}",
                 fix="name the population that the records belong to: it has one account",
             )
+
+
+def _check_placement(journal: Journal, alignment: str, columns: Sequence[str]) -> None:
+    """Refuse a second version of columns whose records a key has placed before.
+
+    Under one key it would have the slots of the first version, and one record more or less would
+    give it others: what the two versions release together would tell one from the other, and so
+    would their alignments. Other columns of the same records belong to the same version.
+    """
+    mine = _digest_each(columns)
+    for entry in journal.entries():
+        if entry["event"] != "done" or entry.get("alignment") != alignment:
+            continue
+        again = [name for name, one in zip(columns, mine, strict=True) if one in entry["columns"]]
+        if again:
+            raise Code.ALIGN_KEY_USED.error(
+                found=f"column {again[0]!r} of the same records in upload {entry['id']}"
+            )
+
+
+def _digest_each(columns: Sequence[str]) -> list[str]:
+    """Return short digests of column names, so that a line has room for thousands of them."""
+    return [hashlib.sha256(name.encode()).hexdigest()[:12] for name in columns]
 
 
 def _manifest(

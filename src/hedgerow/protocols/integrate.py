@@ -19,10 +19,12 @@ from hedgerow.errors import Code
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.table import Upload, horizontal_uploads, vertical_uploads
 from hedgerow.tables import Domain, Encoded, align, pad, vertical
+from hedgerow.tables.ids import keyed_digest
 
 Partition = Literal["horizontal", "vertical"]
 Entropy = Callable[[int], bytes]
 
+_SLOTS = "hedgerow/align/slots/v2"
 MEMBERSHIP = "owners that align their tables know whose records there are"
 
 
@@ -114,8 +116,8 @@ def by_columns(
     """Put together owners that hold columns of the same records.
 
     1. All owners sort their records by id (`hedgerow.tables.align`).
-    2. All place them in the same slots, drawn with a key that the owners have in common and no
-       server is told.
+    2. All place them in the same slots (`in_common_slots`), drawn with a key that the owners have
+       in common and no server is told.
 
     Reveals: to the owners, which records there are; see `MEMBERSHIP`.
 
@@ -125,7 +127,7 @@ def by_columns(
     parts : sequence of Encoded
         With ids; every attribute at one owner, the target at one of them.
     n_slots : int
-    key : bytes of length 16, optional
+    key : bytes, optional
         The owners' common key; a fresh one by default.
 
     Raises
@@ -153,9 +155,31 @@ def by_columns(
             fix="encode the target with the table of one owner, and no target with the others",
         )
     key = os.urandom(KEY_BYTES) if key is None else key
-    padded = [pad(part, n_slots, entropy=keyed(key)) for part in parts]
+    padded = [in_common_slots(part, n_slots, key) for part in parts]
     uploads = vertical_uploads(layout, n_slots, groups, holders[0])
     return _together(uploads, padded, "vertical")
+
+
+def in_common_slots(part: Encoded, n_slots: int, key: bytes) -> Encoded:
+    """Place records in slots that follow from a key and from which records there are.
+
+    The slots are those of a permutation, by the rank of an id. Under one permutation for two
+    versions of a table, a record more in the second would move others, so every set of ids has
+    one of its own, and two versions are placed as if with two keys. The same set again would have
+    the same slots, which two versions that differ have not: whoever uploads refuses that
+    (`hedgerow.parties.uploading`).
+
+    Parameters
+    ----------
+    part : Encoded
+        With ids, sorted by them (`hedgerow.tables.align`); the same ids at all owners.
+    n_slots : int
+    key : bytes
+        The owners' common one.
+    """
+    assert part.ids is not None
+    slots = keyed_digest(key, _SLOTS, n_slots, part.ids)
+    return pad(part, n_slots, entropy=keyed(slots[:KEY_BYTES]))
 
 
 def dealt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,26 @@ def repeated_rows(ids: NDArray[Any]) -> NDArray[np.intp]:
     repeated[1:] |= same
     repeated[:-1] |= same
     return np.sort(order[repeated])
+
+
+def keyed_digest(key: bytes, purpose: str, n_slots: int, ids: NDArray[Any]) -> bytes:
+    """Return 32 bytes that follow from a key and a set of ids, given in their order.
+
+    Parameters
+    ----------
+    key : bytes
+        Whoever has it can test guesses at the ids.
+    purpose : str
+        Digests of one set for two purposes say nothing about each other.
+    n_slots : int
+        Public number of slots for the records.
+    ids : ndarray
+        As `row_ids` returns them, sorted.
+    """
+    total = hmac.new(hmac.digest(key, purpose.encode(), "sha256"), digestmod="sha256")
+    total.update(n_slots.to_bytes(8, "big"))
+    total.update(b"".join(len(one).to_bytes(4, "big") + one for one in id_bytes(ids)))
+    return total.digest()
 
 
 def id_bytes(ids: NDArray[Any]) -> list[bytes]:
