@@ -5,7 +5,7 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
 6xx audit, 7xx secret arrays, 80x and 81x network, 82x to 84x messages of protocols,
-85x to 89x parties, 9xx command line.
+85x to 89x, 93x and 94x parties, 90x command line.
 """
 
 from __future__ import annotations
@@ -262,6 +262,7 @@ class Code(Enum):
     UPLOADS_DO_NOT_FIT = 910
     JOB_WITHOUT_SERVERS = 911
     RUN_OF_ANOTHER_JOB = 912
+    RUN_OF_ANOTHER = 930
 
     @property
     def number(self) -> str:

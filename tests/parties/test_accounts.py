@@ -48,7 +48,7 @@ def test_charges_add_up_and_are_refused_at_the_limit(state) -> None:
     assert abs(spent.charges[0].time - time.time()) < 60
     error = refuses(Code.POLICY_REFUSES, lambda: accounts.charge("patients", "job:3", 0.4))
     assert "2.7 spent" in error.found
-    assert "patients = 3" in error.expected
+    assert "patients.epsilon = 3" in error.expected
     refuses(Code.POLICY_REFUSES, lambda: accounts.check("patients", "job:3", 0.4))
     # What was refused has cost nothing, and other people have accounts of their own.
     assert accounts.charge("patients", "job:4", 0.3)
@@ -56,6 +56,23 @@ def test_charges_add_up_and_are_refused_at_the_limit(state) -> None:
     assert accounts.spent("patients").epsilon == pytest.approx(3.0)
     assert accounts.populations() == ["patients", "staff"]
     refuses(Code.POLICY_REFUSES, lambda: accounts.charge("strangers", "job:1", 0.1))
+
+
+def test_deltas_add_up_and_are_refused_at_the_limit(state) -> None:
+    """150 charges of a hundredth each come to a delta of 1.5; two are all that there is."""
+    lifetime = {"patients": {"epsilon": 3.0, "delta": 0.02}}
+    accounts = Accounts(state, POLICY.model_copy(update={"populations": lifetime}))
+    for i in range(2):
+        assert accounts.charge("patients", f"job:{i}", 0.001, 0.01)
+    for i in range(2, 150):
+        error = refuses(
+            Code.POLICY_REFUSES,
+            lambda i=i: accounts.charge("patients", f"job:{i}", 0.001, 0.01),
+        )
+        assert "patients.delta = 0.02" in error.expected
+    assert accounts.spent("patients").delta == pytest.approx(0.02)
+    refuses(Code.POLICY_REFUSES, lambda: accounts.check("patients", "job:x", 0.001, 0.01))
+    assert accounts.charge("patients", "job:y", 0.001, 0.0)
 
 
 def test_once_per_key_also_after_a_restart(state) -> None:

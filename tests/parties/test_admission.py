@@ -28,7 +28,7 @@ def accounts(server, tmp_path):
 
 def test_a_good_job(server, accounts) -> None:
     job = make_job()
-    manifests = admit(job, server, accounts.policy, accounts)
+    manifests = admit(job, "north", server, accounts.policy, accounts)
     assert [manifest.id for manifest in manifests] == ["north-1", "south-1"]
     assert accounts.spent("patients").epsilon == 0
     assert charge(job, accounts)
@@ -44,13 +44,33 @@ def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
     """Three jobs of epsilon 1 are all that the population has; the first ones still pass."""
     jobs = [make_job(name=f"job-{i}") for i in range(4)]
     for job in jobs[:3]:
-        admit(job, server, accounts.policy, accounts)
+        admit(job, "north", server, accounts.policy, accounts)
         charge(job, accounts)
-    error = refuses(Code.POLICY_REFUSES, lambda: admit(jobs[3], server, accounts.policy, accounts))
+    error = refuses(
+        Code.POLICY_REFUSES, lambda: admit(jobs[3], "north", server, accounts.policy, accounts)
+    )
     assert "spent" in error.found
     refuses(Code.POLICY_REFUSES, lambda: charge(jobs[3], accounts))
     # Resumed after a crash: it was paid.
-    admit(jobs[2], server, accounts.policy, accounts)
+    admit(jobs[2], "north", server, accounts.policy, accounts)
+
+
+def test_who_may_post(server, accounts) -> None:
+    """The policy says who; where it does not, owners of the uploads of the job."""
+    policy = accounts.policy
+    assert policy.allowed_posters == ("north", "south")
+    error = refuses(Code.POLICY_REFUSES, lambda: admit(make_job(), "zoe", server, policy, accounts))
+    assert "allowed_posters" in error.expected
+    named = policy.model_copy(update={"allowed_posters": ("zoe",)})
+    admit(make_job(), "zoe", server, named, accounts)
+    refuses(Code.POLICY_REFUSES, lambda: admit(make_job(), "north", server, named, accounts))
+    silent = policy.model_copy(update={"allowed_posters": None})
+    admit(make_job(), "south", server, silent, accounts)
+    for other in ("zoe", "west"):
+        refuses(
+            Code.POLICY_REFUSES,
+            lambda other=other: admit(make_job(), other, server, silent, accounts),
+        )
 
 
 @pytest.mark.parametrize(
@@ -74,10 +94,12 @@ def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
     ],
 )
 def test_what_is_refused(server, accounts, code: Code, changes) -> None:
-    refuses(code, lambda: admit(make_job(**changes), server, accounts.policy, accounts))
+    refuses(code, lambda: admit(make_job(**changes), "north", server, accounts.policy, accounts))
 
 
 def test_a_domain_that_was_read_from_data(server, accounts) -> None:
     drafted = DOMAIN.model_copy(update={"provenance": "read from data"}).to_dict()
     job = make_job(domain=drafted)
-    refuses(Code.DOMAIN_READ_FROM_DATA, lambda: admit(job, server, accounts.policy, accounts))
+    refuses(
+        Code.DOMAIN_READ_FROM_DATA, lambda: admit(job, "north", server, accounts.policy, accounts)
+    )

@@ -10,6 +10,7 @@ right certificate, wrong role     H871    test_service test_uploads test_runs te
 replayed upload                   H886    test_uploads
 replayed request                  H877    test_replays test_service
 another epsilon at one server     H891    test_runs
+run of another member             H930    test_run_keeper test_end_to_end
 analyst over budget (votes)       H207    test_answering test_end_to_end
 analyst over budget (policy)      H858    test_answering test_batches test_library
 policy violation                  H858    test_policy test_admission test_runs test_end_to_end
@@ -55,7 +56,7 @@ def test_the_table_above_is_true() -> None:
     rows = [line.split() for line in (__doc__ or "").splitlines()]
     rows = [row for row in rows if "test_" in " ".join(row) and row[0] != "Attacks"]
     tests = {path.stem: path for path in Path(__file__).parents[1].rglob("test_*.py")}
-    assert len(rows) == 18
+    assert len(rows) == 19
     for row in rows:
         at = next(k for k, word in enumerate(row) if word.startswith("H"))
         (code,) = [code for code in Code if code.number == row[at]]
@@ -160,6 +161,26 @@ def test_jobs_beyond_the_policy(fort: Fort, changes: dict[str, Any], line: str) 
         )
         assert line in error.expected
     assert fort.files() == before
+
+
+def test_jobs_and_runs_of_others(fort: Fort) -> None:
+    """An analyst spends no budget by posting, and ends no run that an owner has posted."""
+    fields, payload = Dealer("ward-1").payload(1)
+    fort.call("upload", fields, payload, by="north")
+    mine = job("mine", uploads=["ward-1"], plan={"noise": "splits+leaves", "epsilon": 1.0})
+    text = mine.to_toml().encode()
+    for fields in ({"check": True}, {}):
+        error = refuses(
+            Code.POLICY_REFUSES, lambda fields=fields: fort.call("job", fields, text, by="zoe")
+        )
+        assert "allowed_posters" in error.expected
+    assert fort.call("job", {}, text, by="north").fields["by"] == "north"
+    run = {"run": mine.run_id}
+    refuses(Code.RUN_OF_ANOTHER, lambda: fort.call("run-stop", run, by="zoe"))
+    assert fort.call("run-show", run).fields["state"] == "accepted"
+    assert fort.call("run-stop", run, by="north").fields["state"] == "stopped"
+    refuses(Code.RUN_OF_ANOTHER, lambda: fort.call("run-resume", run, by="zoe"))
+    assert fort.call("run-show", run).fields["state"] == "stopped"
 
 
 def test_an_upload_for_a_population_that_is_not_listed(fort: Fort) -> None:

@@ -14,8 +14,10 @@ from hedgerow.errors import Code
 from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.balances import Balance, balance_of, balances_in, population_of
 from hedgerow.parties.journal import Journal
+from hedgerow.parties.policy import Lifetime
 
 runner = CliRunner()
+TEN = Lifetime(epsilon=10.0)
 
 
 @pytest.fixture
@@ -35,20 +37,21 @@ def shown(*arguments: object) -> str:
 
 def test_what_is_left(town: Town) -> None:
     folder = town.parties["north"].folder
-    assert balances_in(folder) == [Balance("patients", accounts(town).spent("patients"), 10.0)]
+    assert balances_in(folder) == [Balance("patients", accounts(town).spent("patients"), TEN)]
     accounts(town).charge("patients", "a" * 64, 1.5, 1e-12, what="topdown wards, as north")
     accounts(town).charge("patients", "b" * 64, 0.25)
     path = folder / "state" / "accounts" / "patients.jsonl"
     assert population_of(path) == "patients"
     for found in (balance_of(path, "patients"), *balances_in(folder)):
-        assert (found.spent.epsilon, found.limit, found.left) == (1.75, 10.0, 8.25)
+        assert (found.spent.epsilon, found.limit.epsilon, found.left) == (1.75, 10.0, 8.25)
         assert [charge.key for charge in found.spent.charges] == ["a" * 64, "b" * 64]
     for where in (path, folder):
         text = shown(where)
-        assert "patients: spent epsilon 1.75 of 10, delta 1e-12; left: 8.25" in text
+        assert "spent epsilon 1.75 of 10, delta 1e-12 of 1e-06; left: 8.25 and 9.99999e-07" in text
         assert "topdown wards" in text
         (row,) = json.loads(shown(where, "--format", "json"))["accounts"]
         assert (row["spent"]["epsilon"], row["limit"], row["left"]) == (1.75, 10.0, 8.25)
+        assert (row["delta_limit"], row["delta_left"]) == (1e-6, 1e-6 - 1e-12)
 
 
 def test_more_was_spent_than_a_new_policy_allows(town: Town) -> None:

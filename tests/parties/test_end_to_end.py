@@ -180,7 +180,7 @@ def test_the_model_is_listed_and_shown(story: Story) -> None:
 
 
 def test_a_job_that_is_posted_again_is_the_same_run_and_costs_nothing(story: Story) -> None:
-    again = story.town.by(ANALYST, "train", story.town.root / "job.toml")
+    again = story.town.by("north", "train", story.town.root / "job.toml")
     assert again[0]["run"] == story.run
     for name in SERVERS:
         journal = (story.town.home / name / "state/accounts/patients.jsonl").read_text()
@@ -190,7 +190,12 @@ def test_a_job_that_is_posted_again_is_the_same_run_and_costs_nothing(story: Sto
 
 def test_what_is_not_allowed_is_refused_by_its_number(story: Story) -> None:
     town, root = story.town, story.town.root
-    assert town.refused(ANALYST, "train", root / "greedy.toml") == "H858"
+    assert town.refused("north", "train", root / "greedy.toml") == "H858"
+    # An analyst posts nothing that the policies do not let it, and stops nothing of others.
+    assert town.refused(ANALYST, "train", root / "job.toml") == "H858"
+    assert town.refused("south", "train", root / "job.toml") == "H930"
+    assert town.refused(ANALYST, "runs", "stop", story.run) == "H930"
+    assert town.refused(ANALYST, "runs", "resume", story.run) == "H930"
     assert town.refused(ANALYST, "query", "nothing-1", root / "rows.csv") == "H407"
     assert town.refused("north", "query", "illness-1", root / "rows.csv") == "H905"
     # One row more than is left.

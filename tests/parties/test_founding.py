@@ -16,7 +16,7 @@ from hedgerow.parties.founding import (
     party_toml,
     policy_toml,
 )
-from hedgerow.parties.policy import Policy
+from hedgerow.parties.policy import Lifetime, Policy
 
 
 def refuses(code: Code, action) -> HedgerowError:
@@ -53,7 +53,8 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         assert not policy.allow_exact
         assert "open" not in policy.allowed_protocols
         assert policy.allowed_analysts == ("zoe",)
-        assert policy.populations == {"patients": 3.0}
+        assert policy.allowed_posters == ("north", "south")
+        assert policy.populations == {"patients": Lifetime(epsilon=3.0, delta=1e-6)}
         assert {server.host for server in config.servers} == {"127.0.0.1"}
         assert len({port for server in config.servers for port in server.ports}) == 9
 
@@ -87,9 +88,11 @@ def test_texts_are_read_back(tmp_path: Path) -> None:
         allowed_analysts=[],
         queries_per_model=10**9,
         queries_per_analyst=0,
-        populations={"2024": 1 / 3, "a-b": float("inf")},
+        populations={"2024": 1 / 3, "a-b": float("inf"), "c": {"epsilon": 1.0, "delta": 0.25}},
     )
-    assert Policy.model_validate(tomllib.loads(policy_toml(policy))) == policy
+    for posters in (None, (), ("north", "zoe")):
+        policy = policy.model_copy(update={"allowed_posters": posters})
+        assert Policy.model_validate(tomllib.loads(policy_toml(policy))) == policy
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.folders import make_private
-from hedgerow.parties.policy import Policy
+from hedgerow.parties.policy import LIFETIME_DELTA, Lifetime, Policy
 
 FIELDS: dict[str, Any] = {
     "largest_epsilon_per_job": 1.0,
@@ -76,7 +76,7 @@ def test_exact_models_need_a_word_of_their_own(policy: Policy) -> None:
     assert "analyst" in refusal(lambda: policy.check_job(**exact), "allow_exact = false")
     # Allowed in general, and still charged to the population.
     lenient = Policy(**FIELDS | {"allow_exact": True})
-    refusal(lambda: lenient.check_job(**exact), "[populations] patients = 3")
+    refusal(lambda: lenient.check_job(**exact), "[populations] patients.epsilon = 3")
     unlimited = Policy(**FIELDS | {"allow_exact": True, "populations": {"patients": math.inf}})
     unlimited.check_job(**exact)
     refusal(
@@ -86,7 +86,7 @@ def test_exact_models_need_a_word_of_their_own(policy: Policy) -> None:
 
 
 def test_lifetime_of_a_population(policy: Policy) -> None:
-    line = "[populations] patients = 3"
+    line = "[populations] patients.epsilon = 3"
     found = refusal(lambda: policy.check_account("patients", spent=2.5, epsilon=0.6), line)
     assert found == "epsilon 2.5 spent and 0.6 more"
     refusal(lambda: policy.check_account("staff", spent=0.0, epsilon=0.1), "[populations]")
@@ -101,6 +101,34 @@ def test_lifetime_of_a_population(policy: Policy) -> None:
     assert caught.value.code is Code.BAD_NAME
 
 
+def test_lifetime_of_a_population_has_a_delta(policy: Policy) -> None:
+    """An epsilon alone comes with a delta; both are limits, unless nothing finite is promised."""
+    assert policy.populations["patients"].delta == LIFETIME_DELTA == 1e-6
+    line = "[populations] patients.delta = 1e-06"
+    within = {"spent": 0.5, "epsilon": 0.5, "spent_delta": 6e-7}
+    policy.check_account("patients", **within, delta=4e-7)
+    found = refusal(lambda: policy.check_account("patients", **within, delta=5e-7), line)
+    assert found == "delta 6e-07 spent and 5e-07 more"
+    bold = Policy(**FIELDS | {"largest_delta_per_job": 0.1})
+    refusal(lambda: bold.check_job(**job(delta={"analyst": 0.01})), line)
+    wider = {"patients": {"epsilon": 3.0, "delta": 0.02}}
+    Policy(**FIELDS | {"largest_delta_per_job": 0.1, "populations": wider}).check_job(
+        **job(delta={"analyst": 0.01})
+    )
+    endless = Policy(**FIELDS | {"allow_exact": True, "populations": {"patients": math.inf}})
+    endless.check_account("patients", spent=0.0, epsilon=1.0, spent_delta=0.9, delta=0.9)
+
+
+def test_posters(policy: Policy) -> None:
+    """Without a list the owners of the uploads of a job may post it; with one, who is listed."""
+    policy.check_poster("north", ["north", "south"])
+    line = "no line allowed_posters: owners of an upload of the job alone"
+    assert "'zoe'" in refusal(lambda: policy.check_poster("zoe", ["north"]), line)
+    listed = Policy(**FIELDS | {"allowed_posters": ["zoe"]})
+    listed.check_poster("zoe", ["north"])
+    refusal(lambda: listed.check_poster("north", ["north"]), 'allowed_posters = ["zoe"]')
+
+
 @pytest.mark.parametrize("bad", [-0.1, math.nan, "1", None, True])
 def test_figures_that_are_none(policy: Policy, bad: Any) -> None:
     for action in (
@@ -108,6 +136,8 @@ def test_figures_that_are_none(policy: Policy, bad: Any) -> None:
         lambda: policy.check_epsilon({"analyst": 1.0}, {"analyst": bad}),
         lambda: policy.check_account("patients", spent=bad, epsilon=0.1),
         lambda: policy.check_account("patients", spent=0.1, epsilon=bad),
+        lambda: policy.check_account("patients", spent=0.1, epsilon=0.1, spent_delta=bad),
+        lambda: policy.check_account("patients", spent=0.1, epsilon=0.1, delta=bad),
     ):
         with pytest.raises(HedgerowError) as caught:
             action()
@@ -146,6 +176,11 @@ def test_queries(policy: Policy) -> None:
         {"populations": {"patients": 0.0}},
         {"populations": {"patients": math.nan}},
         {"populations": {"patients": math.inf}},
+        {"populations": {"patients": True}},
+        {"populations": {"patients": {"epsilon": 1.0, "delta": 1.0}}},
+        {"populations": {"patients": {"delta": 0.1}}},
+        {"populations": {"patients": {"epsilon": 1.0, "rho": 1.0}}},
+        {"allowed_posters": ["zoe", "zoe"]},
         {"largest_epsilon": 1.0},
     ],
     ids=str,
@@ -173,7 +208,7 @@ def test_files(tmp_path: Path) -> None:
         "queries_per_model = 1\nqueries_per_analyst = 1\n[populations]\npatients = 2\n"
     )
     path.write_text(text)
-    assert Policy.load(folder).populations == {"patients": 2.0}
+    assert Policy.load(folder).populations == {"patients": Lifetime(epsilon=2.0, delta=1e-6)}
     for bad in (
         "largest_epsilon = 9\n" + text,
         text + "patients = 9\n",

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from parties_calls import refuses
+from party_jobs import make_manifest
 from run_servers import job
 from upload_servers import consortium
 
@@ -54,11 +55,11 @@ def test_a_job_is_taken_once(config: PartyConfig) -> None:
     assert made.accept(text, "north", check=True)["run"] == job().run_id
     assert made.store.all() == []
     first = made.accept(text, "north")
-    assert made.accept(text, "south")["created"] == first["created"]
+    assert made.accept(text, "north")["created"] == first["created"]
     refuses(Code.MODEL_EXISTS, lambda: made.accept(job("b", model="ward-model").to_toml(), "x"))
-    made.end(job().run_id)
+    made.end(job().run_id, "north")
     made.accept(job("b", model="ward-model").to_toml(), "x")
-    refuses(Code.MODEL_EXISTS, lambda: made.resume(job().run_id))
+    refuses(Code.MODEL_EXISTS, lambda: made.resume(job().run_id, "north"))
 
 
 def test_another_job_of_that_name_is_named_with_both_hashes(config: PartyConfig) -> None:
@@ -109,16 +110,16 @@ def test_how_a_worker_ends_decides(config: PartyConfig) -> None:
     assert end() == "waiting"
     assert end(again=False) == "failed"
     refuses(Code.WRONG_RUN_STATE, end)
-    assert made.resume(run.run_id, 5)["generation"] == 5
+    assert made.resume(run.run_id, "north", 5)["generation"] == 5
     for _ in range(MOST_FRUITLESS):
         assert end() == "waiting"
     assert end() == "failed"
-    made.resume(run.run_id)
+    made.resume(run.run_id, "north")
     assert end(stages=1) == "waiting"
     assert end(done=True) == "done"
     # Done stays done, whatever becomes of an attempt for the sake of the others.
     assert end(again=False) == "done"
-    refuses(Code.WRONG_RUN_STATE, lambda: made.end(run.run_id))
+    refuses(Code.WRONG_RUN_STATE, lambda: made.end(run.run_id, "north"))
 
 
 def test_stopping_ends_the_worker(config: PartyConfig) -> None:
@@ -126,8 +127,38 @@ def test_stopping_ends_the_worker(config: PartyConfig) -> None:
     made.accept(run.to_toml(), "north")
     made.go(run.run_id, run.hash, 1, SESSION)
     child: Any = made._child
-    assert made.end(run.run_id)["state"] == made.end(run.run_id)["state"] == "stopped"
+    assert (
+        made.end(run.run_id, "north")["state"]
+        == made.end(run.run_id, "north")["state"]
+        == "stopped"
+    )
     assert child.killed
+
+
+def test_only_the_poster_and_owners_of_uploads_stop_and_resume(config: PartyConfig) -> None:
+    """Also after a restart: who has posted a run is on the disk."""
+    folder = config.state.folder("uploads", "north-1")
+    (folder / "manifest.json").write_text(make_manifest().to_json())
+    run = job()
+    keeper(config).accept(run.to_toml(), "zoe")
+    made = keeper(config)
+    assert made.show(run.run_id)["by"] == "zoe"
+    made.go(run.run_id, run.hash, 1, SESSION)
+    for other in ("yves", "south"):
+        error = refuses(Code.RUN_OF_ANOTHER, lambda other=other: made.end(run.run_id, other))
+        assert "zoe" in error.expected
+        assert other in error.found
+        # A second poster would have the rights of the first.
+        refuses(Code.RUN_OF_ANOTHER, lambda other=other: made.accept(run.to_toml(), other))
+        refuses(
+            Code.RUN_OF_ANOTHER,
+            lambda other=other: made.accept(run.to_toml(), other, check=True),
+        )
+    assert made.show(run.run_id)["state"] == "running"
+    for who in ("zoe", "north"):
+        assert made.end(run.run_id, who)["state"] == "stopped"
+        refuses(Code.RUN_OF_ANOTHER, lambda: made.resume(run.run_id, "yves"))
+        assert made.resume(run.run_id, who)["state"] == "waiting"
 
 
 def test_roles_of_the_requests(config: PartyConfig) -> None:

@@ -156,7 +156,7 @@ def test_the_policy_of_the_owner_counts(town: Town, job: TopDownJob):
         refuses(Code.POLICY_REFUSES, lambda: late.answer(first_ask(again)))
     # The second of two jobs does not fit into the lifetime epsilon of the population.
     error = refuses(Code.POLICY_REFUSES, lambda: joined(town, again))
-    assert "patients = 10" in error.expected
+    assert "patients.epsilon = 10" in error.expected
     assert len(spent(town).charges) == 1
 
 

@@ -1,4 +1,4 @@
-"""`Accounts`: the lifetime epsilon of every population, over all jobs and models.
+"""`Accounts`: the lifetime epsilon and delta of every population, over all jobs and models.
 
 A charge has a key, such as the hash of its job. It is recorded once, however often it is made, and
 it is on the disk before `charge` returns; there are no refunds. Answers of a model cost nothing
@@ -181,7 +181,13 @@ class Accounts:
                         found=f"epsilon {epsilon!r} and delta {delta!r}",
                     )
                 return False
-        self.policy.check_account(population, spent=spent.epsilon, epsilon=epsilon)
+        self.policy.check_account(
+            population,
+            spent=spent.epsilon,
+            epsilon=epsilon,
+            spent_delta=spent.delta,
+            delta=delta,
+        )
         return True
 
     @contextmanager

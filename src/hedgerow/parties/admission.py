@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from hedgerow.parties.accounts import Accounts, worst
 from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.folders import StateFolder
 from hedgerow.parties.jobs import Job
 from hedgerow.parties.manifests import Manifest
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.uploads import read_manifest
+from hedgerow.parties.uploads import is_here, read_manifest
 
 
-def admit(job: Job, config: PartyConfig, policy: Policy, accounts: Accounts) -> list[Manifest]:
+def admit(
+    job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts
+) -> list[Manifest]:
     """Refuse a job that this server does not allow or cannot carry out; nothing is recorded.
 
     Parameters
     ----------
     job : Job
+    by : str
+        Who has posted it.
     config : PartyConfig
         Of a server.
     policy : Policy
@@ -35,6 +40,7 @@ def admit(job: Job, config: PartyConfig, policy: Policy, accounts: Accounts) -> 
     """
     for analyst in job.analysts:
         config.member(analyst, "analyst")
+    policy.check_poster(by, owners_of(job, config.state))
     costs = job.costs()
     policy.check_job(
         protocol=job.kind,
@@ -47,6 +53,12 @@ def admit(job: Job, config: PartyConfig, policy: Policy, accounts: Accounts) -> 
     job.uploads_for(manifests)
     accounts.check(job.population, job_key(job), *worst(costs))
     return manifests
+
+
+def owners_of(job: Job, state: StateFolder) -> set[str]:
+    """Return the owners of those uploads of a job that are here."""
+    here = [upload for upload in job.uploads if is_here(state, upload)]
+    return {read_manifest(state, upload).owner for upload in here}
 
 
 def charge(job: Job, accounts: Accounts) -> bool:

@@ -6,6 +6,7 @@ of a line is cut off, as whoever charges would do.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.accounts import ENDING, FOLDER, KIND, PATIENCE, Spent, read_account
 from hedgerow.parties.durable import open_regular
 from hedgerow.parties.journal import MAX_LINE_BYTES
-from hedgerow.parties.policy import Policy
+from hedgerow.parties.policy import Lifetime, Policy
 
 STATE, POLICY = "state", "policy.toml"
 _NOTHING = Spent(0.0, 0.0, ())
@@ -30,14 +31,14 @@ class Balance:
     population : str
     spent : Spent
         With every charge.
-    limit : float or None
-        Lifetime epsilon by the policy of the party; None where there is no policy beside the
-        account, or the policy does not list the population.
+    limit : Lifetime or None
+        By the policy of the party; None where there is no policy beside the account, or the policy
+        does not list the population.
     """
 
     population: str
     spent: Spent
-    limit: float | None
+    limit: Lifetime | None
 
     @property
     def left(self) -> float | None:
@@ -45,9 +46,16 @@ class Balance:
         if self.limit is None:
             return None
         # Without a limit there is always as much left.
-        return (
-            self.limit if self.limit == float("inf") else max(0.0, self.limit - self.spent.epsilon)
-        )
+        if math.isinf(self.limit.epsilon):
+            return math.inf
+        return max(0.0, self.limit.epsilon - self.spent.epsilon)
+
+    @property
+    def delta_left(self) -> float | None:
+        """Delta that jobs may still cost; None without a limit that counts."""
+        if self.limit is None or math.isinf(self.limit.epsilon):
+            return None
+        return max(0.0, self.limit.delta - self.spent.delta)
 
 
 def population_of(path: Path) -> str | None:
@@ -101,7 +109,7 @@ def balances_in(folder: Path) -> list[Balance]:
     ]
 
 
-def _limits(folder: Path) -> dict[str, float]:
+def _limits(folder: Path) -> dict[str, Lifetime]:
     if not (folder / POLICY).exists():
         return {}
     return dict(Policy.load(folder).populations)

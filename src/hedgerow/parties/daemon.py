@@ -22,6 +22,7 @@ from hedgerow import __version__
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.answering import Answering
 from hedgerow.parties.catalogue import Catalogue
+from hedgerow.parties.charges import charge_verbs
 from hedgerow.parties.config import PartyConfig
 from hedgerow.parties.durable import remove_leftovers
 from hedgerow.parties.handlers import Caller, Limits, Verb
@@ -89,6 +90,7 @@ class Daemon:
             "health": Verb(_EVERYBODY, self._health, idempotent=True),
             **upload_verbs(config, policy, key),
             **run_verbs(self.runs),
+            **charge_verbs(self.runs.accounts, self.runs.store),
             **Catalogue(config.state, key, self.answers.library, policy).verbs,
             **self.answers.verbs,
         }

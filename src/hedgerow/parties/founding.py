@@ -9,7 +9,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.config import SERVERS, Member, PartyConfig, Role
 from hedgerow.parties.folders import make_private, write_new
 from hedgerow.parties.names import check_name
-from hedgerow.parties.policy import Policy
+from hedgerow.parties.policy import Lifetime, Policy
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600
@@ -78,13 +78,19 @@ allowed_protocols = [{protocols}]
 # Members that may ask models.
 allowed_analysts = [{analysts}]
 
+# Members, owners or analysts, that may post jobs: each can spend what the populations below have.
+# Without this line the owners of the uploads of a job may. Who has posted a run, and the owners of
+# its uploads, may stop and resume it.
+{posters}
+
 # Rows that may be asked of one model: by all analysts together, and by each of them.
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}
 
-# Lifetime epsilon of every population: the people whose rows an owner uploads. All jobs, models
-# and queries on their data are charged to it, also after another upload. A population that is
-# not listed here is not used. For example: patients-north = 3.0
+# Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs,
+# models and queries on their data are charged to it, also after another upload. A population that
+# is not listed here is not used. For example: patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
+# A number alone is the epsilon, with delta 1e-06.
 [populations]
 {populations}"""
 
@@ -241,9 +247,10 @@ def found_consortium(
         largest_epsilon_per_job=1.0,
         allowed_protocols=tuple(allowed),
         allowed_analysts=tuple(member.name for member in members if member.role == "analyst"),
+        allowed_posters=tuple(member.name for member in members if member.role == "owner"),
         queries_per_model=1000,
         queries_per_analyst=1000,
-        populations=dict(populations or {}),
+        populations={name: Lifetime(epsilon=eps) for name, eps in (populations or {}).items()},
     )
     configs = [
         PartyConfig(consortium=name, name=member.name, members=tuple(members)) for member in members
@@ -281,8 +288,19 @@ def policy_toml(policy: Policy) -> str:
         exact=str(policy.allow_exact).lower(),
         protocols=", ".join(f'"{name}"' for name in policy.allowed_protocols),
         analysts=", ".join(f'"{name}"' for name in policy.allowed_analysts),
-        populations="".join(f"{name} = {eps!r}\n" for name, eps in policy.populations.items()),
+        posters=_posters(policy),
+        populations="".join(
+            f"{name} = {{ epsilon = {one.epsilon!r}, delta = {one.delta!r} }}\n"
+            for name, one in policy.populations.items()
+        ),
     )
+
+
+def _posters(policy: Policy) -> str:
+    if policy.allowed_posters is None:
+        return '# allowed_posters = ["north"]'
+    names = ", ".join(f'"{name}"' for name in policy.allowed_posters)
+    return f"allowed_posters = [{names}]"
 
 
 def _member(member: Member) -> str:

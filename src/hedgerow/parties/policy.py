@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, Strict, StrictBool, model_validator
+from pydantic import Field, Strict, StrictBool, field_validator, model_validator
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
@@ -27,6 +27,25 @@ Count = Annotated[int, Strict(), Field(ge=0)]
 
 PROTOCOLS = (*KINDS, "topdown", "ppid3")
 """What a policy may allow: the kinds that servers train, runs of a coordinator, and of sites."""
+
+LIFETIME_DELTA = 1e-6
+"""Of a population for which a policy names an epsilon alone."""
+
+
+class Lifetime(Numbered):
+    """What all jobs, models and queries on the data of a population may cost together.
+
+    Parameters
+    ----------
+    epsilon : float
+        Infinite where jobs without a guarantee are allowed; delta says nothing then.
+    delta : float
+    """
+
+    code: ClassVar[Code] = Code.BAD_POLICY_FILE
+
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = LIFETIME_DELTA
 
 
 class Policy(Numbered):
@@ -44,12 +63,15 @@ class Policy(Numbered):
         Kinds of models, of `PROTOCOLS`.
     allowed_analysts : tuple of str
         Members that may ask models.
+    allowed_posters : tuple of str, optional
+        Members that may post jobs. Where it is missing, the owners of the uploads of a job may.
     queries_per_model : int
         Rows that all analysts together may ask of one model.
     queries_per_analyst : int
         Rows that one analyst may ask of one model.
-    populations : mapping of str to float
-        Lifetime epsilon of every population: all jobs, models and queries on its data together.
+    populations : mapping of str to Lifetime
+        What every population may spend: all jobs, models and queries on its data together. A
+        number stands for that epsilon, and `LIFETIME_DELTA`.
 
     Raises
     ------
@@ -64,21 +86,29 @@ class Policy(Numbered):
     allow_exact: StrictBool = False
     allowed_protocols: tuple[Name, ...]
     allowed_analysts: tuple[Name, ...]
+    allowed_posters: tuple[Name, ...] | None = None
     queries_per_model: Count
     queries_per_analyst: Count
-    populations: dict[Name, Annotated[float, Field(gt=0)]] = {}
+    populations: dict[Name, Lifetime] = {}
+
+    @field_validator("populations", mode="before")
+    @classmethod
+    def _epsilon_alone(cls, populations: Any) -> Any:
+        if not isinstance(populations, Mapping):
+            return populations
+        return {name: _lifetime(name, value) for name, value in populations.items()}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for key in ("allowed_protocols", "allowed_analysts"):
-            names = getattr(self, key)
+        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters"):
+            names = getattr(self, key) or ()
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
         unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
         if unknown:
             raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(PROTOCOLS)}")
-        for name, epsilon in self.populations.items():
-            if math.isinf(epsilon) and not self.allow_exact:
+        for name, lifetime in self.populations.items():
+            if math.isinf(lifetime.epsilon) and not self.allow_exact:
                 raise ValueError(f"populations.{name} is infinite, and allow_exact is false")
         return self
 
@@ -107,6 +137,23 @@ class Policy(Numbered):
         for analyst in analysts:
             if analyst not in self.allowed_analysts:
                 raise self._refusal("allowed_analysts", f"analyst {analyst!r}")
+
+    def check_poster(self, poster: str, owners: Iterable[str]) -> None:
+        """Refuse a job of somebody who may not post it.
+
+        Parameters
+        ----------
+        poster : str
+        owners : iterable of str
+            Of its uploads; they may where nobody is listed.
+        """
+        if self.allowed_posters is not None:
+            if poster not in self.allowed_posters:
+                raise self._refusal("allowed_posters", f"a job posted by {poster!r}")
+        elif poster not in owners:
+            raise self._refusal(
+                "allowed_posters", f"a job posted by {poster!r}, which owns no upload of it"
+            )
 
     def check_epsilon(
         self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
@@ -139,27 +186,44 @@ class Policy(Numbered):
             if not exact and value > self.largest_delta_per_job * _SLACK:
                 raise self._refusal("largest_delta_per_job", f"delta {value:.3g} for {audience}")
 
-    def check_account(self, population: str, *, spent: float, epsilon: float) -> None:
-        """Refuse what would take a population beyond its lifetime epsilon.
+    def check_account(
+        self,
+        population: str,
+        *,
+        spent: float,
+        epsilon: float,
+        spent_delta: float = 0.0,
+        delta: float = 0.0,
+    ) -> None:
+        """Refuse what would take a population beyond its lifetime epsilon or delta.
 
         Parameters
         ----------
         population : str
-        spent : float
+        spent, spent_delta : float
             Charged to it so far, over all jobs, models and queries.
-        epsilon : float
+        epsilon, delta : float
             What is to be charged now.
         """
         check_name(population, "population")
         _check_amount(spent, "epsilon spent")
         _check_amount(epsilon, "epsilon")
+        _check_amount(spent_delta, "delta spent")
+        _check_amount(delta, "delta")
         if population not in self.populations:
             raise self._refusal("populations", f"population {population!r}, which is not listed")
-        if spent + epsilon > self.populations[population] * _SLACK:
+        lifetime = self.populations[population]
+        if spent + epsilon > lifetime.epsilon * _SLACK:
             raise self._refusal(
-                f"populations.{population}",
+                f"populations.{population}.epsilon",
                 f"epsilon {spent:.6g} spent and {epsilon:.6g} more",
                 exact=math.isinf(epsilon),
+            )
+        # Where nothing finite is promised, delta says nothing.
+        if not math.isinf(lifetime.epsilon) and spent_delta + delta > lifetime.delta * _SLACK:
+            raise self._refusal(
+                f"populations.{population}.delta",
+                f"delta {spent_delta:.3g} spent and {delta:.3g} more",
             )
 
     def check_job(
@@ -194,7 +258,8 @@ class Policy(Numbered):
         self.check_analysts(analysts)
         self.check_epsilon(epsilon, delta)
         for population in populations:
-            self.check_account(population, spent=0.0, epsilon=max(epsilon.values()))
+            worst = max((delta or {}).values(), default=0.0)
+            self.check_account(population, spent=0.0, epsilon=max(epsilon.values()), delta=worst)
 
     def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
         """Refuse queries beyond the budget of a model.
@@ -220,16 +285,21 @@ class Policy(Numbered):
                 raise self._refusal(key, f"{before} queries before and {rows} more")
 
     def _refusal(self, key: str, found: str, *, exact: bool = False) -> HedgerowError:
-        table, _, name = key.partition(".")
+        table, *inner = key.split(".")
         value: Any = getattr(self, table)
-        if table == "populations":
-            line = f"[populations] {name} = {value[name]:.6g}" if name else "[populations]"
+        if inner:
+            value = getattr(value[inner[0]], inner[1])
+            line = f"[populations] {'.'.join(inner)} = {value:.6g}"
+        elif table == "populations":
+            line = "[populations]"
+        elif value is None:
+            line = f"no line {key}: owners of an upload of the job alone"
         else:
             line = f"{key} = {_written(value)}"
         fix = f"ask for less, or ask this party's operator to change {key} in policy.toml"
         if exact:
             fix = (
-                f"if jobs without a finite epsilon are allowed here, write {name} = inf under "
+                f"if jobs without a finite epsilon are allowed here, write {inner[0]} = inf under "
                 "[populations] in policy.toml, and allow_exact = true"
             )
         elif key == "populations":
@@ -247,6 +317,15 @@ _RELOAD = (
     "a server that is running reads the file again after `systemctl reload hedgerow`, or "
     "`kill -HUP` with the process id of `hedgerow serve`"
 )
+
+
+def _lifetime(name: object, value: Any) -> Any:
+    """Read a lifetime; what is none, pydantic refuses."""
+    fields = {"epsilon": value} if type(value) in (int, float) else value
+    try:
+        return Lifetime.model_validate(fields) if isinstance(fields, dict) else fields
+    except HedgerowError as error:
+        raise ValueError(f"{name}: {error.found}") from None
 
 
 def _written(value: Any) -> str:

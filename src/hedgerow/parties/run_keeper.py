@@ -82,8 +82,11 @@ class RunKeeper:
     def accept(self, text: str, by: str, *, check: bool = False) -> Fields:
         """Take a job, or with `check` say whether it would be taken; see `admission.admit`."""
         job = Job.from_toml(text)
-        admission.admit(job, self.config, self.policy, self.accounts)
+        admission.admit(job, by, self.config, self.policy, self.accounts)
         with self._lock:
+            known = self.store.find(job.run_id)
+            if known is not None and known.by != by:
+                raise _of_another(known, f"{by}, which posts it as well")
             self._check_name(job)
             if check:
                 return {"run": job.run_id, "hash": job.hash}
@@ -136,10 +139,10 @@ class RunKeeper:
                 "worker": None if self._child is None else self._child.run == run.id,
             }
 
-    def end(self, run_id: object) -> Fields:
-        """Stop a run; it can be resumed."""
+    def end(self, run_id: object, by: str) -> Fields:
+        """Stop a run, if this member may; it can be resumed."""
         with self._lock:
-            run = self.store.get(run_id)
+            run = self._governed(run_id, by)
             if run.state in OPEN:
                 self.store.change(run, "stopped")
                 if self._child is not None and self._child.run == run.id:
@@ -150,10 +153,10 @@ class RunKeeper:
                 )
             return self.show(run.id)
 
-    def resume(self, run_id: object, generation: int = 0) -> Fields:
-        """Take up a run that has failed or was stopped."""
+    def resume(self, run_id: object, by: str, generation: int = 0) -> Fields:
+        """Take up a run that has failed or was stopped, if this member may."""
         with self._lock:
-            run = self.store.get(run_id)
+            run = self._governed(run_id, by)
             if run.state in ENDED:
                 self._check_name(run.job)
                 later = max(run.generation + 1, generation)
@@ -166,7 +169,7 @@ class RunKeeper:
         """Charge a run, once, and write down the attempt; the account comes before all else."""
         self._end_child()
         self._check_name(run.job)
-        admission.admit(run.job, self.config, self.policy, self.accounts)
+        admission.admit(run.job, run.by, self.config, self.policy, self.accounts)
         admission.charge(run.job, self.accounts)
         state = "done" if run.state == "done" else "running"
         self.store.change(run, state, attempt=attempt)  # type: ignore[arg-type]
@@ -242,6 +245,13 @@ class RunKeeper:
         if child is not None:
             child.kill()
 
+    def _governed(self, run_id: object, by: str) -> Run:
+        """Return a run that a member may stop and resume: its poster, or an owner of an upload."""
+        run = self.store.get(run_id)
+        if by != run.by and by not in admission.owners_of(run.job, self.config.state):
+            raise _of_another(run, by)
+        return run
+
     def _known(self, run_id: object, hash_: object) -> Run:
         """Return a run that must have this hash; H891 if the job of that name has another."""
         try:
@@ -267,6 +277,13 @@ class RunKeeper:
 
     def _watch(self, run: Run) -> Watch:
         return self._watches.setdefault(run.id, Watch())
+
+
+def _of_another(run: Run, found: str) -> HedgerowError:
+    return Code.RUN_OF_ANOTHER.error(
+        expected=f"{run.by}, which has posted run {run.id}, or an owner of one of its uploads",
+        found=found,
+    )
 
 
 def _differ(run: Run, hash_: object) -> HedgerowError:

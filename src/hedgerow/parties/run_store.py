@@ -46,6 +46,8 @@ class Run:
         Whether all three servers are known to be done.
     created, changed : float
         Seconds since 1970.
+    by : str
+        Who has posted it here.
     """
 
     id: str
@@ -143,6 +145,11 @@ class RunStore:
             if found is None:
                 raise Code.UNKNOWN_RUN.error(found=f"run {run}")
             return found
+
+    def find(self, run: str) -> Run | None:
+        """Return a run, or None if it is not here."""
+        with self._lock:
+            return self._runs.get(run)
 
     def all(self) -> list[Run]:
         """Return all runs, the oldest first."""

@@ -25,8 +25,9 @@ def run_verbs(manager: RunManager) -> dict[str, Verb]:
 
     ``job`` posts a job, its TOML text as payload (with the field ``check``: asks whether it would
     be taken). ``runs`` lists, ``run-show`` tells about one, ``run-stop`` and ``run-resume`` end one
-    and take it up again. ``run-ready`` and ``run-go`` are between servers; see
-    `hedgerow.parties.runs`. All can be made twice: an attempt begins once, whoever repeats it.
+    and take it up again: for who has posted it, and for owners of its uploads. ``run-ready``
+    and ``run-go`` are between servers; see `hedgerow.parties.runs`. All can be made twice: an
+    attempt begins once, whoever repeats it.
 
     Parameters
     ----------
@@ -77,14 +78,14 @@ class _Asked:
 
     def stop(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
         """End one."""
-        del caller, payload
-        return self.manager.end(fields.get("run")), None
+        del payload
+        return self.manager.end(fields.get("run"), caller.name), None
 
     def resume(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
         """Take one up again."""
-        del caller, payload
+        del payload
         generation = _number(fields, "generation") if "generation" in fields else 0
-        return self.manager.resume(fields.get("run"), generation), None
+        return self.manager.resume(fields.get("run"), caller.name, generation), None
 
     def ready(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
         """Tell another server how far this one is."""

@@ -85,10 +85,13 @@ def upload_verbs(
 def list_uploads(state: StateFolder) -> list[Manifest]:
     """Return the manifests of all complete uploads, by id."""
     return [
-        read_manifest(state, upload)
-        for upload in state.names(FOLDER)
-        if state.path(FOLDER, upload, MANIFEST).exists()
+        read_manifest(state, upload) for upload in state.names(FOLDER) if is_here(state, upload)
     ]
+
+
+def is_here(state: StateFolder, upload: str) -> bool:
+    """Whether an upload is complete at a server."""
+    return state.path(FOLDER, check_name(upload, "upload"), MANIFEST).exists()
 
 
 def read_manifest(state: StateFolder, upload: str) -> Manifest:
@@ -101,8 +104,7 @@ def read_manifest(state: StateFolder, upload: str) -> Manifest:
     upload : str
         Its id.
     """
-    check_name(upload, "upload")
-    path = state.path(FOLDER, upload, MANIFEST)
+    path = state.path(FOLDER, check_name(upload, "upload"), MANIFEST)
     if not path.exists():
         raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
     manifest = Manifest.from_json(read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
