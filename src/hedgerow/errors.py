@@ -5,7 +5,7 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
 6xx audit, 7xx secret arrays, 80x and 81x network, 82x to 84x messages of protocols,
-85x to 89x, 93x and 94x parties, 90x command line.
+85x to 89x, 93x and 94x parties, 9xx else command line.
 """
 
 from __future__ import annotations

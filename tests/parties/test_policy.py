@@ -119,6 +119,19 @@ def test_lifetime_of_a_population_has_a_delta(policy: Policy) -> None:
     endless.check_account("patients", spent=0.0, epsilon=1.0, spent_delta=0.9, delta=0.9)
 
 
+def test_sizes(policy: Policy) -> None:
+    size = {"trees": 1000, "depth": 20, "epsilon": 1.0, "queries": 100}
+    policy.check_size(**size)
+    for key, line in (
+        ("trees", "largest_trees_per_job = 1000"),
+        ("depth", "largest_depth = 20"),
+        ("epsilon", "largest_epsilon_per_job = 1"),
+        ("queries", "queries_per_model = 100"),
+    ):
+        bigger = size | {key: size[key] * 1.001 if key == "epsilon" else size[key] + 1}
+        refusal(lambda bigger=bigger: policy.check_size(**bigger), line)
+
+
 def test_posters(policy: Policy) -> None:
     """Without a list the owners of the uploads of a job may post it; with one, who is listed."""
     policy.check_poster("north", ["north", "south"])

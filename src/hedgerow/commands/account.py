@@ -64,6 +64,7 @@ def show(
     """
     from hedgerow.estimators.account import Account
     from hedgerow.parties.balances import balance_of, balances_in, population_of
+    from hedgerow.parties.charge_client import plain
 
     if file.is_dir():
         balances = balances_in(file)
@@ -84,7 +85,7 @@ def show(
         epsilon = spent.epsilon if spent.private else None
         report = {
             "ok": True,
-            "fits": [{**cost._asdict(), "epsilon": _plain(cost.epsilon)} for cost in costs],
+            "fits": [{**cost._asdict(), "epsilon": plain(cost.epsilon)} for cost in costs],
             "spent": {"epsilon": epsilon, "delta": spent.delta, "why": spent.why},
             "budget": budget and {"epsilon": budget.epsilon, "delta": budget.delta},
         }

@@ -40,7 +40,12 @@ def admit(
     """
     for analyst in job.analysts:
         config.member(analyst, "analyst")
+    # What costs nothing to find out comes first: a job may be of somebody hostile.
+    policy.check_protocol(job.kind)
+    policy.check_analysts(job.analysts)
+    policy.check_account(job.population, spent=0.0, epsilon=0.0)
     policy.check_poster(by, owners_of(job, config.state))
+    policy.check_size(**job.plan.size(job.domain.target)._asdict())
     costs = job.costs()
     policy.check_job(
         protocol=job.kind,

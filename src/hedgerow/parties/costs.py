@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
@@ -41,7 +42,24 @@ def costs_of(kind: str, plan: AnyPlan) -> dict[str, Guarantee]:
     dict of str to Guarantee
         The public among them, always.
     """
+    if kind == "boosting" and isinstance(plan, BoostingPlan):
+        return _boosting_costs(plan)
     return guarantees(dry_ledger(kind, plan))
+
+
+def _boosting_costs(plan: BoostingPlan) -> dict[str, Guarantee]:
+    """Return the totals of `dry_ledger` from one tree: all have the same releases, which add up.
+
+    Sums of floats are correctly rounded, so of equal numbers they are products, bit by bit.
+    """
+    ledger = Ledger(domain=plan.domain)
+    hidden_boosting.charge_plan(plan, ledger)
+    _charge_numbers(plan, ledger, [[hidden_boosting.tree_scope(ROOT, 0)]])
+    found = {}
+    for audience, tree in guarantees(ledger).items():
+        epsilon, delta = (x * plan.n_scores * plan.n_rounds for x in (tree.epsilon, tree.delta))
+        found[audience] = replace(tree, epsilon=epsilon, delta=min(1.0, delta))
+    return found
 
 
 def guarantees(ledger: Ledger) -> dict[str, Guarantee]:

@@ -83,6 +83,10 @@ allowed_analysts = [{analysts}]
 # its uploads, may stop and resume it.
 {posters}
 
+# Largest job: trees, over all rounds and classes, and levels of splits of each.
+largest_trees_per_job = {p.largest_trees_per_job}
+largest_depth = {p.largest_depth}
+
 # Rows that may be asked of one model: by all analysts together, and by each of them.
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}

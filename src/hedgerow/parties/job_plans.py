@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, Strict, model_validator
 
@@ -41,6 +41,19 @@ AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MAX_SLOTS)]
 AnyPlan = HiddenPlan | RegressionPlan | BoostingPlan
 
 
+class Size(NamedTuple):
+    """What a table asks for: what a policy can compare before anything is computed.
+
+    ``epsilon`` is one that the total cannot stay below, and ``queries`` the answers that are paid
+    for in advance; 0 where there is no such number.
+    """
+
+    trees: int = 1
+    depth: int = 0
+    epsilon: float = 0.0
+    queries: int = 0
+
+
 class Options(Numbered):
     """What all tables ``[plan]`` can do; `OPTIONS` has those of the kinds."""
 
@@ -53,6 +66,11 @@ class Options(Numbered):
                 f"a domain whose target has no classes: kind {kind!r} needs them, "
                 "'regression' and 'boosting' take bounds"
             )
+
+    def size(self, target: Target | None) -> Size:
+        """Return what the table asks for, as it stands there: nothing is computed."""
+        del target
+        return Size()
 
     def plan(self, domain: Domain) -> AnyPlan:
         """Plan the model, from public numbers alone; H885 for a table of no kind."""
@@ -115,6 +133,13 @@ class PlanOptions(Options):
         if self.max_features:
             raise ValueError("kind 'open' with max_features: a single tree looks at all attributes")
 
+    def size(self, target: Target | None) -> Size:
+        """Return the table's own numbers; a sample of the records costs less than its epsilon."""
+        del target
+        whole = self.noise == "splits+leaves" and self.sampling == "disjoint"
+        epsilon = self.epsilon if whole and self.epsilon is not None else 0.0
+        return Size(self.n_trees, _depth(self.max_depth), epsilon, self.queries)
+
     def plan(self, domain: Domain) -> HiddenPlan:
         """Plan the model; errors are those of `plan_hidden`."""
         options = {name: getattr(self, name) for name in type(self).model_fields}
@@ -167,6 +192,11 @@ class RegressionOptions(Options):
                 "'trees', 'open' and 'boosting' take classes"
             )
 
+    def size(self, target: Target | None) -> Size:
+        """Return the table's own numbers."""
+        del target
+        return Size(1, _depth(self.max_depth), self.epsilon or 0.0)
+
     def plan(self, domain: Domain) -> RegressionPlan:
         """Plan the tree; errors are those of `plan_regression`."""
         return plan_regression(
@@ -218,12 +248,17 @@ class BoostingOptions(Options):
         """Refuse too many trees; any target will do. See `Options.check`."""
         if target is None:
             raise ValueError(f"a domain without a target: kind {kind!r} needs classes or bounds")
-        classes = target.n_classes or 0
-        if classes == 1:
+        if target.n_classes == 1:
             raise ValueError("a target of one class: there is nothing to learn")
-        trees = self.n_rounds * (classes if classes > 2 else 1)
+        trees = self.size(target).trees
         if trees > MAX_TREES:
             raise ValueError(f"{trees:,} trees, one a round for every class: more than {MAX_TREES}")
+
+    def size(self, target: Target | None) -> Size:
+        """Return the table's own numbers, and the trees of all rounds."""
+        classes = 0 if target is None else target.n_classes or 0
+        trees = self.n_rounds * (classes if classes > 2 else 1)
+        return Size(trees, self.max_depth, self.epsilon or 0.0)
 
     def plan(self, domain: Domain) -> BoostingPlan:
         """Plan the trees; errors are those of `plan_boosting`."""
@@ -249,6 +284,11 @@ OPTIONS: dict[str, type[Options]] = {
     "boosting": BoostingOptions,
 }
 """By kind of job."""
+
+
+def _depth(depth: int | str) -> int:
+    # A depth by the public rule is small.
+    return depth if isinstance(depth, int) else 0
 
 
 def _check_epsilon(noise: str, epsilon: float | None) -> None:

@@ -65,6 +65,8 @@ class Policy(Numbered):
         Members that may ask models.
     allowed_posters : tuple of str, optional
         Members that may post jobs. Where it is missing, the owners of the uploads of a job may.
+    largest_trees_per_job, largest_depth : int
+        Trees of a job, over all rounds and classes, and levels of splits of each.
     queries_per_model : int
         Rows that all analysts together may ask of one model.
     queries_per_analyst : int
@@ -87,6 +89,8 @@ class Policy(Numbered):
     allowed_protocols: tuple[Name, ...]
     allowed_analysts: tuple[Name, ...]
     allowed_posters: tuple[Name, ...] | None = None
+    largest_trees_per_job: Count = 1000
+    largest_depth: Count = 20
     queries_per_model: Count
     queries_per_analyst: Count
     populations: dict[Name, Lifetime] = {}
@@ -154,6 +158,27 @@ class Policy(Numbered):
             raise self._refusal(
                 "allowed_posters", f"a job posted by {poster!r}, which owns no upload of it"
             )
+
+    def check_size(self, *, trees: int, depth: int, epsilon: float, queries: int) -> None:
+        """Refuse a job by the numbers that stand in it, before anything is computed from them.
+
+        Parameters
+        ----------
+        trees, depth : int
+        epsilon : float
+            One that the job cannot stay below.
+        queries : int
+            Answers that it pays for in advance.
+        """
+        for key, value, what in (
+            ("largest_trees_per_job", trees, "trees"),
+            ("largest_depth", depth, "levels"),
+            ("queries_per_model", queries, "queries"),
+        ):
+            if value > getattr(self, key):
+                raise self._refusal(key, f"a job of {value} {what}")
+        if epsilon > self.largest_epsilon_per_job * _SLACK:
+            raise self._refusal("largest_epsilon_per_job", f"epsilon {epsilon:.6g} in the job")
 
     def check_epsilon(
         self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
