@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from table_strategies import categories, relaxed
 
 from hedgerow.errors import HedgerowError
-from hedgerow.tables.categories import MISSING, UNLISTED, distinct, lookup
+from hedgerow.tables import Attribute, Domain, encode
+from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, distinct, lookup
 from hedgerow.tables.column import Column
 
 
@@ -99,8 +100,10 @@ def test_large_integers_are_not_rounded():
     ],
 )
 def test_other_types_never_match(values, wanted):
+    assert set(codes(values, wanted)) == {OTHER_TYPE}
+    domain = Domain(attributes=(Attribute(name="c", kind="categorical", categories=wanted),))
     with pytest.raises(HedgerowError, match=r"H109.*column 'c'"):
-        codes(values, wanted)
+        encode({"c": values}, domain)
 
 
 def test_a_column_of_nothing_is_missing():

@@ -54,10 +54,20 @@ def test_refused(values, number):
         row_ids(Column("id", values))
 
 
-@pytest.mark.parametrize("values", [[1.0, 2.0], np.array([1, "a"], dtype=object), None])
+@pytest.mark.parametrize("values", [[1.0, 2.0], np.array([1, 2j], dtype=object), None])
 def test_ids_of_another_type_are_told_what_helps(values):
     with pytest.raises(HedgerowError, match=r"H109.*whole numbers or strings.*astype\('int64'\)"):
         row_ids(Column("id", values))
+
+
+def test_an_id_is_read_alone():
+    texts = row_ids(Column("id", ["7", "07", "-3", "0", "9" * 19]))
+    assert texts.tolist() == ["7", "07", "-3", "0", "9" * 19]
+    alone = [id_bytes(row_ids(Column("id", [v])))[0] for v in [7, "07", -3, "0", "9" * 19]]
+    assert id_bytes(texts) == alone
+    assert row_ids(Column("id", ["7", "-3", 0, np.int8(5)])).tolist() == [7, -3, 0, 5]
+    with pytest.raises(HedgerowError, match=r"H110.*row 0: 7, row 1: '7'"):
+        row_ids(Column("id", [7, "7", "x"]))
 
 
 def test_repeated_ids_are_shown():
@@ -79,7 +89,8 @@ def test_repeated_rows(values):
 )
 def test_bytes_do_not_collide(numbers, texts):
     found = id_bytes(np.array(numbers, dtype=np.int64)) + id_bytes(np.array(texts, dtype=np.str_))
-    assert len(set(found)) == len(numbers) + len(texts)
+    # A text that spells a number plainly is that number.
+    assert len(set(found)) == len({*map(str, numbers), *texts})
 
 
 def test_known_bytes():

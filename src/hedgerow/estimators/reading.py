@@ -7,9 +7,12 @@ depend on the others.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
@@ -103,23 +106,46 @@ def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
 
 def objects(rows: Any) -> Any:
     """Keep the cells of a list of rows as they are; what is not a table stays for the refusal."""
-    try:
-        table = np.array(rows, dtype=object)
-    except ValueError:
+    if not rows or not all(isinstance(row, Sequence | np.ndarray) for row in rows):
         return rows
-    return table if table.ndim == 2 else rows
+    width = len(rows[0])
+    if isinstance(rows[0], str | bytes) or any(len(row) != width for row in rows):
+        return rows
+    cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)
+    return cells.reshape(len(rows), width)
 
 
-def labels_of(y: Any, rows: int, *, declared: bool) -> NDArray[Any]:
-    """Return class labels (rows,); `declared` if the domain lists the classes."""
-    if declared and isinstance(y, list | tuple):
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
-        return _of_length(labels, rows)
+def declared_target(y: Any, rows: int) -> Any:
+    """Return a target (rows,) with every value as it came: the domain says what it is.
+
+    What other rows hold must not decide about one; so nothing is converted here.
+    """
+    if isinstance(y, list | tuple):
+        values = np.fromiter(y, dtype=object, count=len(y))
+        nested = next((v for v in y if isinstance(v, list | tuple | np.ndarray)), None)
+        if nested is not None and len(y) != rows:
+            raise Code.WRONG_SHAPE.error(
+                expected="one target per row, in one dimension",
+                found="a list of lists",
+                fix="pass one column as y",
+            )
+        return _of_length(values, rows)
+    own_type = isinstance(y, pa.Array | pa.ChunkedArray | np.ma.MaskedArray)
+    if own_type or (hasattr(y, "__len__") and not isinstance(y, np.ndarray) and _is_column(y)):
+        return _of_length(y, rows)
+    return _of_length(_flat(y), rows)
+
+
+def _is_column(y: Any) -> bool:
+    """Whether values of another library are one column, which `Column` takes from it."""
+    if hasattr(y, "ndim"):
+        return bool(y.ndim == 1)
+    return hasattr(y, "__arrow_c_stream__") and not hasattr(y, "columns")
+
+
+def labels_of(y: Any, rows: int) -> NDArray[Any]:
+    """Return class labels (rows,) where no domain lists the classes."""
     labels = _one_dimensional(y, rows)
-    if declared:
-        # The domain lists the classes; what other rows hold must not decide about this one.
-        return labels
     if labels.dtype == object:
         missing = np.array([label is None or label != label for label in labels], dtype=np.bool_)
         if missing.any():
@@ -140,7 +166,7 @@ def labels_of(y: Any, rows: int, *, declared: bool) -> NDArray[Any]:
 
 
 def numbers_of(y: Any, rows: int) -> NDArray[np.float64]:
-    """Return the target of a regression (rows,)."""
+    """Return the target of a regression (rows,) where no domain has its bounds."""
     values = _one_dimensional(y, rows)
     try:
         return values.astype(np.float64)
@@ -148,7 +174,7 @@ def numbers_of(y: Any, rows: int) -> NDArray[np.float64]:
         raise Code.BAD_TARGET.error(found=str(error)) from error
 
 
-def _of_length(values: NDArray[Any], rows: int) -> NDArray[Any]:
+def _of_length(values: Any, rows: int) -> Any:
     if len(values) != rows:
         raise Code.WRONG_SHAPE.error(
             expected="one target for every row", found=f"{rows} rows and {len(values)} targets"
@@ -156,7 +182,7 @@ def _of_length(values: NDArray[Any], rows: int) -> NDArray[Any]:
     return values
 
 
-def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
+def _flat(y: Any) -> NDArray[Any]:
     try:
         values: NDArray[Any] = column_or_1d(y, warn=True)
     except ValueError as error:
@@ -165,7 +191,11 @@ def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
             found=str(error),
             fix="pass one column as y",
         ) from error
-    values = _of_length(values, rows)
+    return values
+
+
+def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
+    values: NDArray[Any] = _of_length(_flat(y), rows)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise Code.MISSING_VALUE.error(
             expected="a finite target in every row",

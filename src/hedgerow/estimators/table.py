@@ -16,6 +16,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.parameters import check_domain
 from hedgerow.estimators.reading import (
     declared_columns,
+    declared_target,
     has_columns,
     labels_of,
     numbers_of,
@@ -148,9 +149,11 @@ class TableClassifier(ClassifierMixin, TableEstimator):
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
         """Encode rows and labels; without a domain, read one from the data."""
         table = self._table(X, y, reset=True)
-        y = labels_of(y, len(table), declared=domain is not None)
         classes = None
-        if domain is None:
+        if domain is not None:
+            y = declared_target(y, len(table))
+        else:
+            y = labels_of(y, len(table))
             domain = read_domain(table, y, task="classification", **suggest)
             classes = np.unique(y)
         self._take_domain(domain, classes)
@@ -175,8 +178,10 @@ class TableRegressor(RegressorMixin, TableEstimator):
 
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
         table = self._table(X, y, reset=True)
-        y = numbers_of(y, len(table))
-        if domain is None:
+        if domain is not None:
+            y = declared_target(y, len(table))
+        else:
+            y = numbers_of(y, len(table))
             domain = read_domain(table, y, task="regression", **suggest)
         self._take_domain(domain)
         return encode(table, domain, y)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.reading import labels_of, read_domain
+from hedgerow.estimators.reading import declared_target, labels_of, read_domain
 from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.tables import Domain, Target, encode
 from hedgerow.tables.column import Column
@@ -165,7 +165,7 @@ def _rows(table: Any, y: Any) -> int:
 
 
 def _labels(y: Any, rows: int, target: Target) -> NDArray[Any]:
-    return encode_target(Column(target.name, labels_of(y, rows, declared=True)), target)
+    return encode_target(Column(target.name, declared_target(y, rows)), target)
 
 
 def _ids(ids: Any, rows: int) -> NDArray[Any]:
@@ -196,7 +196,7 @@ def _check_records(tables: Sequence[SiteTable], *, given: bool) -> None:
     numbers = [i for i in range(len(tables)) if i not in text]
     if text and numbers:
         raise Code.IDS_DO_NOT_ALIGN.error(
-            expected="ids of one type at all sites: the number 1 and the text '1' differ",
+            expected="whole numbers as ids at all sites, or texts at all",
             found=f"text at {_sites(text)}, whole numbers at {_sites(numbers)}",
             fix="convert the ids of all sites to whole numbers, or of all to text spelled alike",
         )
@@ -248,7 +248,7 @@ def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any)
     if repeated:
         raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} at several sites")
     with _at(holder):
-        labels = labels_of(ys[holder], _rows(tables[holder], ys[holder]), declared=False)
+        labels = labels_of(ys[holder], _rows(tables[holder], ys[holder]))
         target = read_domain({"y": labels}, labels, task="classification").target
     return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hedgerow.tables.attribute import Category, family
-from hedgerow.tables.column import Column
+from hedgerow.tables.column import Column, arrow_floats
+from hedgerow.tables.values import Seconds, plain
 
 UNLISTED = -1
 """Code of a value that is not in the list."""
@@ -19,15 +20,16 @@ UNLISTED = -1
 MISSING = -2
 """Code of a missing value."""
 
-_PLURAL = {"string": "strings", "bool": "bools", "number": "numbers", "time": "dates or times"}
+OTHER_TYPE = -3
+"""Code of a value of another type than the list, such as a number among strings."""
 
 
 def lookup(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
-    """Find every value of a column in a list of categories.
+    """Find every value of a column in a list of categories, each by itself.
 
     Strings match strings, bools match bools and numbers match numbers of the same value (1 matches
     1.0, not True and not "1"), whichever library the column comes from and whether it is plain or
-    a dictionary.
+    a dictionary. Decimals and fractions are the nearest float.
 
     Parameters
     ----------
@@ -39,24 +41,46 @@ def lookup(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
     Returns
     -------
     int32 (n,)
-        The position in `categories`, `UNLISTED` or `MISSING`.
-
-    Raises
-    ------
-    InputTypeError
-        H109 if the column holds values of another type than the categories.
+        The position in `categories`, `UNLISTED`, `MISSING` or `OTHER_TYPE`.
     """
     wanted = family(categories[0])
-    if column.family == "nothing":
-        return np.full(len(column), MISSING, dtype=np.int32)
-    if column.family != wanted:
-        raise column.wrong_type(
-            f"{_PLURAL[wanted]}, as the domain lists",
-            f"{_PLURAL[column.family]}: {column.where(np.arange(len(column)))}",
-        )
-    chunks = column.arrow().chunks
-    codes = [_codes(chunk, categories) for chunk in chunks]
-    return np.concatenate(codes) if codes else np.empty(0, dtype=np.int32)
+    if column.is_plain:
+        return _plain_codes(column, categories)
+    values = column.values
+    if column.type_family != wanted:
+        codes = np.full(len(column), OTHER_TYPE, dtype=np.int32)
+        if isinstance(values, np.ndarray):
+            absent = np.isnat(values) if values.dtype.kind in "Mm" else values != values
+        elif pa.types.is_dictionary(values.type):
+            absent = values.cast(values.type.value_type).is_null(nan_is_null=True).to_numpy()
+        else:
+            absent = values.is_null(nan_is_null=True).to_numpy()
+        codes[absent] = MISSING
+        return codes
+    found = [_codes(chunk, categories) for chunk in column.arrow().chunks]
+    return np.concatenate(found) if found else np.empty(0, dtype=np.int32)
+
+
+def _plain_codes(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
+    code_of: dict[Any, int] = {category: i for i, category in enumerate(categories)}
+    # Exactly these types: a bool is no number here, and a time in seconds is not one either.
+    of = {"string": (str,), "bool": (bool,), "number": (int, float)}[family(categories[0])]
+    return np.array(
+        [
+            MISSING if v is None else code_of.get(v, UNLISTED) if type(v) in of else OTHER_TYPE
+            for v in column.plain_values
+        ],
+        dtype=np.int32,
+    )
+
+
+def kind_of(value: Any) -> str:
+    """Name what a value of the wrong type is, in the plural, for messages."""
+    read = plain(value)
+    if isinstance(read, Seconds):
+        return "dates or times"
+    names = {str: "strings", bool: "bools", int: "numbers", float: "numbers"}
+    return names.get(type(read), f"values of type {type(value).__name__}")
 
 
 def distinct(column: Column) -> list[Category]:
@@ -75,7 +99,7 @@ def _comparable(values: Any) -> Any:
     kind = values.type
     if pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         # Arrow tells -0.0 from 0.0; adding 0.0 makes them one.
-        return pc.add(values.cast(pa.float64()), 0.0)
+        return pc.add(arrow_floats(values), 0.0)
     return values.cast(pa.large_string()) if kind == pa.string_view() else values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.attribute import Attribute, Category, Target, family
 from hedgerow.tables.binning import bin_numbers
-from hedgerow.tables.categories import MISSING, UNLISTED, lookup
+from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, kind_of, lookup
 from hedgerow.tables.column import Column
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.frame import Frame, map_columns, view
@@ -111,7 +111,8 @@ class Encoded:
 def encode(frame: Any, domain: Domain, y: Any = None, *, ids: Any = None) -> Encoded:
     """Encode a table under a domain.
 
-    The result depends on each record alone: no value of another row and no count enters. Errors
+    The result depends on each record alone: every value is read by itself, under the declared kind
+    of its attribute, and no value of another row, no type of a column and no count enters. Errors
     name rows and values; they are for the eyes of the data's owner.
 
     Parameters
@@ -177,7 +178,7 @@ def _encode_attribute(attribute: Attribute, column: Column, out: NDArray[Any]) -
     if attribute.bounds is not None:
         _encode_numeric(attribute, attribute.bounds, column, out)
         return
-    codes = lookup(column, attribute.categories or ())
+    codes = _codes(column, attribute.categories or ())
     if attribute.missing == "error":
         _refuse(Code.MISSING_VALUE, column, codes == MISSING)
     if attribute.outside == "error":
@@ -186,6 +187,17 @@ def _encode_attribute(attribute: Attribute, column: Column, out: NDArray[Any]) -
     # Codes -2 and -1 count from the end of this table: the missing bin, the bin "other".
     bin_of_code = np.append(np.arange(n_values), [n_values, n_values - 1]).astype(out.dtype)
     np.take(bin_of_code, codes, out=out, mode="wrap")
+
+
+def _codes(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
+    """Look the values up; H109 for those of another type than the list."""
+    codes = lookup(column, categories)
+    rows = np.flatnonzero(codes == OTHER_TYPE)
+    if rows.size:
+        wanted = {"string": "strings", "bool": "bools", "number": "numbers"}[family(categories[0])]
+        kind = kind_of(column.value(int(rows[0])))
+        raise column.wrong_type(f"{wanted}, as the domain lists", f"{kind}: {column.where(rows)}")
+    return codes
 
 
 def _encode_numeric(
@@ -221,7 +233,7 @@ def encode_target(column: Column, target: Target) -> NDArray[Any]:
         H101 missing, H103 outside the bounds, H104 unknown class.
     """
     if target.classes is not None:
-        codes = lookup(column, target.classes)
+        codes = _codes(column, target.classes)
         _refuse(Code.MISSING_VALUE, column, codes == MISSING, **_UNLABELLED)
         _refuse(Code.UNKNOWN_CLASS, column, codes == UNLISTED)
         return codes.astype(np.uint8 if len(target.classes) <= 256 else np.uint16)

@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.column import Column
+from hedgerow.tables.values import plain, whole_number
 
 
 def row_ids(column: Column) -> NDArray[Any]:
     """Return a column of ids as int64 or str (n,), each of them once.
+
+    An id is read by itself: a text that spells a whole number in the plain way is that number, so
+    that the id 7 is the same in a CSV file as in Parquet, and with or without a text beside it.
+    Where at least one id is another text, all are given as text; `id_bytes` does not depend on it.
 
     Parameters
     ----------
@@ -26,35 +31,63 @@ def row_ids(column: Column) -> NDArray[Any]:
     InputError
         H101 if an id is missing, H110 if one is repeated.
     InputTypeError
-        H109 if the ids are neither whole numbers nor strings.
+        H109 for ids that are neither whole numbers below 2^63 nor strings.
     """
     try:
-        values = column.arrow()
-        text = column.family == "string"
+        whole = _whole_ids(column)
     except HedgerowError as error:
         if error.code is not Code.WRONG_TYPE:
             raise
         raise _wrong_type(column, error.found) from None
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    missing = np.flatnonzero(values.is_null(nan_is_null=True).to_numpy())
-    if missing.size:
-        raise Code.MISSING_VALUE.error(
-            expected="an id in every row", found=column.where(missing), fix="give every row an id"
-        )
-    if text:
-        ids: NDArray[Any] = values.to_numpy(zero_copy_only=False).astype(np.str_)
-    elif pa.types.is_integer(values.type):
-        try:
-            ids = values.cast(pa.int64()).to_numpy()
-        except pa.ArrowInvalid as error:
-            raise column.wrong_type("ids below 2^63", str(error)) from None
-    else:
-        raise _wrong_type(column, f"in column {column.name!r} Arrow type {values.type}")
+    ids = _plain_ids(column) if whole is None else whole
     rows = repeated_rows(ids)
     if rows.size:
         raise Code.DUPLICATE_ID.error(found=column.where(rows))
     return ids
+
+
+def _whole_ids(column: Column) -> NDArray[np.int64] | None:
+    """Return ids of an integer type that 64 bits hold and none of which is missing."""
+    values = column.values
+    if isinstance(values, np.ndarray):
+        fits = values.dtype.kind in "iu" and values.dtype != np.uint64
+        return values.astype(np.int64) if fits else None
+    kind = values.type
+    if not pa.types.is_integer(kind) or kind == pa.uint64() or values.null_count:
+        return None
+    return np.asarray(values.cast(pa.int64()).to_numpy(), dtype=np.int64)
+
+
+def _plain_ids(column: Column) -> NDArray[Any]:
+    values = column.values
+    if column.is_plain:
+        found = column.plain_values
+    else:
+        each = values if isinstance(values, np.ndarray) else values.to_pylist()
+        found = [plain(value) for value in each]
+    missing = [i for i, value in enumerate(found) if value is None]
+    if missing:
+        raise Code.MISSING_VALUE.error(
+            expected="an id in every row",
+            found=column.where(np.array(missing)),
+            fix="give every row an id",
+        )
+    ids = [_canonical(value) for value in found]
+    other = [i for i, v in enumerate(ids) if type(v) is not str and not _is_whole(v)]
+    if other:
+        raise _wrong_type(column, column.where(np.array(other)))
+    if all(type(value) is int for value in ids):
+        return np.array(ids, dtype=np.int64)
+    return np.array([str(value) for value in ids], dtype=np.str_)
+
+
+def _canonical(value: Any) -> Any:
+    whole = whole_number(value) if type(value) is str else None
+    return value if whole is None else whole
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and -(2**63) <= value < 2**63
 
 
 def _wrong_type(column: Column, found: str) -> HedgerowError:
@@ -96,8 +129,14 @@ def keyed_digest(key: bytes, purpose: str, n_slots: int, ids: NDArray[Any]) -> b
 
 
 def id_bytes(ids: NDArray[Any]) -> list[bytes]:
-    """Write each id as bytes for hashing; the id 7 and the id "7" differ, and no two collide."""
-    if ids.dtype.kind == "U":
-        return [b"s" + text.encode() for text in ids.tolist()]
-    packed = ids.astype("<i8").tobytes()
-    return [b"i" + packed[i : i + 8] for i in range(0, len(packed), 8)]
+    """Write each id as bytes for hashing, by itself: the text "7" is the number 7, as in a file."""
+    if ids.dtype.kind != "U":
+        packed = ids.astype("<i8").tobytes()
+        return [b"i" + packed[i : i + 8] for i in range(0, len(packed), 8)]
+    return [_bytes(text, whole_number(text)) for text in ids.tolist()]
+
+
+def _bytes(text: str, whole: int | None) -> bytes:
+    if whole is None:
+        return b"s" + text.encode()
+    return b"i" + whole.to_bytes(8, "little", signed=True)

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from hedgerow.errors import Code
-from hedgerow.tables.attribute import family
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.cells import kinds_of, read_cells
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
 
@@ -48,8 +48,10 @@ def read_table(
     path : str or Path
         Ending in .csv, .parquet, .arrow, .feather or .ipc, which chooses the reader.
     domain : Domain, optional
-        CSV has no types: with a domain, columns whose categories or classes are strings are read
-        as strings ("007" stays "007"), the rest by what they look like.
+        CSV has no types: with a domain every cell is read alone, under the declared kind of its
+        column ("007" stays "007" where categories are strings, and is 7 where they are numbers; a
+        date is seconds), and columns that the domain does not have stay text. Without a domain,
+        types are guessed from all rows.
     text : TextFormat, optional
         How a CSV file is written; commas and UTF-8 by default.
 
@@ -70,8 +72,10 @@ def read_table(
     kind = _format(path, text)
     with _numbered(path):
         if kind == "csv":
-            convert = pa.csv.ConvertOptions(column_types=_strings(domain))
-            table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse, convert))
+            if domain is None:
+                table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse))
+            else:
+                table = pa.concat_tables(_csv_batches(path, domain, text))
         elif kind == "parquet":
             with pa.parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -178,31 +182,24 @@ def _cells_of(path: Path, names: Sequence[str]) -> Iterator[None]:
         if cell is None or int(cell["column"]) >= len(names):
             raise
         name = names[int(cell["column"])]
-        raise Code.UNREADABLE_FILE.error(
-            expected=f"a {cell['type']} in every cell of column {name!r}",
-            found=f"{path}: the value {cell['value']!r} in column {name!r}",
-            fix="correct the value, or check the column's kind in the domain; leave a cell empty "
-            "where the value is missing",
-        ) from None
+        raise _bad_cell(path, name, cell["type"], cell["value"]) from None
+
+
+def _bad_cell(
+    path: Path, column: str, expected: str, value: str, row: int | None = None
+) -> HedgerowError:
+    place = "" if row is None else f", row {row}; rows counted from 0"
+    return Code.UNREADABLE_FILE.error(
+        expected=f"a {expected} in every cell of column {column!r}",
+        found=f"{path}: the value {value!r} in column {column!r}{place}",
+        fix="correct the value, or check the column's kind in the domain; leave a cell empty "
+        "where the value is missing",
+    )
 
 
 def _not_empty(n_rows: int, path: Path) -> None:
     if not n_rows:
         raise Code.EMPTY_TABLE.error(found=f"no rows in {path}")
-
-
-def _strings(domain: Domain | None) -> dict[str, pa.DataType]:
-    """Return the columns of a domain whose values are strings."""
-    if domain is None:
-        return {}
-    lists = {attribute.name: attribute.categories for attribute in domain.attributes}
-    if domain.target is not None:
-        lists[domain.target.name] = domain.target.classes
-    return {
-        name: pa.string()
-        for name, values in lists.items()
-        if values and family(values[0]) == "string"
-    }
 
 
 def _clean_csv(table: pa.Table) -> pa.Table:
@@ -222,24 +219,24 @@ def _clean_csv(table: pa.Table) -> pa.Table:
 
 
 def _csv_batches(path: Path, domain: Domain | None, text: TextFormat) -> Iterator[pa.Table]:
-    types = _strings(domain)
-    options = pa.csv.ConvertOptions(column_types=types)
-    with pa.csv.open_csv(path, text.read, text.parse, options) as file:
-        looks = {field.name: field.type for field in file.schema}
+    with pa.csv.open_csv(path, text.read, text.parse) as file:
         names = file.schema.names
-    if domain is not None:
-        numeric = [a.name for a in domain.attributes if a.kind == "numeric"]
-        if domain.target is not None and domain.target.bounds is not None:
-            numeric.append(domain.target.name)
-        types |= {
-            name: pa.float64()
-            for name in numeric
-            if name in looks and not pa.types.is_temporal(looks[name])
-        }
+    types = {} if domain is None else dict.fromkeys(names, pa.string())
     options = pa.csv.ConvertOptions(column_types=types)
+    kinds = None if domain is None else kinds_of(domain)
+    first_row = 0
     with _cells_of(path, names), pa.csv.open_csv(path, text.read, text.parse, options) as file:
         for batch in file:
-            yield _clean_csv(pa.Table.from_batches([batch]))
+            table = pa.Table.from_batches([batch])
+            if kinds is None:
+                yield _clean_csv(table)
+            else:
+                table, bad = read_cells(table, kinds)
+                for cells in bad:
+                    row = first_row + int(cells.rows[0])
+                    raise _bad_cell(path, cells.column, cells.kind, cells.texts[0], row)
+                yield table
+            first_row += batch.num_rows
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pa.Table]:
