@@ -156,7 +156,7 @@ def test_sites_that_do_not_fit_are_refused(ys, ids, tables, code: Code) -> None:
         ({1: [*range(13), 0]}, "H110.*at site 1: 2 rows"),
         ({1: None}, "H111.*at site 1: no ids"),
         ({1: np.arange(13)}, "H108.*14 ids.*at site 1: 13"),
-        ({1: np.arange(14).astype(str)}, "H111.*text at site 1, whole numbers at sites 0 and 2"),
+        ({1: [f"r{i}" for i in range(14)]}, "H111.*text at site 1, whole numbers at sites 0 and 2"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_site_and_with_what_helps(wrong: dict, said: str) -> None:
