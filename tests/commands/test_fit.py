@@ -240,16 +240,13 @@ def test_a_forest_names_the_file_and_its_rows(monkeypatch: pytest.MonkeyPatch) -
     assert not Path("f").exists()
 
 
-@pytest.mark.parametrize(
-    ("model", "code"),
-    [("median-forest", Code.UNREADABLE_FILE), ("tree", Code.WRONG_TYPE)],
-)
-def test_text_in_a_numeric_column_is_named(model: str, code: Code) -> None:
+@pytest.mark.parametrize("model", ["median-forest", "tree"])
+def test_text_in_a_numeric_column_is_named(model: str) -> None:
     table = people().to_pandas().astype({"age": str})
     table.loc[250, "age"] = "forty"
     table.to_csv("people.csv", index=False)
     error = refusal(*FIT, "--model", model, "--epsilon", "1", "--out", "f")
-    assert error.code is code
+    assert error.code is Code.UNREADABLE_FILE
     assert "'forty'" in error.found
     assert "column 'age'" in error.found
     assert "kind in the domain" in error.fix

@@ -84,12 +84,15 @@ def check(
 ) -> None:
     """Say all that `hedgerow fit` would refuse, and what would be clipped, for the owner's eyes."""
     from hedgerow.tables import Domain, TextFormat, read_table
+    from hedgerow.tables.cells import BadCells
     from hedgerow.tables.checking import check_table
+    from hedgerow.tables.reading import bad_cells
 
-    public = Domain.from_toml(domain)
-    found = check_table(
-        read_table(table, domain=public, text=TextFormat(delimiter, encoding)), public
-    )
+    public, bad = Domain.from_toml(domain), list[BadCells]()
+    rows = read_table(table, domain=public, text=TextFormat(delimiter, encoding), bad=bad)
+    # Of each column the first that a reader meets.
+    unread = {cells.column: bad_cells(table, cells) for cells in reversed(bad)}
+    found = check_table(rows, public, unread)
     if format is Format.json:
         report = {
             "ok": found.fits,

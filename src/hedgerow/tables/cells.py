@@ -21,9 +21,9 @@ Kind = Literal["number or time", "number", "bool", "text"]
 
 # As Arrow has them where it guesses at types.
 _NAN = "NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
-_MISSING = pa.array(["", "NA", "#NA", "N/A", "n/a", "#N/A", "#N/A N/A", "NULL", "null", *_NAN])
+_MISSING = "", "NA", "#NA", "N/A", "n/a", "#N/A", "#N/A N/A", "NULL", "null", *_NAN
 _NUMBER = r"^[-+]?((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|(?i:inf(inity)?))$"
-_TRUE, _FALSE = pa.array(["1", "true", "True", "TRUE"]), pa.array(["0", "false", "False", "FALSE"])
+_TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class BadCells:
     column : str
     kind : Kind
     rows : int64 (m,)
-        Within the table that was read.
+        Within the file.
     texts : list of str
         The first few.
     """
@@ -61,7 +61,9 @@ def _kind(categories: tuple[Category, ...] | None) -> Kind:
     return of[family(categories[0])]
 
 
-def read_cells(table: pa.Table, kinds: Mapping[str, Kind]) -> tuple[pa.Table, list[BadCells]]:
+def read_cells(
+    table: pa.Table, kinds: Mapping[str, Kind], first_row: int = 0
+) -> tuple[pa.Table, list[BadCells]]:
     """Read the columns of a table of text, null where a cell is empty.
 
     Parameters
@@ -70,6 +72,8 @@ def read_cells(table: pa.Table, kinds: Mapping[str, Kind]) -> tuple[pa.Table, li
         Of strings.
     kinds : mapping
         Columns that are not in it stay text.
+    first_row : int
+        Where `table` begins in its file.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def read_cells(table: pa.Table, kinds: Mapping[str, Kind]) -> tuple[pa.Table, li
     for name, text in zip(table.column_names, table.columns, strict=True):
         kind = kinds.get(name, "text")
         cells = text if kind == "text" else pc.utf8_trim_whitespace(text)
-        absent = pc.equal(cells, "") if kind == "text" else pc.is_in(cells, value_set=_MISSING)
+        absent = pc.equal(cells, "") if kind == "text" else _among(cells, _MISSING)
         cells = pc.if_else(absent, pa.scalar(None, pa.string()), cells)
         found = cells
         if kind == "bool":
@@ -93,12 +97,17 @@ def read_cells(table: pa.Table, kinds: Mapping[str, Kind]) -> tuple[pa.Table, li
         columns.append(found)
         if found.null_count > cells.null_count:
             rows = np.flatnonzero(pc.and_(found.is_null(), cells.is_valid()).to_numpy())
-            bad.append(BadCells(name, kind, rows, text.take(pa.array(rows[:5])).to_pylist()))
+            first = text.take(pa.array(rows[:5])).to_pylist()
+            bad.append(BadCells(name, kind, first_row + rows, first))
     return pa.table(columns, names=table.column_names), bad
 
 
+def _among(cells: pa.ChunkedArray, words: tuple[str, ...]) -> pa.ChunkedArray:
+    return pc.is_in(cells, value_set=pa.array(words, pa.string()))
+
+
 def _bools(cells: pa.ChunkedArray) -> pa.ChunkedArray:
-    true, false = pc.is_in(cells, value_set=_TRUE), pc.is_in(cells, value_set=_FALSE)
+    true, false = _among(cells, _TRUE), _among(cells, _FALSE)
     return pc.if_else(pc.or_(true, false), true, pa.scalar(None, pa.bool_()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +44,9 @@ class TableCheck:
         return not self.problems
 
 
-def check_table(frame: Any, domain: Domain) -> TableCheck:
+def check_table(
+    frame: Any, domain: Domain, unread: Mapping[str, HedgerowError] | None = None
+) -> TableCheck:
     """Check every column of a table, the number of rows, and whether the domain is public.
 
     Parameters
@@ -51,6 +54,8 @@ def check_table(frame: Any, domain: Domain) -> TableCheck:
     frame : table
         As for `encode`, with names; it holds the target, if the domain has one.
     domain : Domain
+    unread : mapping, optional
+        Columns of which some cells could not be read, with what is said of them.
 
     Raises
     ------
@@ -72,6 +77,9 @@ def check_table(frame: Any, domain: Domain) -> TableCheck:
         )
     for one in declared:
         if one.name in missing:
+            continue
+        if unread is not None and one.name in unread:
+            problems.append(unread[one.name])
             continue
         try:
             clipped |= _clipped(table, domain, one)

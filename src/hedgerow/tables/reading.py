@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.cells import kinds_of, read_cells
+from hedgerow.tables.cells import BadCells, kinds_of, read_cells
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
 
@@ -39,7 +39,11 @@ _NOT_UTF8 = ("not UTF-8 text", "invalid UTF8")
 
 
 def read_table(
-    path: str | Path, *, domain: Domain | None = None, text: TextFormat = PLAIN
+    path: str | Path,
+    *,
+    domain: Domain | None = None,
+    text: TextFormat = PLAIN,
+    bad: list[BadCells] | None = None,
 ) -> pa.Table:
     """Read a file whole.
 
@@ -54,6 +58,9 @@ def read_table(
         types are guessed from all rows.
     text : TextFormat, optional
         How a CSV file is written; commas and UTF-8 by default.
+    bad : list of BadCells, optional
+        Receives the cells of a CSV file that do not spell what the domain says, and these are then
+        null; without it they are refused.
 
     Returns
     -------
@@ -75,7 +82,7 @@ def read_table(
             if domain is None:
                 table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse))
             else:
-                table = pa.concat_tables(_csv_batches(path, domain, text))
+                table = pa.concat_tables(_csv_batches(path, domain, text, bad))
         elif kind == "parquet":
             with pa.parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -94,6 +101,7 @@ def read_batches(
     rows: int = 65_536,
     domain: Domain | None = None,
     text: TextFormat = PLAIN,
+    bad: list[BadCells] | None = None,
 ) -> Iterator[pa.Table]:
     """Read a file in pieces, so that it may be larger than memory.
 
@@ -104,10 +112,12 @@ def read_batches(
     rows : int, default=65_536
         Rows of each piece; the last one may have fewer.
     domain : Domain, optional
-        As for `read_table`. The types of a CSV file are taken from its beginning, so without a
-        domain a later line may not fit them; with one, numeric attributes are read as float64.
+        As for `read_table`. Without a domain the types of a CSV file are taken from its beginning,
+        and a later line may not fit them.
     text : TextFormat, optional
         As for `read_table`.
+    bad : list of BadCells, optional
+        As for `read_table`; complete when the pieces are.
 
     Yields
     ------
@@ -126,7 +136,7 @@ def read_batches(
     path = Path(path)
     kind = _format(path, text)
     if kind == "csv":
-        return _pieces(path, _csv_batches(path, domain, text), rows)
+        return _pieces(path, _csv_batches(path, domain, text, bad), rows)
     batches = _parquet_batches(path, rows) if kind == "parquet" else _arrow_batches(path)
     return _pieces(path, batches, rows)
 
@@ -185,10 +195,13 @@ def _cells_of(path: Path, names: Sequence[str]) -> Iterator[None]:
         raise _bad_cell(path, name, cell["type"], cell["value"]) from None
 
 
-def _bad_cell(
-    path: Path, column: str, expected: str, value: str, row: int | None = None
-) -> HedgerowError:
-    place = "" if row is None else f", row {row}; rows counted from 0"
+def bad_cells(path: Path, cells: BadCells) -> HedgerowError:
+    """Build H115 for cells that do not spell what the domain says, for their owner's eyes."""
+    place = f", row {cells.rows[0]}; rows counted from 0"
+    return _bad_cell(path, cells.column, cells.kind, cells.texts[0], place)
+
+
+def _bad_cell(path: Path, column: str, expected: str, value: str, place: str = "") -> HedgerowError:
     return Code.UNREADABLE_FILE.error(
         expected=f"a {expected} in every cell of column {column!r}",
         found=f"{path}: the value {value!r} in column {column!r}{place}",
@@ -218,7 +231,9 @@ def _clean_csv(table: pa.Table) -> pa.Table:
     return table
 
 
-def _csv_batches(path: Path, domain: Domain | None, text: TextFormat) -> Iterator[pa.Table]:
+def _csv_batches(
+    path: Path, domain: Domain | None, text: TextFormat, bad: list[BadCells] | None
+) -> Iterator[pa.Table]:
     with pa.csv.open_csv(path, text.read, text.parse) as file:
         names = file.schema.names
     types = {} if domain is None else dict.fromkeys(names, pa.string())
@@ -230,12 +245,13 @@ def _csv_batches(path: Path, domain: Domain | None, text: TextFormat) -> Iterato
             table = pa.Table.from_batches([batch])
             if kinds is None:
                 yield _clean_csv(table)
-            else:
-                table, bad = read_cells(table, kinds)
-                for cells in bad:
-                    row = first_row + int(cells.rows[0])
-                    raise _bad_cell(path, cells.column, cells.kind, cells.texts[0], row)
-                yield table
+                continue
+            table, wrong = read_cells(table, kinds, first_row)
+            if wrong and bad is None:
+                raise bad_cells(path, wrong[0])
+            if bad is not None:
+                bad += wrong
+            yield table
             first_row += batch.num_rows
 
 
