@@ -115,6 +115,9 @@ def share_table(
        and shares them (steps 7 and 8): most shares are seeds.
     2. The servers lay rows below rows and columns beside columns (steps 9 to 13).
 
+    Owners share numbers, and nobody checks that they are zeros and ones: this is for tables that
+    one user holds. What others upload is bits (`hedgerow.protocols.uploaded`).
+
     Reveals: nothing; the slots and attributes of every owner are public.
     Cost: `Engine.input` of every block; an owner sends two elements per cell.
 
