@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.crypto.commutative import Curve25519Cipher, Elements, Key
 from hedgerow.protocols.ppid3_job import SiteJob
 from hedgerow.protocols.ppid3_local import LocalSites, Tap
 from hedgerow.protocols.ppid3_messages import Message, Token, from_bytes
@@ -120,4 +121,46 @@ class Wire:
             message
             for _, receiver, message in self.messages
             if isinstance(message, kind) and to in (None, receiver)
+        ]
+
+
+class ManyKeys(Curve25519Cipher):
+    """The cipher of a site that encrypts each of its own elements under another key."""
+
+    def __init__(self) -> None:
+        self.rows: dict[bytes, int] = {}
+        self.sets: list[dict[int, Key]] = []
+
+    def hash(self, messages: Sequence[bytes], purpose: str) -> Elements:
+        found = super().hash(messages, purpose)
+        if purpose == "records":
+            self.rows = {element.tobytes(): row for row, element in enumerate(found)}
+        return found
+
+    def encrypt(self, key: Key, elements: Elements) -> Elements:
+        own = [self.rows.get(element.tobytes()) for element in elements]
+        if None in own or not own:
+            return super().encrypt(key, elements)
+        self.sets.append({row: self.new_key() for row in own})
+        one_by_one = zip(self.sets[-1].values(), elements[:, None], strict=True)
+        return np.concatenate([super(ManyKeys, self).encrypt(*pair) for pair in one_by_one])
+
+    def recognised(self, back: Sequence[bytes], others: bytes) -> list[int]:
+        """Tell which of the rows of this site's first set are among elements of another site.
+
+        Parameters
+        ----------
+        back : sequence of bytes
+            That set as it came back, under the keys of the other sites as well.
+        others : bytes
+            Elements of another site under the keys of the other sites alone.
+        """
+        returned = {blob[i : i + 32] for blob in back for i in range(0, len(blob), 32)}
+        elements = np.frombuffer(others, np.uint8).reshape(-1, 32)
+        return [
+            row
+            for row, key in self.sets[0].items()
+            if any(
+                one.tobytes() in returned for one in super(ManyKeys, self).encrypt(key, elements)
+            )
         ]

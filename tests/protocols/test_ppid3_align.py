@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ppid3_runs import Wire, grown, sites_of, weather
+from ppid3_runs import ManyKeys, Wire, grown, sites_of, weather
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols import ppid3_align
@@ -193,3 +193,18 @@ def test_the_site_that_begins_cannot_have_others_give_away_their_ids(
     hashes = sites[0].cipher.hash(names, "records")
     found = sum(one.tobytes() in arrived for one in hashes)
     assert (found, len(only_there)) == (0, 180)
+
+
+def test_with_three_sites_the_one_that_begins_can_tell_who_has_its_own_ids() -> None:
+    """What aligning does not prevent, and the documentation says: which of its ids a site has."""
+    sites, wire, cipher = differing(IDS), Wire(), ManyKeys()
+    sites[0] = Site(0, sites[0].job, sites[0].table, cipher=cipher)
+    with pytest.raises(HedgerowError, match="no id that all"):
+        grown(sites, wire)
+    passes = wire.of(PassSet, to=0)
+    back = next(m for m in passes if (m.owner, m.layers) == (0, 3))
+    second = next(m for m in passes if (m.owner, m.layers) == (1, 2))
+    rows = cipher.recognised(back.groups, second.groups[0])
+    # Ten of its ids, of which all have seven: it should not know whose the other three are.
+    assert sorted(IDS[0][rows]) == list(range(3, 13))
+    assert len(COMMON) == 7
