@@ -50,7 +50,7 @@ def test_what_does_not_fit_is_refused() -> None:
         (Code.BAD_PARAMETER, CLASSES, {"n_rounds": 10_000, "noise": "none", "learning_rate": 1.0}),
         (Code.BAD_PARAMETER, CLASSES, {"capacity": 1 << 27}),
         (Code.BAD_EPSILON, CLASSES, {"epsilon": 0.0}),
-        (Code.BAD_EPSILON, CLASSES, {"epsilon": 5e-324}),
+        (Code.EPSILON_BEYOND_REACH, CLASSES, {"epsilon": 5e-324}),
     ]
     for code, public, more in refused:
         with pytest.raises(HedgerowError) as caught:

@@ -92,7 +92,7 @@ def test_plans_travel_and_differ() -> None:
         ({"epsilon": "1"}, Code.BAD_EPSILON),
         ({"epsilon": 0.0}, Code.BAD_EPSILON),
         ({"epsilon": math.inf}, Code.BAD_EPSILON),
-        ({"epsilon": 1e-320}, Code.BAD_MECHANISM_INPUT),
+        ({"epsilon": 1e-320}, Code.EPSILON_BEYOND_REACH),
     ],
 )
 def test_numbers_without_a_tree_are_refused(options: dict[str, object], code: Code) -> None:

@@ -24,11 +24,12 @@ def test_the_parts_never_exceed_the_whole(epsilon: float, depth: int, share: flo
     assert math.fsum([spending.split] * depth + [spending.leaf]) <= epsilon
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 5e-324])
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, 5e-324, 1.7e308])
 def test_an_epsilon_that_cannot_be_divided_is_refused(epsilon: float) -> None:
     with pytest.raises(HedgerowError) as caught:
         divide(epsilon, 3)
-    assert caught.value.code is Code.BAD_EPSILON
+    far = math.isfinite(epsilon) and epsilon > 0
+    assert caught.value.code is (Code.EPSILON_BEYOND_REACH if far else Code.BAD_EPSILON)
 
 
 def test_depth_grows_with_records_and_epsilon() -> None:

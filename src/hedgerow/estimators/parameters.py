@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from hedgerow.errors import Code, warn_caller
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.tables import Domain
 
 
@@ -48,6 +49,9 @@ def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
     except OverflowError:
         positive = False
     if positive:
+        # Where epsilon is not used, it need not be one that a plan can be made for.
+        if noise != "none":
+            check_whole_epsilon(float(epsilon))
         return
     fix = None
     if noise == "none":

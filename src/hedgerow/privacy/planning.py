@@ -11,7 +11,7 @@ import math
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import tightest
 from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
-from hedgerow.privacy.mechanisms.mechanism import check_epsilon
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import ROOT
 
@@ -58,7 +58,7 @@ def noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int
     float
         zCDP of one round inside its sample, rounded down; 0 if no noise is enough.
     """
-    epsilon = check_epsilon(epsilon)
+    epsilon = check_whole_epsilon(epsilon)
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
         raise Code.BAD_RELEASE.error(
             expected="0 < delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"

@@ -193,7 +193,8 @@ def plan_boosting(
     Raises
     ------
     HedgerowError
-        H116 without classes or bounds, H208 without a capacity, H501 for what cannot be planned.
+        H116 without classes or bounds, H208 without a capacity, H209 for noise that is too large
+        to be drawn, H501 for what cannot be planned.
     """
     target = domain.target
     if target is None or (target.classes is None and target.bounds is None):
@@ -237,7 +238,10 @@ def plan_boosting(
         sample_rate,
         public_seed,
     )
-    return plan if sample_rate == 1 else _with_samples(plan, epsilon)
+    plan = plan if sample_rate == 1 else _with_samples(plan, epsilon)
+    # Noise that cannot be drawn is refused here, where no row was read.
+    plan.releases()
+    return plan
 
 
 def _pair_share(signal: float, number: bool) -> float:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoisyMax, Scope
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.layout import Layout
 from hedgerow.protocols.means import NoisyQuotient, Quotient
 from hedgerow.protocols.regression_plan import SUM_SHARE
@@ -298,6 +299,5 @@ def plan_boosting(
 
 def tree_epsilon(epsilon: float, trees: int) -> float:
     """Return the epsilon of one tree, so that all together have no more than epsilon."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+    check_whole_epsilon(epsilon)
     return rounded_down(Fraction(epsilon) / trees)

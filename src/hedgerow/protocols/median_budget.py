@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Literal
 
 from hedgerow.errors import Code
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.units import rounded_down
 
 DepthBudget = Literal["uniform", "rising", "falling"]
@@ -59,8 +60,7 @@ class MedianSpending:
 
 def tree_epsilon(epsilon: float, n_trees: int, partition: bool) -> float:
     """Return the epsilon of one tree: all of it where a record is in one tree alone."""
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+    check_whole_epsilon(epsilon)
     return epsilon if partition else rounded_down(Fraction(epsilon) / n_trees)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
-from hedgerow.privacy.mechanisms.mechanism import check_epsilon
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.protocols.layout import Layout, counting_ring
 from hedgerow.protocols.vote_budget import query_epsilon_for
 from hedgerow.secure.ring import Ring
@@ -262,7 +262,7 @@ def plan_hidden(
     if capacity < 1:
         raise Code.BAD_PARAMETER.error(expected="room for records", found=f"capacity={capacity}")
     if noise in ("leaves", "splits+leaves"):
-        epsilon = check_epsilon(epsilon)
+        epsilon = check_whole_epsilon(epsilon)
     if not 0 < split_share < 1:
         raise Code.BAD_PARAMETER.error(
             expected="split_share between 0 and 1", found=f"split_share={split_share}"

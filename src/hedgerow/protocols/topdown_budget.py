@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hedgerow.errors import Code
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 
 BUDGETS = ("uniform", "decay")
 
@@ -91,8 +92,7 @@ def divide(
     HedgerowError
         H201 for an epsilon that is not positive and finite, or too small to be divided.
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+    check_whole_epsilon(epsilon)
     whole, leaves = Fraction(epsilon), Fraction(leaf_share)
     of_node = [Fraction(share) for share in node_shares]
     total = sum(of_node)

@@ -15,6 +15,7 @@ import math
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, NoisyMax, Release, step
 from hedgerow.privacy.accounting import basic, tightest
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.secure.noise import precision
 
 ANSWERS = "answers of voting trees"
@@ -71,8 +72,7 @@ def query_epsilon_for(epsilon: float, queries: int, n_classes: int, *, delta: fl
         Of all answers together. With 0 answers compose by addition; their finite precision, below
         Q * 2**-60, is in the ledger all the same.
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon}")
+    check_whole_epsilon(epsilon)
     if queries < 1:
         raise Code.BAD_PARAMETER.error(
             expected="a budget of at least one answer", found=f"queries={queries}"

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Literal
 
 from hedgerow.errors import Code
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 
 # Of the whole epsilon; of 0.5, 0.7 and 0.9 it was the best in 11 of 18 measured settings.
 SPLIT_SHARE = 0.7
@@ -99,8 +100,7 @@ def divide(epsilon: float, depth: int, split_share: float = SPLIT_SHARE) -> Spen
     HedgerowError
         H201 if epsilon is not positive and finite, or so small that a part of it would be 0.
     """
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+    check_whole_epsilon(epsilon)
     split = epsilon * split_share / depth
     rest = Fraction(epsilon) - depth * Fraction(split)
     leaf = float(rest)

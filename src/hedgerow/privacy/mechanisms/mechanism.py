@@ -23,6 +23,8 @@ choice or vector; untruncated, so delta is 0."""
 # privacy, where an error that depends on the data would.
 LIMIT = 2**MAX_DIGITS
 
+LEAST_EPSILON, MOST_EPSILON = 2.0**-100, 2.0**100
+
 
 @runtime_checkable
 class Mechanism(Protocol):
@@ -58,6 +60,18 @@ def check_epsilon(epsilon: object) -> float:
             if math.isfinite(value) and value > 0:
                 return value
     raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}")
+
+
+def check_whole_epsilon(epsilon: object) -> float:
+    """Return the epsilon of a whole plan as a float, or raise H201 or H212.
+
+    Plans divide it, square it and count with its inverse: within this reach nothing of that
+    overflows or ends at 0.
+    """
+    value = check_epsilon(epsilon)
+    if not LEAST_EPSILON <= value <= MOST_EPSILON:
+        raise Code.EPSILON_BEYOND_REACH.error(found=f"epsilon={epsilon!r}")
+    return value
 
 
 def check_sensitivity(sensitivity: object) -> int:
