@@ -14,8 +14,9 @@ from hedgerow.protocols.boost_plan import COUNT_UNITS, HALF, BoostPlan
 
 Floats = NDArray[np.float64]
 
-# A group holds so many times the noise of a cell, and this share of all records.
-_GROUP_NOISE, _GROUP_SHARE = 6.0, 0.002
+# A group holds so many times the noise of a cell, and this share of all records; but never more
+# than a sixth of them: where all is noise there still are cuts.
+_GROUP_NOISE, _GROUP_SHARE, _GROUP_MOST = 6.0, 0.002, 1 / 6
 # Cells are put in order by means that this many times the noise pulls towards 0.
 _ORDER_NOISE = 3.0
 # Standard deviations of doubt that count for an attribute.
@@ -90,33 +91,52 @@ def read_marginals(plan: BoostPlan, noisy: Sequence[NDArray[np.int64]]) -> Margi
     else:
         scale = np.ones(plan.n_classes)
     cells = [histogram * scale for histogram in noisy]
-    totals = _totals(cells)
-    prior = _number(totals, sigma * scale) if plan.n_classes is None else _classes(totals, sigma)
-    records = max(float(totals[0] if plan.n_classes is None else totals.sum()), 1.0)
+    totals, doubt = _totals(cells, sigma * scale)
+    if plan.n_classes is None:
+        prior, records = _number(totals, doubt, sigma * scale), float(totals[0])
+    else:
+        prior, records = _classes(totals, doubt, sigma), float(totals.sum())
+    records = max(min(records, float(plan.domain.capacity or math.inf)), 1.0)
     # Noise of a cell, in records.
     noise = sigma / COUNT_UNITS if plan.n_classes is None else sigma
+    least = max(min(_GROUP_NOISE * noise, _GROUP_MOST * records), _GROUP_SHARE * records)
     profiles = []
     for attribute, cell in zip(plan.domain.attributes, cells, strict=True):
         count = cell[:, 0] if plan.n_classes is None else cell.sum(axis=1)
+        count = _towards_even(count, records, noise * math.sqrt(plan.n_classes or 1))
         slope = cell @ prior.turn
         order = np.arange(len(count))
         if attribute.bounds is None:
             order = _order(slope / (np.maximum(count, 0) + _ORDER_NOISE * noise)[:, None], count)
-        group = _groups(count, order, max(_GROUP_NOISE * noise, _GROUP_SHARE * records))
+        group = _groups(count, order, least)
         profiles.append(_profile(group, count, slope, prior, records))
     return Marginals(records, prior.start, prior.hessian, profiles)
 
 
-def _totals(cells: list[Floats]) -> Floats:
-    """Every histogram has all records: the mean of their sums, those of few cells count more."""
+def _totals(cells: list[Floats], sigma: Floats) -> tuple[Floats, Floats]:
+    """Every histogram has all records: the mean of their sums, those of few cells count more.
+
+    Returns the means and the standard deviations of their noise, which has `sigma` in a cell.
+    """
     weight = np.array([1 / len(cell) for cell in cells])
     sums = np.stack([cell.sum(axis=0) for cell in cells])
     totals: Floats = weight @ sums / weight.sum()
-    return totals
+    return totals, sigma / math.sqrt(weight.sum())
 
 
-def _classes(totals: Floats, sigma: float) -> _Prior:
-    shares = np.maximum(totals, 1.0)
+def _towards_even(count: Floats, records: float, noise: float) -> Floats:
+    """Pull noisy counts towards equal ones, by as much of their spread as noise explains."""
+    even = records / len(count)
+    away = count - even
+    spread = float(away @ away)
+    kept = max(1 - len(count) * noise**2 / spread, 0.0) if spread > 0 else 0.0
+    pulled: Floats = even + kept * away
+    return pulled
+
+
+def _classes(totals: Floats, doubt: Floats, sigma: float) -> _Prior:
+    # As many more records of each class as noise makes: alike where all is noise.
+    shares = np.maximum(totals, 0.0) + np.maximum(doubt, 1.0)
     share = np.clip(shares / shares.sum(), 0.02 / len(shares), 1.0)
     share /= share.sum()
     k = len(share)
@@ -131,8 +151,9 @@ def _classes(totals: Floats, sigma: float) -> _Prior:
     return _Prior(start, hessian, turn, noise, _PRIOR)
 
 
-def _number(totals: Floats, sigma: Floats) -> _Prior:
-    mean = float(np.clip(totals[1] / max(totals[0], 1.0), -1, 1))
+def _number(totals: Floats, doubt: Floats, sigma: Floats) -> _Prior:
+    # Pulled towards the middle of the range by as many records as noise makes.
+    mean = float(np.clip(totals[1] / (max(totals[0], 1.0) + float(doubt.max())), -1, 1))
     noise = sigma[1] ** 2 + mean**2 * sigma[0] ** 2
     return _Prior(
         np.array([mean]),

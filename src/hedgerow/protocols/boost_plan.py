@@ -47,6 +47,9 @@ COUNT_UNITS = HALF // 2
 """Weight of a count beside a sum in the marginals of a numeric target: they only serve shapes."""
 
 MOST_ROUNDS = 10_000
+_LEAST_ROUNDS = 80
+# With pairs there have to be rounds enough to try each of few pairs several times.
+_PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 10.0
 _MARGINALS_SHARE = 0.3
 _CLIP = 0.8
 # A residual seldom is as long as half the range of the target.
@@ -221,8 +224,11 @@ def plan_boosting(
             found=f"epsilon={epsilon:g}, delta={delta:g}",
         )
     signal = (capacity or 0) * math.sqrt(2 * rho)
+    n_pairs = math.comb(int((domain.n_bins > 1).sum()), 2)
+    pair_share = _pair_share(signal, n_pairs, target.classes is None)
     if rounds is None:
-        rounds = round(min(max(300 * (signal / 11_000) ** 0.4, 80), 1_000))
+        least = _LEAST_ROUNDS if target.classes is None or not pair_share else _PAIR_ROUNDS
+        rounds = round(min(max(300 * (signal / 11_000) ** 0.4, least), 1_000))
     if leaves is None:
         leaves = 4 if signal < 3_000 else 6 if signal < 30_000 else 8
     marginals_rho = _MARGINALS_SHARE * rho
@@ -231,7 +237,7 @@ def plan_boosting(
         delta,
         rounds,
         leaves,
-        _pair_share(signal, target.classes is None),
+        pair_share,
         0.15 if rate is None else rate,
         marginals_rho,
         (rho - marginals_rho) / rounds,
@@ -244,10 +250,15 @@ def plan_boosting(
     return plan
 
 
-def _pair_share(signal: float, number: bool) -> float:
-    """Pairs pay where steps are steep, as those of numbers are, or where there is budget left."""
+def _pair_share(signal: float, n_pairs: int, number: bool) -> float:
+    """Pairs pay where steps are steep, as those of numbers are, or where there is budget left.
+
+    Or where they are so few that every one can be tried and the best tried again.
+    """
     if number:
         return 0.7
+    if n_pairs and signal >= _PAIR_SIGNAL * math.sqrt(n_pairs) and n_pairs <= _FEW_PAIRS:
+        return 0.5
     return 0.4 if signal >= 15_000 else 0.0
 
 

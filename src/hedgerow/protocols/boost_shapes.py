@@ -1,8 +1,8 @@
-"""Which leaves each round has: public randomness over what the noisy marginals say."""
+"""Which leaves each round has: public randomness over what was released before."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,38 +17,80 @@ PAIR_PARTS = 3
 
 _USE_POWER, _EVEN = 0.25, 0.1
 _CUT_POWER = 0.5
+# A pair's worth is kept above this, has so much doubt before it was seen, and is read as a running
+# mean in which a new round counts at least so much.
+_PAIR_LEAST, _PAIR_DOUBT, _PAIR_NEWS = 0.1, 1.5, 0.3
 
 
-def shapes(plan: BoostPlan, marginals: Marginals) -> Iterator[Shape]:
-    """Yield the shape of each round.
+class Shapes:
+    """The shape of each round, one after the other.
 
     Attributes take turns in proportion to a power of their use, mixed with equal turns, so that
     one whose use drowned in noise is not lost. Cuts lie between groups, more often between groups
-    of many records.
+    of many records. The last rounds cut pairs of attributes; which of them, the noisy sums of
+    earlier rounds tell for free: the more a pair's leaves differ beyond what each attribute says
+    alone, and beyond noise, the more often it is drawn again.
     """
-    seed = plan.public_seed
-    turns = _turns(marginals.profiles)
-    credit = public_uniform(seed, "boosting/turns", len(turns)) * turns
-    first_pair = plan.rounds - int(plan.rounds * plan.pair_share)
-    splittable = int(np.count_nonzero(turns))
-    for at in range(plan.rounds):
-        credit += turns
-        one = int(np.argmax(credit))
-        credit[one] -= 1
-        features, parts = [one], plan.leaves
-        if at >= first_pair and splittable > 1:
-            others = np.where(np.arange(len(turns)) == one, 0.0, turns)
-            features.append(int(public_sample(seed, f"boosting/partner/{at}", others, 1)[0]))
-            parts = PAIR_PARTS
+
+    def __init__(self, plan: BoostPlan, marginals: Marginals) -> None:
+        self._plan, self._profiles = plan, marginals.profiles
+        self._turns = _turns(marginals.profiles)
+        self._credit = self._turns * public_uniform(
+            plan.public_seed, "boosting/turns", len(self._turns)
+        )
+        self._first_pair = plan.rounds - int(plan.rounds * plan.pair_share)
+        self._pairs = np.stack(np.triu_indices(len(self._turns), 1), axis=1)
+        self._chance = self._turns[self._pairs].prod(axis=1)
+        # How often a pair was cut, and how much it told beyond noise, in units of the noise.
+        self._seen = np.zeros(len(self._pairs))
+        self._gain = np.zeros(len(self._pairs))
+
+    def at(self, number: int) -> Shape:
+        """Return the shape of a round; ask for one after the other."""
+        if number >= self._first_pair and self._chance.any():
+            features, parts = self._next_pair(number), PAIR_PARTS
+        else:
+            features, parts = [self._next_turn()], self._plan.leaves
         cut = [
-            _cut(marginals.profiles[feature], parts, seed, f"boosting/cuts/{at}/{feature}")
+            _cut(
+                self._profiles[feature],
+                parts,
+                self._plan.public_seed,
+                f"boosting/cuts/{number}/{feature}",
+            )
             for feature in features
         ]
-        yield Shape(
+        return Shape(
             np.array(features, dtype=np.int64),
             tuple(cut),
             tuple(int(part.max()) + 1 for part in cut),
         )
+
+    def learn(self, shape: Shape, sums: NDArray[np.int64]) -> None:
+        """Take note of the noisy sums of a round."""
+        if len(shape.features) < 2 or min(shape.n_parts) < 2:
+            return
+        grid = sums.reshape(*shape.n_parts[::-1], -1) / math.sqrt(self._plan.sums.sigma2)
+        grid = grid - grid.mean(axis=0, keepdims=True)
+        grid -= grid.mean(axis=1, keepdims=True)
+        freedom = math.prod(parts - 1 for parts in shape.n_parts) * grid.shape[-1]
+        gain = float((grid**2).sum()) / freedom - 1
+        at = np.flatnonzero((self._pairs == np.sort(shape.features)).all(axis=1))[0]
+        self._seen[at] += 1
+        self._gain[at] += max(1 / (self._seen[at] + 1), _PAIR_NEWS) * (gain - self._gain[at])
+
+    def _next_turn(self) -> int:
+        self._credit += self._turns
+        one = int(np.argmax(self._credit))
+        self._credit[one] -= 1
+        return one
+
+    def _next_pair(self, number: int) -> list[int]:
+        worth = np.maximum(self._gain + _PAIR_DOUBT / np.sqrt(self._seen + 1), _PAIR_LEAST)
+        seed, address = self._plan.public_seed, f"boosting/pair/{number}"
+        drawn = public_sample(seed, address, self._chance * worth**2, 1)
+        pair: list[int] = self._pairs[drawn[0]].tolist()
+        return pair
 
 
 def shares(shape: Shape, marginals: Marginals) -> NDArray[np.float64]:
