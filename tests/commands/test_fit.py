@@ -76,6 +76,16 @@ def test_fit_show_and_predict() -> None:
     assert refused("predict", "tree/model.json", "people.csv", *out) is Code.FILE_EXISTS
 
 
+def test_without_a_model_public_numbers_choose_one() -> None:
+    report = json.loads(run(*FIT, "--epsilon", "3", "--out", "a", "--format", "json"))
+    assert report["trained"] == "boosting"
+    assert report["reason"].endswith("at least 200")
+    text = run(*FIT, "--epsilon", "0.05", "--delta", "1e-7", "--out", "b", "--quiet")
+    assert "trained: tree (capacity * epsilon = " in text
+    assert run("show", "b").startswith("Decision tree for ill")
+    assert refused(*FIT, "--epsilon", "1", "--trees", "3", "--out", "c") is Code.BAD_PARAMETER
+
+
 def test_boosting_is_drawn_too() -> None:
     run(*FIT, "--model", "boosting", "--epsilon", "3", "--trees", "3", "--out", "b.json", "--quiet")
     assert "age" in run("show", "b.json")

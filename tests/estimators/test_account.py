@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from one_table import DOMAIN, rows
 
-from hedgerow import Account, DPBoostingClassifier, DPTreeClassifier, Ledger, MedianForestClassifier
+from hedgerow import (
+    Account,
+    DPBoostingClassifier,
+    DPClassifier,
+    DPTreeClassifier,
+    Ledger,
+    MedianForestClassifier,
+)
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import account as module
 from hedgerow.estimators import account_file
@@ -87,7 +94,9 @@ SEEDED = {"domain": DOMAIN, "random_state": 0}
 DRAFTED = {"domain": None, "insecure_domain_from_data": True}
 
 
-@pytest.mark.parametrize("kind", [DPTreeClassifier, MedianForestClassifier, DPBoostingClassifier])
+@pytest.mark.parametrize(
+    "kind", [DPTreeClassifier, MedianForestClassifier, DPBoostingClassifier, DPClassifier]
+)
 @pytest.mark.parametrize("how", [SEEDED, DRAFTED], ids=["seeded", "drafted"])
 def test_a_budget_pays_for_no_fit_that_promises_nothing(tmp_path: Path, kind, how: dict) -> None:
     account = Account.new(tmp_path / "account.json", 5.0, 1e-5)

@@ -13,6 +13,7 @@ from hedgerow.estimators.fitting import Files, Kind, account_summary, fit_table,
 from hedgerow.trees import read_model
 
 SMALL = {
+    Kind.auto: {},
     Kind.tree: {"depth": 2},
     Kind.topdown: {"depth": 2},
     Kind.median_forest: {"trees": 2},
@@ -28,7 +29,10 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "domain"),
-    [*((kind, DOMAIN) for kind in Kind), (Kind.median_forest, COSTS), (Kind.boosting, COSTS)],
+    [
+        *((kind, DOMAIN) for kind in Kind),
+        *((kind, COSTS) for kind in (Kind.auto, Kind.median_forest, Kind.boosting)),
+    ],
 )
 def test_every_kind_writes_its_files(kind: Kind, domain) -> None:
     model = private_model(kind, domain, epsilon=2.0, **SMALL[kind])
@@ -105,6 +109,8 @@ def test_options_of_other_models_and_other_targets_are_refused() -> None:
     with pytest.raises(HedgerowError, match="--depth") as caught:
         private_model(Kind.boosting, DOMAIN, epsilon=1.0, depth=3)
     assert caught.value.code is Code.BAD_PARAMETER
+    with pytest.raises(HedgerowError, match="an option of auto: --delta"):
+        private_model(Kind.auto, DOMAIN, epsilon=1.0, trees=3)
     with pytest.raises(HedgerowError) as caught:
         private_model(Kind.tree, COSTS, epsilon=1.0)
     assert caught.value.code is Code.BAD_TARGET

@@ -8,6 +8,8 @@ from hedgerow import (
     Domain,
     DPBoostingClassifier,
     DPBoostingRegressor,
+    DPClassifier,
+    DPRegressor,
     DPTreeClassifier,
     MedianForestClassifier,
     MedianForestRegressor,
@@ -33,6 +35,9 @@ MODELS = [
         ("classification", "77 rounds", "5 leaves"),
     ),
     (DPBoostingRegressor(1.5, NUMBERS), ("regression", "70% of them on two attributes")),
+    (DPClassifier(1.5, CLASSES), ("classification", "rounds")),
+    (DPClassifier(1.5, CLASSES, model="tree"), ("classification", "1 tree")),
+    (DPRegressor(1.5, NUMBERS, model="median-forest"), ("regression", "4 trees")),
 ]
 
 

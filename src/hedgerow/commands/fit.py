@@ -16,6 +16,7 @@ from rich.console import Console
 from hedgerow.commands.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 if TYPE_CHECKING:
+    from hedgerow.estimators.choice import Choice
     from hedgerow.estimators.fitting import Charge, Files, Model
 
 INTERRUPTED = 130
@@ -26,6 +27,7 @@ class Kind(StrEnum):
     """Private models of one table."""
 
     # The estimators know them, too; but to load these takes seconds.
+    auto = "auto"
     tree = "tree"
     topdown = "topdown"
     median_forest = "median-forest"
@@ -36,10 +38,14 @@ def fit(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
     *,
     domain: Annotated[Path, typer.Option(help="public domain of the table (TOML)")],
-    model: Annotated[Kind, typer.Option(help="what to train")],
     epsilon: Annotated[float, typer.Option(help="budget of this fit")],
     out: Annotated[Path, typer.Option(help="folder, or file of the model ending in .json")],
-    delta: Annotated[float | None, typer.Option(help="at which epsilon holds (boosting)")] = None,
+    model: Annotated[
+        Kind, typer.Option(help="what to train; auto chooses by public numbers")
+    ] = Kind.auto,
+    delta: Annotated[
+        float | None, typer.Option(help="at which epsilon holds (boosting, auto)")
+    ] = None,
     trees: Annotated[int | None, typer.Option(help="trees, or rounds of boosting")] = None,
     depth: Annotated[
         int | None, typer.Option(help="levels of splits (tree, topdown, forest)")
@@ -61,16 +67,25 @@ def fit(
     import warnings
 
     from hedgerow.errors import HedgerowWarning
-    from hedgerow.estimators.fitting import Charge, Files, account_summary, fit_table, private_model
+    from hedgerow.estimators.fitting import (
+        Charge,
+        Files,
+        account_summary,
+        choice_of,
+        fit_table,
+        private_model,
+    )
     from hedgerow.estimators.fitting import Kind as Known
     from hedgerow.tables import Domain, TextFormat
 
     quiet = quiet or format is Format.json
+    public, in_memory = Domain.from_toml(domain), not table.is_dir()
     estimator = private_model(
         Known(model.value),
-        Domain.from_toml(domain),
+        public,
         epsilon=epsilon,
         seed=seed,
+        in_memory=in_memory,
         account=account,
         delta=delta,
         trees=trees,
@@ -84,17 +99,20 @@ def fit(
     charge = Charge()
     try:
         # The forest has a bar of its own, and what the seed means is said below.
-        with _shown(quiet or model is Kind.median_forest) as tell, warnings.catch_warnings():
+        with _shown(quiet or hasattr(estimator, "verbose")) as tell, warnings.catch_warnings():
             warnings.simplefilter("ignore", HedgerowWarning)
             text = TextFormat(delimiter, encoding)
             fit_table(estimator, table, files, tell=tell, charge=charge, text=text)
     except KeyboardInterrupt:
         _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None
-    _print(estimator, files, account_summary(estimator), format)
+    chosen = choice_of(Known(model.value), public, epsilon, in_memory=in_memory)
+    _print(estimator, files, chosen, account_summary(estimator), format)
 
 
-def _print(model: Model, files: Files, account: dict[str, Any] | None, format: Format) -> None:
+def _print(
+    model: Model, files: Files, chosen: Choice, account: dict[str, Any] | None, format: Format
+) -> None:
     # Neither the number of rows nor an accuracy on them: both would be told without noise.
     ledger = model.privacy_
     drawn = files.plot.exists()
@@ -102,6 +120,8 @@ def _print(model: Model, files: Files, account: dict[str, Any] | None, format: F
         report = {
             "ok": True,
             "model": str(files.model),
+            "trained": str(chosen.model),
+            "reason": chosen.reason,
             "ledger": str(files.ledger),
             "plot": str(files.plot) if drawn else None,
             "private": ledger.total("public").private,
@@ -112,7 +132,8 @@ def _print(model: Model, files: Files, account: dict[str, Any] | None, format: F
         print(json.dumps(_plain(report), allow_nan=False))
         return
     print(ledger)
-    print(f"\nmodel: {files.model}\nledger: {files.ledger}")
+    print(f"\ntrained: {chosen.model} ({chosen.reason})")
+    print(f"model: {files.model}\nledger: {files.ledger}")
     print(f"privacy curve: {files.plot if drawn else 'none, it needs hedgerow[plots]'}")
     if account is not None:
         of = account["of"]

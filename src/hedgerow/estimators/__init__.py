@@ -2,6 +2,7 @@
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
+from hedgerow.estimators.dp_auto import DPClassifier, DPRegressor
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.hidden import HiddenTreeClassifier
@@ -20,6 +21,8 @@ __all__ = [
     "CARTRegressor",
     "DPBoostingClassifier",
     "DPBoostingRegressor",
+    "DPClassifier",
+    "DPRegressor",
     "DPTreeClassifier",
     "HiddenBoostingClassifier",
     "HiddenBoostingRegressor",

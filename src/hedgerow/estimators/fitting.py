@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, MissingExtraError
 from hedgerow.estimators.account import account_of
+from hedgerow.estimators.choice import Choice, choose_model
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
@@ -38,8 +39,9 @@ _ROWS = 1 << 18
 
 
 class Kind(StrEnum):
-    """Private models of one table."""
+    """Private models of one table; "auto" is one of the others, by a public rule."""
 
+    auto = "auto"
     tree = "tree"
     topdown = "topdown"
     median_forest = "median-forest"
@@ -48,6 +50,7 @@ class Kind(StrEnum):
 
 # Which options a model has, and what its estimator calls them.
 OPTIONS: dict[Kind, dict[str, str]] = {
+    Kind.auto: {"delta": "delta"},
     Kind.tree: {"depth": "max_depth"},
     Kind.topdown: {"depth": "max_depth"},
     Kind.median_forest: {"trees": "n_estimators", "depth": "max_depth"},
@@ -123,8 +126,21 @@ class Charge:
     stated: bool = False
 
 
+def choice_of(kind: Kind, domain: Domain, epsilon: float, *, in_memory: bool = True) -> Choice:
+    """Return what ``--model auto`` trains, and why; see `choose_model`. Other kinds are named."""
+    if kind is Kind.auto:
+        return choose_model(domain, epsilon, domain.capacity, in_memory=in_memory)
+    return Choice(kind.value, "it was named")
+
+
 def private_model(
-    kind: Kind, domain: Domain, *, epsilon: float, seed: int | None = None, **options: Any
+    kind: Kind,
+    domain: Domain,
+    *,
+    epsilon: float,
+    seed: int | None = None,
+    in_memory: bool = True,
+    **options: Any,
 ) -> Model:
     """Return the estimator of a kind for the task of a domain.
 
@@ -136,6 +152,8 @@ def private_model(
     epsilon : float
     seed : int, optional
         Repeatable noise: the model is then NOT private.
+    in_memory : bool, default=True
+        Whether the rows will be, which "auto" asks.
     **options
         Those in `OPTIONS` and ``account``; None where they were not given. Of a delta that may
         expose people there is a warning.
@@ -143,7 +161,8 @@ def private_model(
     Raises
     ------
     InputError
-        H501 for an option that the kind does not have, H116 for a target that it cannot learn.
+        H501 for an option that the kind does not have, H116 for a target that it cannot learn, H208
+        for "auto" without a capacity.
     """
     parameters: dict[str, Any] = {"account": options.pop("account", None), "random_state": seed}
     for name, value in options.items():
@@ -155,6 +174,11 @@ def private_model(
                 expected=f"an option of {kind}: {known}", found=f"--{name}", fix="leave it out"
             )
         parameters[OPTIONS[kind][name]] = value
+    if kind is Kind.auto:
+        kind = Kind(choice_of(kind, domain, epsilon, in_memory=in_memory).model)
+        if kind is not Kind.boosting:
+            # What holds without a delta holds at any.
+            parameters.pop("delta", None)
     numbers = domain.target is not None and domain.target.bounds is not None
     if kind in (Kind.tree, Kind.topdown):
         if numbers:
