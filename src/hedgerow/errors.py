@@ -264,6 +264,7 @@ class Code(Enum):
     JOB_WITHOUT_SERVERS = 911
     RUN_OF_ANOTHER_JOB = 912
     RUN_OF_ANOTHER = 930
+    UPLOAD_ID_RESERVED = 931
 
     @property
     def number(self) -> str:

@@ -100,7 +100,7 @@ class SiteTown:
         for name in names:
             policy = self.parties[name].folder / "policy.toml"
             text = policy.read_text().replace("allow_exact = false", "allow_exact = true")
-            policy.write_text(text.replace("days = 3.0", "days = inf"))
+            policy.write_text(text[: text.index("\ndays = ")] + "\ndays = inf\n")
         for name in SITES:
             pyarrow.csv.write_csv(part(name, every=every), self.table(name))
             own = WEATHER.select(COLUMNS[name], target=name == "club" or every)

@@ -10,6 +10,7 @@ from parties_calls import refuses
 from hedgerow.errors import Code
 from hedgerow.parties import gate as module
 from hedgerow.parties.gate import Gate
+from hedgerow.parties.handlers import Limits
 
 
 class Fake:
@@ -29,12 +30,46 @@ def entered(gate: Gate, link: Fake, member: str) -> contextlib.ExitStack:
     return stack
 
 
-def test_the_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_strangers_make_room_at_once() -> None:
+    """Nobody waits for them, and who has spoken is not cut for their sake."""
+    gate, links = Gate(Limits(strangers=3)), [Fake() for _ in range(5)]
+    begun = time.monotonic()
+    for link in links:
+        assert gate.admit(link)
+        if link is links[1]:
+            gate.spoke(link)
+    assert [link.was_cut for link in links] == [True, False, True, False, False]
+    assert time.monotonic() - begun < 1
+
+
+def test_strangers_of_one_address_are_bounded() -> None:
+    """However many come from there, others find a place; those who speak keep theirs."""
+    gate = Gate(Limits(strangers=9, per_address=3))
+    crowd, other = [Fake() for _ in range(20)], Fake()
+    assert gate.admit(other, "b")
+    assert all(gate.admit(link, "a") for link in crowd)
+    assert len(gate._shaking) == 4
+    assert not other.was_cut
+    assert [link.was_cut for link in crowd] == [True] * 17 + [False] * 3
+    for link in crowd[17:]:
+        gate.spoke(link)
+    # One more is sent away without a word, at once, and not from elsewhere.
+    late = Fake()
+    assert not gate.admit(late, "a")
+    assert gate.admit(late, "c")
+    # A crowd of many addresses takes the places of those who are silent first.
+    many = [Fake() for _ in range(20)]
+    assert all(gate.admit(link, f"d{i}") for i, link in enumerate(many))
+    assert not any(link.was_cut for link in crowd[17:])
+
+
+def test_the_oldest_stranger_that_has_spoken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GRACE_SECONDS", 0.2)
-    gate, links = Gate(2, 9, 9), [Fake() for _ in range(4)]
+    gate, links = Gate(Limits(strangers=2)), [Fake() for _ in range(4)]
     begun = time.monotonic()
     for link in links:
         gate.admit(link)
+        gate.spoke(link)
     assert [link.was_cut for link in links] == [True, True, False, False]
     assert 0.1 < time.monotonic() - begun < 2
     gate.forget(links[2])
@@ -42,8 +77,20 @@ def test_the_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None
     assert not links[3].was_cut
 
 
+def test_payloads_are_bounded() -> None:
+    gate = Gate(Limits(octets=100, octets_per_member=60))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(gate.hold("a", 50))
+        with gate.hold("b", 50), gate.hold("c", 0):
+            refuses(Code.SERVICE_BUSY, lambda: stack.enter_context(gate.hold("c", 1)))
+        refuses(Code.SERVICE_BUSY, lambda: stack.enter_context(gate.hold("a", 11)))
+        refuses(Code.PAYLOAD_TOO_LARGE, lambda: stack.enter_context(gate.hold("c", 61)))
+        stack.enter_context(gate.hold("a", 10))
+    assert gate._held.total() == 0
+
+
 def test_members_are_bounded() -> None:
-    gate = Gate(50, 3, 2)
+    gate = Gate(Limits(strangers=50, members=3, per_member=2))
     a = [entered(gate, Fake(), "a") for _ in range(2)]
     refuses(Code.SERVICE_BUSY, lambda: entered(gate, Fake(), "a"))
     b = entered(gate, Fake(), "b")
@@ -58,7 +105,12 @@ def test_members_are_bounded() -> None:
 
 
 def test_a_stop_waits_for_what_has_begun() -> None:
-    gate, working, waiting, shaking = Gate(9, 9, 9), Fake(), Fake(), Fake()
+    gate, working, waiting, shaking = (
+        Gate(Limits(strangers=9, members=9, per_member=9)),
+        Fake(),
+        Fake(),
+        Fake(),
+    )
     stack = entered(gate, working, "a")
     gate.begin(working)
     idle = entered(gate, waiting, "b")
@@ -80,7 +132,7 @@ def test_a_stop_waits_for_what_has_begun() -> None:
 
 
 def test_a_stop_runs_out_of_patience() -> None:
-    gate, working = Gate(9, 9, 9), Fake()
+    gate, working = Gate(Limits(strangers=9, members=9, per_member=9)), Fake()
     stack = entered(gate, working, "a")
     gate.begin(working)
     assert not gate.stop(0.2)
@@ -89,7 +141,7 @@ def test_a_stop_runs_out_of_patience() -> None:
 
 
 def test_who_has_rested_longest_goes_first() -> None:
-    gate, links = Gate(9, 2, 9), [Fake() for _ in range(3)]
+    gate, links = Gate(Limits(strangers=9, members=2, per_member=9)), [Fake() for _ in range(3)]
     with contextlib.ExitStack() as stack:
         assert all(stack.enter_context(gate.rest(link)) for link in links)  # type: ignore[arg-type]
         assert [link.was_cut for link in links] == [True, False, False]

@@ -1,8 +1,10 @@
 """Members are answered, everybody and everything else is refused by number."""
 
+import contextlib
 import random
 import socket
 import struct
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from parties_calls import BOTH, Town, dated_identity, refuses, stamped, town_in
 from hedgerow.errors import Code
 from hedgerow.net.certificates import make_identity
 from hedgerow.parties.client import call
-from hedgerow.parties.handlers import Caller, Verb
+from hedgerow.parties.handlers import Caller, Limits, Verb
 from hedgerow.parties.link import Deadline, Incoming
 from hedgerow.parties.requests import MAGIC, PREFIX, VERSION, Body, Fields, Payload, ReplyHeader
 
@@ -216,6 +218,72 @@ def test_strangers_who_wait_do_not_keep_members_out(town: Town) -> None:
             raw.close()
 
 
+@pytest.mark.parametrize("address", ["127.0.0.2", "127.0.0.1"])
+def test_a_flood_of_strangers_does_not_keep_members_out(town: Town, address: str) -> None:
+    """200 connections a second that say nothing; the second time from the member's own address."""
+    ended, raws = threading.Event(), []
+
+    def flood() -> None:
+        while not ended.wait(0.005) and len(raws) < 1000:
+            with contextlib.suppress(OSError):
+                raws.append(
+                    socket.create_connection(town.service.address, 5, source_address=(address, 0))
+                )
+
+    with town.open():
+        thread = threading.Thread(target=flood)
+        thread.start()
+        while len(raws) < 200:
+            time.sleep(0.01)
+        seconds = []
+        for _ in range(5):
+            begun = time.monotonic()
+            town.call("echo", timeout=5.0)
+            seconds.append(time.monotonic() - begun)
+        ended.set()
+        thread.join()
+        shaking = len(town.service._gate._shaking)
+        for raw in raws:
+            raw.close()
+    assert shaking <= Limits().per_address
+    # A call took two seconds where strangers were waited for, and five where they were many.
+    assert sorted(seconds)[2] < 1.0, seconds
+
+
+def test_a_request_is_refused_by_its_header(town: Town) -> None:
+    """What is not expected, or finds no room, is not asked for its payload."""
+    free, begun = threading.Event(), threading.Event()
+
+    def endless() -> Iterator[bytes]:
+        raise AssertionError("asked for a payload that nobody expects")
+        yield b""
+
+    def expects(caller: Caller, fields: Fields, length: int) -> None:
+        if fields.get("run") != "known":
+            raise Code.UNKNOWN_RUN.error(found=f"{length} bytes of {caller.name}")
+
+    def wait(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        begun.set()
+        free.wait(20)
+        return {}, payload.read()
+
+    big = 1 << 20
+    verbs = {"ask": Verb(BOTH, wait, largest=big, idempotent=True, expects=expects)}
+    with town.open(verbs, octets=big, octets_per_member=big):
+        refuses(Code.UNKNOWN_RUN, lambda: town.call("ask", {}, Body(big, endless())))
+        first = threading.Thread(
+            target=town.call, args=("ask", {"run": "known"}, b"x" * big), kwargs={"by": town.owner}
+        )
+        first.start()
+        assert begun.wait(20)
+        known = {"run": "known"}
+        refuses(Code.SERVICE_BUSY, lambda: town.call("ask", known, Body(1, endless()), timeout=1.0))
+        free.set()
+        first.join()
+        assert town.call("ask", known, b"y").payload == b"y"
+        refuses(Code.PAYLOAD_TOO_LARGE, lambda: town.call("ask", known, Body(big + 1, endless())))
+
+
 def test_a_request_is_carried_out_once(town: Town) -> None:
     with town.open():
         request = stamped("once")
@@ -290,7 +358,7 @@ def test_an_answer_before_the_payload_is_read(town: Town) -> None:
             sent.append(1)
             yield bytes(1 << 20)
 
-    with town.open():
+    with town.open(octets_per_member=1 << 30):
         reply = town.call("ignore", None, Body(1000 << 20, pieces()))
         assert reply.fields == {"left": 1000 << 20}
         assert len(sent) < 200

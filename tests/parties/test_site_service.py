@@ -1,6 +1,7 @@
 """What a site refuses of those who call it."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from site_town import SITES, SiteTown, make_job
 from hedgerow.errors import Code
 from hedgerow.parties.client import Reply, call
 from hedgerow.parties.probes import ask_health
-from hedgerow.parties.requests import error_fields
+from hedgerow.parties.requests import Body, Payload, error_fields
 
 JOB, TREE = make_job(), "ab" * 16
 ERROR = error_fields(Code.SITE_LOST.error(found="nobody"))
@@ -23,9 +24,7 @@ def town(tmp_path_factory: pytest.TempPathFactory):
         yield made
 
 
-def ask(
-    town: SiteTown, sender: str, verb: str, payload: bytes | None = None, **fields: Any
-) -> Reply:
+def ask(town: SiteTown, sender: str, verb: str, payload: Payload = None, **fields: Any) -> Reply:
     config = town.parties[sender]
     to = config.member("observatory")
     return call(
@@ -89,6 +88,17 @@ def test_messages_of_no_attempt(town: SiteTown) -> None:
         Code.WRONG_RUN_STATE, lambda: ask(town, "club", "site-message", b"", what="grow", **line)
     )
     refuses(Code.NOT_GROWN, lambda: ask(town, "club", "site-message", b"", what="ask", **line))
+
+    def endless() -> Iterator[bytes]:
+        raise AssertionError("asked for the payload of a tree that nobody knows")
+        yield b""
+
+    for what, code in (("grow", Code.WRONG_RUN_STATE), ("ask", Code.NOT_GROWN)):
+        body = Body(1 << 28, endless())
+        refuses(
+            code,
+            lambda what=what, body=body: ask(town, "club", "site-message", body, what=what, **line),
+        )
 
 
 def test_questions_of_the_operator(town: SiteTown) -> None:

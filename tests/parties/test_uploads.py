@@ -1,6 +1,7 @@
 """A server takes an upload once and whole, from owners alone, and keeps it encrypted."""
 
 import json
+import re
 import secrets
 import socket
 import threading
@@ -12,7 +13,7 @@ import pytest
 from parties_calls import refuses
 from upload_servers import DOMAIN, SERVERS, consortium, reveal, serving
 
-from hedgerow.errors import Code, NetworkError
+from hedgerow.errors import Code, HedgerowError, NetworkError
 from hedgerow.net.certificates import tls_context
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.client import Reply, call
@@ -21,7 +22,7 @@ from hedgerow.parties.jobs import Job
 from hedgerow.parties.link import Deadline, Link
 from hedgerow.parties.manifests import Manifest, correction_digest, seed_digest, seeds_held
 from hedgerow.parties.policy import Policy
-from hedgerow.parties.requests import Request
+from hedgerow.parties.requests import Body, Request
 from hedgerow.parties.state_key import operator_key
 from hedgerow.parties.uploads import (
     list_uploads,
@@ -124,6 +125,58 @@ def test_taken_kept_and_opened(parties, send) -> None:
     listed = json.loads(send.ask("uploads", {}, by="zoe").payload)
     assert [row["id"] for row in listed] == ["good"]
     assert listed[0]["digest"] == dealer.manifest.digest
+
+
+def test_uploads_are_bounded_by_their_header(parties, send) -> None:
+    """Too large, or too much of one owner, or the id of another: nothing of it is asked for."""
+
+    def endless():
+        raise AssertionError("asked for an upload that is refused")
+        yield b""
+
+    def attempt(code: Code, id: str, octets: int = 1000, by: str = "north") -> HedgerowError:
+        fields = {"id": id, "manifest": 500}
+        return refuses(code, lambda: send.ask("upload", fields, Body(octets, endless()), by=by))
+
+    error = attempt(Code.POLICY_REFUSES, "large", (1 << 28) + 1)
+    assert "largest_upload_bytes = 268435456" in error.expected
+    # An id that begins with the name of an owner is that owner's.
+    for id in ("north-1", "north", "north-2026-b"):
+        error = attempt(Code.UPLOAD_ID_RESERVED, id, by="south")
+        assert id in error.found
+        check = {"id": id, "population": "patients"}
+        refuses(
+            Code.UPLOAD_ID_RESERVED,
+            lambda check=check: send.ask("upload-check", check, by="south"),
+        )
+    send.ask("upload-check", {"id": "northern-1", "population": "patients"}, by="south")
+    send(Dealer("quota"))
+    attempt(Code.UPLOAD_ID_USED, "quota")
+    assert not folder(parties, "large").exists()
+
+
+def test_the_quota_of_an_owner(tmp_path) -> None:
+    parties = consortium(tmp_path)
+    birch = parties["birch"]
+    octets = Dealer("a").manifest.payload_bytes(1)
+    size = len(Dealer("a").payload(1)[1])
+    path = birch.folder / "policy.toml"
+    line = f"upload_bytes_per_owner = {octets + size}"
+    text = re.sub(r"^upload_bytes_per_owner = .*$", line, path.read_text(), flags=re.M)
+    path.write_text(text)
+
+    def upload(id: str, by: str) -> Reply:
+        fields, data = Dealer(id, owner=by).payload(1)
+        address = (birch.me.host, birch.me.port)
+        return call(address, parties[by].identity, birch.identity.pem, "upload", fields, data)
+
+    with serving(parties, names=("birch",)):
+        upload("a", "north")
+        upload("b", "north")
+        error = refuses(Code.POLICY_REFUSES, lambda: upload("c", "north"))
+        assert line in error.expected
+        assert error.found.startswith(f"{2 * octets} bytes of this owner here")
+        upload("c", "south")
 
 
 def test_replays_are_refused_also_after_a_restart(parties) -> None:

@@ -3,6 +3,7 @@
 import copy
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -49,8 +50,16 @@ def test_what_differs_from_the_declaration_is_refused_and_not_recorded(
     assert all(row["opened"] == 0 for row in leakage.compare())
 
 
+def charged_twice() -> Ledger:
+    """A ledger that has paid for both openings of the splits."""
+    ledger = Ledger()
+    charge(ledger)
+    charge(ledger)
+    return ledger
+
+
 def test_more_openings_than_declared_are_refused() -> None:
-    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage = Leakage(DECLARED, ledger=charged_twice(), **PUBLIC)
     leakage.check("splits", "public", [4])
     leakage.check("splits", "public", (4,))
     with pytest.raises(LeakageError, match="H304"):
@@ -107,7 +116,7 @@ def test_a_name_is_declared_once() -> None:
 
 
 def test_what_each_audience_learned() -> None:
-    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage = Leakage(DECLARED, ledger=charged_twice(), **PUBLIC)
     leakage.check("splits", "public", (4,))
     leakage.check("splits", "public", (4,))
     leakage.check("masked", "server 1", (2, 10))
@@ -226,7 +235,7 @@ def test_several_openings_at_once_need_one_charge_for_all_of_them() -> None:
 
 
 def test_json_round_trip() -> None:
-    leakage = Leakage(DECLARED, **PUBLIC)
+    leakage = Leakage(DECLARED, ledger=charged_twice(), **PUBLIC)
     leakage.check("splits", "public", (4,))
     leakage.check("own part", "owner 2", (10,))
     leakage.check("own part", "owner 2", (10,))
@@ -377,10 +386,32 @@ def test_a_derived_value_needs_its_charges_and_uses_none_up() -> None:
     assert caught.value.code is Code.TOO_MANY_OPENINGS
 
 
-def test_a_derived_value_without_a_ledger_is_refused() -> None:
-    leakage = Leakage([Opening("answer", "analyst", (), derived=("split",))])
-    with pytest.raises(LeakageError):
+@pytest.mark.parametrize("why", [{"release": "split"}, {"derived": ("split",)}])
+def test_what_was_to_be_paid_for_is_refused_without_a_ledger(why: dict[str, Any]) -> None:
+    marked: list[str] = []
+    leakage = Leakage([Opening("answer", "analyst", (), **why)], mark=marked.append)
+    with pytest.raises(LeakageError) as caught:
         leakage.check("answer", "analyst", ())
+    assert caught.value.code is Code.NOT_CHARGED
+    assert leakage.what_was_learned("analyst") == []
+    assert marked == []
+
+
+def test_openings_that_depend_on_data_are_marked_before_they_are_recorded() -> None:
+    marked: list[str] = []
+    leakage = Leakage(DECLARED, ledger=charged_twice(), mark=marked.append, **PUBLIC)
+    leakage.check("splits", "public", (4,))
+    leakage.check("masked", "server 1", (2, 10))
+    assert marked == ["splits"]
+
+    def full(name: str) -> None:
+        raise Code.STATE_NOT_WRITTEN.error(found=name)
+
+    unmarked = Leakage(DECLARED, ledger=charged_twice(), mark=full, **PUBLIC)
+    with pytest.raises(HedgerowError) as caught:
+        unmarked.check("splits", "public", (4,))
+    assert caught.value.code is Code.STATE_NOT_WRITTEN
+    assert unmarked.what_was_learned("public") == []
 
 
 @pytest.mark.parametrize("derived", [(), ("",), "split", (1,)])

@@ -28,6 +28,7 @@ from hedgerow.parties.durable import remove_leftovers
 from hedgerow.parties.handlers import Caller, Limits, Verb
 from hedgerow.parties.link import Incoming
 from hedgerow.parties.logs import JsonLines
+from hedgerow.parties.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.members import Certificate, check_keys, known_callers
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.probes import Health
@@ -100,7 +101,7 @@ class Daemon:
             verbs,
             host=config.listen or config.servers[number].host,
             port=config.servers[number].port,
-            limits=limits or Limits(skew=config.timeouts.clock),
+            limits=limits or _limits(config, policy),
         )
 
     def start(self) -> Self:
@@ -204,6 +205,17 @@ def serve(
         while _next(signals) == signal.SIGHUP:
             daemon.reload()
         daemon.stop(patience)
+
+
+def _limits(config: PartyConfig, policy: Policy) -> Limits:
+    """Return the limits of requests: memory for the largest upload of four members at once."""
+    usual = Limits()
+    largest = policy.largest_upload_bytes + 2 * MAX_MANIFEST_BYTES
+    return Limits(
+        skew=config.timeouts.clock,
+        octets_per_member=max(usual.octets_per_member, largest),
+        octets=max(usual.octets, 4 * largest),
+    )
 
 
 def _next(signals: queue.SimpleQueue[int]) -> int:

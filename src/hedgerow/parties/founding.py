@@ -87,6 +87,11 @@ allowed_analysts = [{analysts}]
 largest_trees_per_job = {p.largest_trees_per_job}
 largest_depth = {p.largest_depth}
 
+# Bytes of one upload, which a server reads into memory, and of all uploads of one owner, which it
+# keeps. A larger first number counts after a restart.
+largest_upload_bytes = {p.largest_upload_bytes}
+upload_bytes_per_owner = {p.upload_bytes_per_owner}
+
 # Rows that may be asked of one model: by all analysts together, and by each of them.
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}

@@ -43,6 +43,9 @@ class Verb:
         and the payload of the reply. Numbered errors go to the caller, others become H881.
     largest : int, default 0
         Bytes of payload that it may carry.
+    expects : callable, optional
+        Called as ``expects(caller, fields, length)`` with the header alone, before any payload is
+        asked for: raises what the request is refused with.
     idempotent : bool, default False
         Whether making it twice is the same as making it once; identifiers of others are used up.
     """
@@ -51,6 +54,7 @@ class Verb:
     function: Handler
     largest: int = 0
     idempotent: bool = False
+    expects: Callable[[Caller, Fields, int], None] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.largest <= MAX_KEY_BYTES:
@@ -63,10 +67,11 @@ class Limits:
 
     Parameters
     ----------
-    members, per_member, strangers : int
-        Connections at once: of members in all and each, and of callers in their handshake.
-    handshake, header : float
-        Seconds for each.
+    members, per_member, strangers, per_address : int
+        Connections at once: of members in all and each, and of callers in their handshake, in all
+        and from one address.
+    silence, handshake, header : float
+        Seconds for a caller's first byte, for all of its handshake, and for a header.
     payload : float
         Seconds of waiting for payload, or for a caller to take it, besides the time that its bytes
         need at the least rate.
@@ -80,12 +85,16 @@ class Limits:
         Seconds for which a connection is kept for another request of its caller.
     requests : int
         Requests on one connection.
+    octets, octets_per_member : int
+        Bytes of payload of requests under way: of all members together, and of each.
     """
 
     members: int = 128
     per_member: int = 16
-    strangers: int = 64
-    handshake: float = 10.0
+    strangers: int = 256
+    per_address: int = 64
+    silence: float = 3.0
+    handshake: float = 5.0
     header: float = 10.0
     payload: float = 30.0
     rate: float = 1 << 16
@@ -93,3 +102,5 @@ class Limits:
     remembered: int = 100_000
     idle: float = 10.0
     requests: int = 1000
+    octets: int = 1 << 30
+    octets_per_member: int = (1 << 28) + (1 << 21)

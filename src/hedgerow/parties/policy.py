@@ -67,6 +67,8 @@ class Policy(Numbered):
         Members that may post jobs. Where it is missing, the owners of the uploads of a job may.
     largest_trees_per_job, largest_depth : int
         Trees of a job, over all rounds and classes, and levels of splits of each.
+    largest_upload_bytes, upload_bytes_per_owner : int
+        Bytes of one upload, and of all uploads of one owner together.
     queries_per_model : int
         Rows that all analysts together may ask of one model.
     queries_per_analyst : int
@@ -91,6 +93,8 @@ class Policy(Numbered):
     allowed_posters: tuple[Name, ...] | None = None
     largest_trees_per_job: Count = 1000
     largest_depth: Count = 20
+    largest_upload_bytes: Count = 1 << 28
+    upload_bytes_per_owner: Count = 1 << 32
     queries_per_model: Count
     queries_per_analyst: Count
     populations: dict[Name, Lifetime] = {}
@@ -179,6 +183,21 @@ class Policy(Numbered):
                 raise self._refusal(key, f"a job of {value} {what}")
         if epsilon > self.largest_epsilon_per_job * _SLACK:
             raise self._refusal("largest_epsilon_per_job", f"epsilon {epsilon:.6g} in the job")
+
+    def check_upload(self, octets: int, *, kept: int) -> None:
+        """Refuse an upload that is too large, by itself or with what its owner has here already.
+
+        Parameters
+        ----------
+        octets, kept : int
+            Bytes of the upload, and of all uploads of its owner that are here.
+        """
+        if octets > self.largest_upload_bytes:
+            raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
+        if kept + octets > self.upload_bytes_per_owner:
+            raise self._refusal(
+                "upload_bytes_per_owner", f"{kept} bytes of this owner here and {octets} more"
+            )
 
     def check_epsilon(
         self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None

@@ -73,7 +73,7 @@ class Service:
         self.limits = limits = limits or Limits()
         self._handlers = dict(handlers)
         self.recognise(identity, members)
-        self._gate = Gate(limits.strangers, limits.members, limits.per_member)
+        self._gate = Gate(limits)
         self._replays = Replays(limits.skew, limits.remembered)
         self._throttle = Throttle(_STRANGERS_PER_MINUTE)
         self._stopping = threading.Event()
@@ -150,7 +150,10 @@ class Service:
             except OSError:
                 raw.close()
                 continue
-            self._gate.admit(link)
+            if not self._gate.admit(link, host):
+                link.cut()
+                link.close()
+                continue
             try:
                 threading.Thread(target=self._serve, args=(link,), daemon=True).start()
             except RuntimeError:
@@ -177,8 +180,13 @@ class Service:
     def _recognise(self, exchange: _Exchange) -> Caller | None:
         """Shake hands and look the certificate up; None for a stranger, who is sent away."""
         link, number, why = exchange.link, Code.CALLER_UNKNOWN.number, "no certificate of a member"
+        deadline = Deadline(self.limits.handshake)
         try:
-            found = fingerprint(link.handshake(Deadline(self.limits.handshake)))
+            if link.speaks(min(self.limits.silence, self.limits.handshake)):
+                self._gate.spoke(link)
+            else:
+                raise TimeoutError
+            found = fingerprint(link.handshake(deadline))
             if found in self._members:
                 exchange.print = found
                 return self._members[found]
@@ -240,11 +248,18 @@ class Service:
 
     def _answer(self, exchange: _Exchange, caller: Caller) -> bool:
         """Answer a request; return whether all of it was read."""
-        link, event, limits = exchange.link, exchange.event, self.limits
+        link, event = exchange.link, exchange.event
         request = self._read_header(link)
         event |= {"verb": request.verb, "id": request.id}
         verb = self._check(request, caller)
+        if verb.expects is not None:
+            verb.expects(caller, request.fields, request.payload)
         self._gate.begin(link)
+        with self._gate.hold(caller.name, request.payload):
+            return self._carry_out(exchange, caller, request, verb)
+
+    def _carry_out(self, exchange: _Exchange, caller: Caller, request: Request, verb: Verb) -> bool:
+        link, event, limits = exchange.link, exchange.event, self.limits
         if not verb.idempotent:
             self._replays.take(caller.name, request.id, request.time)
         patience = Rate(limits.payload, limits.rate)

@@ -14,6 +14,7 @@ from hedgerow.parties.requests import Fields, Payload, told_error
 from hedgerow.parties.sealing_keys import signed_keys
 from hedgerow.parties.service import Service
 from hedgerow.parties.site_count_run import CountRun
+from hedgerow.parties.site_counting import Counting
 from hedgerow.parties.site_post import LARGEST
 from hedgerow.parties.site_requests import check_request, check_starter
 
@@ -47,6 +48,7 @@ class CountService:
                 function,
                 largest=LARGEST if name == "site-message" else 0,
                 idempotent=True,
+                expects=self._expected if name == "site-message" else None,
             )
             for name, function in verbs.items()
         }
@@ -96,10 +98,17 @@ class CountService:
         return self._said()
 
     def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        tree = self._checked(caller, fields, "tree", "what", "line", "first")
-        data = payload.read()
-        self.run.attempt(tree).arrived(caller.name, fields["line"], fields["first"], data)
+        attempt = self._known(caller, fields)
+        attempt.arrived(caller.name, fields["line"], fields["first"], payload.read())
         return self._said()
+
+    def _expected(self, caller: Caller, fields: Fields, length: int) -> None:
+        """Refuse a message that is about nothing known here, before any of it is read."""
+        del length
+        self._known(caller, fields)
+
+    def _known(self, caller: Caller, fields: Fields) -> Counting:
+        return self.run.attempt(self._checked(caller, fields, "tree", "what", "line", "first"))
 
     def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload

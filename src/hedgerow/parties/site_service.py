@@ -20,6 +20,8 @@ from hedgerow.parties.probes import Health
 from hedgerow.parties.requests import Fields, Payload, error_fields, told_error
 from hedgerow.parties.sealing_keys import signed_keys
 from hedgerow.parties.service import Service
+from hedgerow.parties.site_answering import Answering
+from hedgerow.parties.site_attempt import Attempt
 from hedgerow.parties.site_post import LARGEST
 from hedgerow.parties.site_requests import check_request, check_starter
 from hedgerow.parties.site_run import SiteRun
@@ -73,6 +75,7 @@ class SiteService:
                 function,
                 largest=largest,
                 idempotent=True,
+                expects=self._expected if name == "site-message" else None,
             )
             for name, (function, largest) in verbs.items()
         }
@@ -128,15 +131,22 @@ class SiteService:
         return self._said()
 
     def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        tree = self._checked(caller, fields, "tree", "what", "line", "first")
-        data = payload.read()
-        if fields["what"] == "ask" and caller.role != "site":
-            raise Code.CALLER_NOT_ALLOWED.error(expected="a site that asks", found=caller.name)
-        if fields["what"] == "ask":
-            self.run.answering(tree).arrived(caller.name, fields["line"], fields["first"], data)
-        else:
-            self.run.attempt(tree).arrived(caller.name, fields["line"], fields["first"], data)
+        known = self._known(caller, fields)
+        known.arrived(caller.name, fields["line"], fields["first"], payload.read())
         return self._said()
+
+    def _expected(self, caller: Caller, fields: Fields, length: int) -> None:
+        """Refuse a message that is about nothing known here, before any of it is read."""
+        del length
+        self._known(caller, fields)
+
+    def _known(self, caller: Caller, fields: Fields) -> Answering | Attempt:
+        tree = self._checked(caller, fields, "tree", "what", "line", "first")
+        if fields["what"] != "ask":
+            return self.run.attempt(tree)
+        if caller.role != "site":
+            raise Code.CALLER_NOT_ALLOWED.error(expected="a site that asks", found=caller.name)
+        return self.run.answering(tree)
 
     def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload

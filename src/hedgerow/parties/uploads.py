@@ -76,7 +76,12 @@ def upload_verbs(
     """
     keeper = _Keeper(config, policy, key)
     return {
-        "upload": Verb(("owner",), keeper.keep, largest=largest + (MAX_MANIFEST_BYTES + 1024)),
+        "upload": Verb(
+            ("owner",),
+            keeper.keep,
+            largest=largest + (MAX_MANIFEST_BYTES + 1024),
+            expects=keeper.expect,
+        ),
         "upload-check": Verb(("owner",), keeper.check, idempotent=True),
         "uploads": Verb(("owner", "analyst", "server"), keeper.list, idempotent=True),
     }
@@ -182,6 +187,7 @@ class _Keeper:
 
     def __init__(self, config: PartyConfig, policy: Policy, key: bytes) -> None:
         self.state, self.server, self.policy = config.state, config.number, policy
+        self.owners = [member.name for member in config.members if member.role == "owner"]
         self.key = key
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -191,8 +197,20 @@ class _Keeper:
         """Say whether an upload would be taken."""
         del payload
         upload = check_name(fields.get("id"), "upload")
-        self._admit(upload, check_name(fields.get("population"), "population"))
+        self._check_free(caller.name, upload)
+        self._check_population(check_name(fields.get("population"), "population"))
         return {"server": self.server, "owner": caller.name}, None
+
+    def expect(self, caller: Caller, fields: Fields, octets: int) -> None:
+        """Refuse an upload by its header, before any of it is asked for."""
+        _manifest_bytes(fields, octets)
+        self._check_free(caller.name, check_name(fields.get("id"), "upload"))
+        kept = sum(
+            manifest.payload_bytes(self.server)
+            for manifest in list_uploads(self.state)
+            if manifest.owner == caller.name
+        )
+        self.policy.check_upload(octets, kept=kept)
 
     def list(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """List what is here."""
@@ -203,9 +221,7 @@ class _Keeper:
     def keep(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """Take an upload: read and check all of it, then keep it."""
         upload = check_name(fields.get("id"), "upload")
-        size = fields.get("manifest")
-        if type(size) is not int or not 0 < size <= min(MAX_MANIFEST_BYTES, payload.length):
-            raise Code.BAD_UPLOAD.error(found=f"a manifest of {shown(size)} bytes")
+        size = _manifest_bytes(fields, payload.length)
         with self._one_at_a_time(caller.name):
             manifest = Manifest.from_json(payload.read(size))
             if (manifest.id, manifest.owner) != (upload, caller.name):
@@ -213,7 +229,8 @@ class _Keeper:
                     expected=f"the manifest of {upload} by {caller.name}",
                     found=f"that of {manifest.id} by {manifest.owner}",
                 )
-            self._admit(upload, manifest.population)
+            self._check_free(caller.name, upload)
+            self._check_population(manifest.population)
             expected = manifest.payload_bytes(self.server)
             if payload.left != expected:
                 raise Code.BAD_UPLOAD.error(
@@ -224,9 +241,17 @@ class _Keeper:
             self._store(manifest, _received(manifest, self.server, payload))
         return {"server": self.server, "id": upload, "digest": manifest.digest}, None
 
-    def _admit(self, upload: str, population: str) -> None:
+    def _check_population(self, population: str) -> None:
         # Shares of people whom this server does not compute on would lie here for nothing.
         self.policy.check_account(population, spent=0.0, epsilon=0.0)
+
+    def _check_free(self, owner: str, upload: str) -> None:
+        """Refuse an id that is used, and one that begins with the name of another owner."""
+        named = [name for name in self.owners if f"{upload}-".startswith(f"{name}-")]
+        # Of north and north-east, north-east-1 is that of the second.
+        holder = max(named, key=len, default=owner)
+        if holder != owner:
+            raise Code.UPLOAD_ID_RESERVED.error(found=f"id {upload!r}, by {owner}")
         if os.path.lexists(self.state.path(FOLDER, upload)):
             raise _used(upload)
 
@@ -279,6 +304,13 @@ def _received(manifest: Manifest, server: int, payload: Incoming) -> dict[str, n
     _compare("the correction", found, manifest.correction)
     arrays["salt"] = np.frombuffer(salt, dtype=np.uint8)
     return arrays | {"correction": correction}
+
+
+def _manifest_bytes(fields: Fields, octets: int) -> int:
+    size = fields.get("manifest")
+    if type(size) is not int or not 0 < size <= min(MAX_MANIFEST_BYTES, octets):
+        raise Code.BAD_UPLOAD.error(found=f"a manifest of {shown(size)} bytes")
+    return size
 
 
 def _compare(what: str, found: str, expected: str) -> None:

@@ -52,14 +52,23 @@ class Charges(Protocol):
 
 
 class _NoLedger:
-    """Stands in for the ledger of a record that was read without it."""
+    """Stands in for a ledger that was not given: nobody can tell what was charged.
+
+    Parameters
+    ----------
+    found : str
+        What there is instead.
+    """
+
+    def __init__(self, found: str = "no ledger") -> None:
+        self._found = found
 
     def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
         """Refuse."""
         raise Code.NOT_CHARGED.error(
             expected=f"the ledger that was charged for {reason!r}",
-            found="a record that was read without its ledger",
-            fix="pass ledger= when the record is read",
+            found=self._found,
+            fix="pass ledger= with the ledger that was charged",
         )
 
     def taken(self, reason: str, audience: str) -> int:
@@ -79,8 +88,9 @@ class Leakage:
     openings : iterable of Opening
         With distinct names.
     ledger : Ledger, optional
-        With one, an opening that a release pays for is refused until that release was charged. A
-        charge is used up by the opening, here and in every other record on the same ledger.
+        An opening that a release pays for is refused until that release was charged there; without
+        a ledger it is refused altogether. A charge is used up by the opening, here and in every
+        other record on the same ledger.
     mark : callable
         See `Mark`; called in front of every opening that depends on the data, when it is found to
         be in order and before any share of it leaves. What it raises, the opening raises.
@@ -96,7 +106,8 @@ class Leakage:
         mark: Mark = leave_unmarked,
         **public: Any,
     ) -> None:
-        self._ledger, self._mark = ledger, mark
+        self._ledger: Charges = _NoLedger() if ledger is None else ledger
+        self._mark = mark
         self._openings: dict[str, Declared] = {}
         for opening in openings:
             if opening.name in self._openings:
@@ -238,7 +249,8 @@ class Leakage:
             for line in data["record"]:
                 leakage._replay(**line)
             # The ledger has noted these openings already, so it is asked from here on.
-            leakage._ledger = _NoLedger() if ledger is None else ledger
+            missing = _NoLedger("a record that was read without its ledger")
+            leakage._ledger = missing if ledger is None else ledger
             if ledger is not None:
                 leakage._check_taken(ledger)
         return leakage
@@ -283,7 +295,7 @@ class Leakage:
         """Use up a charge when this is the first opening that a further release has to pay for."""
         if opening.derived is not None:
             self._check_derived(opening.derived, to)
-        if opening.release is None or self._ledger is None:
+        if opening.release is None:
             return
         before = self._record[opening.name, to], count - times
         if times > 1 and any(
@@ -298,10 +310,8 @@ class Leakage:
             self._ledger.take(opening.release, to, own=own, overall=overall)
 
     def _check_derived(self, reasons: tuple[str, ...], to: str) -> None:
-        # Without a ledger nobody can tell that they were charged.
-        ledger = _NoLedger() if self._ledger is None else self._ledger
-        needed = Counter(reasons)
-        missing = [reason for reason in needed if ledger.charged(reason, to) < needed[reason]]
+        needed, charged = Counter(reasons), self._ledger.charged
+        missing = [reason for reason in needed if charged(reason, to) < needed[reason]]
         if missing:
             raise Code.NOT_CHARGED.error(
                 expected=f"charges to {to} for everything that the value is computed from",
