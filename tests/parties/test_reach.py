@@ -80,7 +80,13 @@ def test_own_key_and_policy(parties: dict[str, PartyConfig]) -> None:
     alder = parties["alder"]
     policy = alder.folder / "policy.toml"
     policy.write_text(policy.read_text().replace('["zoe"]', '["zoe", "north"]'))
-    assert problems(checked(alder)) == {"alder": ["policy.toml allows north, which is no analyst"]}
+    policy.write_text(policy.read_text().replace('["north", "south"]', '["birch", "south"]'))
+    assert problems(checked(alder)) == {
+        "alder": [
+            "policy.toml allows north, which is no analyst",
+            "policy.toml allows birch, which is no owner or analyst",
+        ]
+    }
     policy.write_text("allow_exact = true")
     alder.identity.key.chmod(0o604)
     findings = checked(alder)

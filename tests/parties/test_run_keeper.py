@@ -161,6 +161,25 @@ def test_only_the_poster_and_owners_of_uploads_stop_and_resume(config: PartyConf
         assert made.resume(run.run_id, who)["state"] == "waiting"
 
 
+def test_runs_of_one_member_are_bounded(config: PartyConfig) -> None:
+    """Stopped ones too: their jobs lie on the disk of the server, up to 1 MB each."""
+    policy = Policy.load(config.folder).model_copy(update={"runs_per_poster": 3})
+    made = Keeper(config, policy)
+    for k in range(3):
+        run = made.accept(job(f"job-{k}").to_toml(), "north")["run"]
+        made.end(run, "north")
+    for options in ({}, {"check": True}):
+        error = refuses(
+            Code.POLICY_REFUSES,
+            lambda options=options: made.accept(job("job-3").to_toml(), "north", **options),
+        )
+        assert "runs_per_poster = 3" in error.expected
+    # The same ones again are no more runs, and others have numbers of their own.
+    made.accept(job("job-0").to_toml(), "north")
+    made.accept(job("job-3").to_toml(), "south")
+    assert len(made.store.all()) == 4
+
+
 def test_roles_of_the_requests(config: PartyConfig) -> None:
     verbs = run_verbs(RunManager(config, Policy.load(config.folder)))
     between = {name for name, verb in verbs.items() if set(verb.roles) == {"server"}}

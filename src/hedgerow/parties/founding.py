@@ -92,6 +92,10 @@ largest_depth = {p.largest_depth}
 largest_upload_bytes = {p.largest_upload_bytes}
 upload_bytes_per_owner = {p.upload_bytes_per_owner}
 
+# Runs of one member that have no model: those under way, and those that were stopped or have
+# failed, whose jobs are kept as well.
+runs_per_poster = {p.runs_per_poster}
+
 # Rows that may be asked of one model: by all analysts together, and by each of them.
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}

@@ -69,6 +69,8 @@ class Policy(Numbered):
         Trees of a job, over all rounds and classes, and levels of splits of each.
     largest_upload_bytes, upload_bytes_per_owner : int
         Bytes of one upload, and of all uploads of one owner together.
+    runs_per_poster : int
+        Runs of one member, without those that have ended with a model: a server keeps them all.
     queries_per_model : int
         Rows that all analysts together may ask of one model.
     queries_per_analyst : int
@@ -95,6 +97,7 @@ class Policy(Numbered):
     largest_depth: Count = 20
     largest_upload_bytes: Count = 1 << 28
     upload_bytes_per_owner: Count = 1 << 32
+    runs_per_poster: Count = 1000
     queries_per_model: Count
     queries_per_analyst: Count
     populations: dict[Name, Lifetime] = {}
@@ -183,6 +186,11 @@ class Policy(Numbered):
                 raise self._refusal(key, f"a job of {value} {what}")
         if epsilon > self.largest_epsilon_per_job * _SLACK:
             raise self._refusal("largest_epsilon_per_job", f"epsilon {epsilon:.6g} in the job")
+
+    def check_runs(self, poster: str, runs: int) -> None:
+        """Refuse one more run of a member that has so many here, none of them with a model."""
+        if runs >= self.runs_per_poster:
+            raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
 
     def check_upload(self, octets: int, *, kept: int) -> None:
         """Refuse an upload that is too large, by itself or with what its owner has here already.

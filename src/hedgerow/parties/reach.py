@@ -145,10 +145,16 @@ def _check_policy(config: PartyConfig, mine: Finding) -> None:
     except HedgerowError as error:
         mine.problems.append(Problem(f"{error.code.number} {error.found}", error.fix))
         return
-    for name in policy.allowed_analysts:
-        if not any(m.name == name and m.role == "analyst" for m in config.members):
-            fix = "correct allowed_analysts in policy.toml, or the members in party.toml"
-            mine.problems.append(Problem(f"policy.toml allows {name}, which is no analyst", fix))
+    roles = {member.name: member.role for member in config.members}
+    for key, names, wanted in (
+        ("allowed_analysts", policy.allowed_analysts, ("analyst",)),
+        ("allowed_posters", policy.allowed_posters or (), ("owner", "analyst")),
+    ):
+        for name in names:
+            if roles.get(name) not in wanted:
+                found = f"policy.toml allows {name}, which is no {' or '.join(wanted)}"
+                fix = f"correct {key} in policy.toml, or the members in party.toml"
+                mine.problems.append(Problem(found, fix))
 
 
 def _reach(config: PartyConfig, finding: Finding, probe: Probe) -> None:

@@ -87,6 +87,9 @@ class RunKeeper:
             known = self.store.find(job.run_id)
             if known is not None and known.by != by:
                 raise _of_another(known, f"{by}, which posts it as well")
+            if known is None:
+                open_ = [r for r in self.store.all() if r.by == by and r.state != "done"]
+                self.policy.check_runs(by, len(open_))
             self._check_name(job)
             if check:
                 return {"run": job.run_id, "hash": job.hash}
