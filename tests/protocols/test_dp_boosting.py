@@ -3,13 +3,15 @@
 import json
 import math
 
+import dp_accounting
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 from sklearn.metrics import roc_auc_score
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.privacy import Ledger, NoiseSource, rho_for
+from hedgerow.privacy.accounting import tightest
 from hedgerow.protocols.boost_marginals import read_marginals
 from hedgerow.protocols.boost_plan import COUNT_UNITS, BoostPlan, plan_boosting
 from hedgerow.protocols.boost_shapes import Shapes, shares
@@ -50,6 +52,21 @@ def trained(encoded: Encoded, plan: BoostPlan, seed: int = 1) -> Boosted:
     counts = LocalBoostCounts([plan.batch(encoded)])
     source = NoiseSource.insecure_seeded(seed)
     return boost(counts, plan, ledger=Ledger(delta=DELTA), source=source)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "least"), [(0.01, 1.18), (0.1, 1.18), (1.0, 1.14), (10.0, 1.08)]
+)
+def test_a_plan_uses_the_room_of_the_exact_curve(epsilon: float, least: float) -> None:
+    plan = planned(CANCER, epsilon)
+    rho = sum(release.rho * release.times for release in plan.releases())
+    assert rho > least * rho_for(epsilon, DELTA)
+    # No noise of this rho could do with less.
+    assert rho < 1 / (2 * dp_accounting.get_sigma_gaussian(epsilon, DELTA) ** 2)
+    found = tightest(plan.releases(), DELTA)
+    assert found.method == "Gaussian curve"
+    assert epsilon * (1 - 1e-5) < found.epsilon <= epsilon
+    assert plan.marginals_rho == pytest.approx(0.3 * rho)
 
 
 @pytest.mark.parametrize("encoded", [CANCER, WINE, DIABETES], ids=["two", "three", "number"])

@@ -9,8 +9,10 @@ component: a part with (eps_j, delta_j) also satisfies (max eps, max delta).
 
 **Releases with a rho** have no pure epsilon, so their total by basic composition is infinite and
 optimal composition does not apply: zCDP (unless there is a sample) and RDP count them, beside pure
-releases with their own curves. Their delta is that of delta-approximate zCDP: events of probability
-1 - delta on both sides, given which the curve holds (Paper: bun2016concentrated, section 8).
+releases with their own curves; and where all releases are discrete Gaussian ones, in sequence and
+without samples, the exact curve of Gaussian noise (`hedgerow.privacy.gaussian`). Their delta is
+that of delta-approximate zCDP: events of probability 1 - delta on both sides, given which the curve
+holds (Paper: bun2016concentrated, section 8).
 
 **Delta next to a curve.** zCDP, RDP and optimal composition speak of pure releases; what delta the
 releases bring themselves (finite precision) is composed apart, D = sum of delta_i, and the
@@ -56,7 +58,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.privacy.composition import fold
+from hedgerow.privacy.composition import fold, has_siblings
+from hedgerow.privacy.gaussian import GaussianRelease, gaussian_epsilon
 from hedgerow.privacy.optimal import optimal_epsilon
 from hedgerow.privacy.release import Release, pure_rho
 from hedgerow.privacy.renyi import (
@@ -180,12 +183,37 @@ def tightest(
         found["zCDP"] = _zcdp_epsilon(zcdp(releases, relation).epsilon, left)
         orders = RHO_ORDERS if concentrated else ORDERS
         found["RDP"] = epsilon_at(orders, _rdp(releases, relation, orders), left)
+        gaussian = _as_gaussian(releases, relation)
+        if gaussian:
+            found["Gaussian curve"] = gaussian_epsilon(gaussian, left)
         if not concentrated:
             found["optimal composition (PLD)"] = optimal_epsilon(sequence(releases, relation), left)
     method = min(found, key=lambda name: found[name])
     if math.isinf(found[method]):
         return Guarantee(math.inf, delta, relation, "none", "no delta is left for releases by rho")
     return Guarantee(found[method], delta, relation, method)
+
+
+def _as_gaussian(releases: list[Release], relation: Relation) -> list[GaussianRelease]:
+    """Return releases as the Gaussian curve counts them; none if there are others among them.
+
+    Two parts of one partition are others: the curve is about noise that is fixed in advance for
+    every record. Replacing moves the values by twice the sensitivity at most.
+    """
+    moved = 4 if relation is Relation.REPLACE else 1
+    found = []
+    if has_siblings(releases):
+        return []
+    for r in releases:
+        if not r.rule.gaussian or not r.rho or r.sample_rate < 1 or r.delta > 0:
+            return []
+        squared = r.sensitivity * r.sensitivity
+        variance = squared / (2 * r.rho) * (1 - 1e-12)
+        entries = moved * squared * r.times
+        if not (math.isfinite(variance) and math.isfinite(entries)):
+            return []
+        found.append(GaussianRelease(moved * r.rho * r.times, variance, entries))
+    return found
 
 
 def check_delta(delta: object) -> float:
@@ -228,8 +256,8 @@ def covers(reserved: Release, spent: list[Release]) -> bool:
     charge of one time pays for any releases that add up to it. A mechanism with a curve better
     than eps^2/2 pays for itself only. Totals are compared within the rounding of sums.
 
-    A charge with a rho pays for releases of the same mechanism: without a sample, whatever rho
-    they add up to; with one, as many as it says, each with at most its rho and its rate.
+    A charge with a rho pays for releases of the same mechanism and sensitivity: without a sample,
+    whatever rho they add up to; with one, as many as it says, each with at most its rho and rate.
     """
     if reserved.rho is not None:
         return _covers_rho(reserved, spent)
@@ -267,6 +295,9 @@ def _covers_rho(reserved: Release, spent: list[Release]) -> bool:
     rho, delta = zcdp(spent)
     limit = zcdp([reserved])
     if delta > limit.delta * _UP:
+        return False
+    # At the same rho, values that move less have less noise, and less of it to spare.
+    if not all(math.isclose(r.sensitivity, reserved.sensitivity, rel_tol=1e-12) for r in spent):
         return False
     if reserved.sample_rate == 1:
         return rho <= limit.epsilon * _UP

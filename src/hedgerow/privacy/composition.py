@@ -65,3 +65,15 @@ def fold(
         return add(items)
 
     return cost(_tree(releases))
+
+
+def has_siblings(releases: Iterable[Release]) -> bool:
+    """Whether releases are in different parts of one partition, so that a record misses some."""
+
+    def any_below(node: _Node) -> bool:
+        parts = list(node.partitions.values())
+        several = any(len(children.keys() - {EACH}) > 1 for children in parts)
+        below = [child for children in (node.steps, *parts) for child in children.values()]
+        return several or any(map(any_below, below))
+
+    return any_below(_tree(releases))

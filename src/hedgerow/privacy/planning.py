@@ -7,6 +7,8 @@ same roundings, so that a plan made with it is never refused by a budget of the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import lru_cache
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import tightest
@@ -18,6 +20,8 @@ from hedgerow.privacy.scopes import ROOT
 # The releases of a plan share the rho that is found here, and their sum is rounded.
 _DOWN = 1 - 1e-12
 _PRECISION = 1e-11
+# How far values move is not known here: next to nothing, so that only what rho says is counted.
+_UNKNOWN = 1e-150
 
 
 def rho_for(epsilon: float, delta: float) -> float:
@@ -34,7 +38,9 @@ def rho_for(epsilon: float, delta: float) -> float:
     -------
     float
         Rounded down: a list of releases by rho, fixed in advance and without samples, that add up
-        to it costs at most epsilon at delta. 0 if no noise is enough.
+        to it costs at most epsilon at delta, however far they move. 0 if no noise is enough. A
+        ledger, which knows their sensitivities, counts less (`hedgerow.privacy.gaussian`): a plan
+        may use the room with `largest`.
     """
     return noise_for_rate(epsilon, delta, 1.0, 1)
 
@@ -64,12 +70,17 @@ def noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int
             expected="0 < delta < 1", found=f"delta={delta!r}", fix="choose a delta such as 1e-6"
         )
 
+    return _noise_for_rate(epsilon, float(delta), sample_rate, rounds)
+
+
+@lru_cache(maxsize=256)
+def _noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int) -> float:
     def enough(rho: float) -> bool:
         plan = Release(
             DiscreteGaussian.name,
             math.inf,
             0.0,
-            1.0,
+            _UNKNOWN,
             ROOT,
             "public",
             "plan",
@@ -80,14 +91,33 @@ def noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int
         return tightest([plan], delta).epsilon <= epsilon
 
     # Without a sample rho is below epsilon: zCDP alone adds a root to it. With one, more fits in.
-    low, high = 0.0, epsilon
+    return largest(enough, epsilon, _PRECISION) * _DOWN
+
+
+def largest(enough: Callable[[float], bool], start: float, precision: float) -> float:
+    """Return the largest number that is enough, where all below one that is enough are.
+
+    Parameters
+    ----------
+    enough : callable
+    start : float
+        Positive; where the search begins.
+    precision : float
+        Relative, above 0.
+
+    Returns
+    -------
+    float
+        One that is enough, rounded down; 0 if there is none.
+    """
+    low, high = 0.0, start
     while enough(high):
         low, high = high, 2 * high
     while low == 0.0 and high > 0.0:
         low = high / 2
         if not enough(low):
             low, high = 0.0, low
-    while high - low > _PRECISION * high:
+    while high - low > precision * high:
         middle = (low + high) / 2
         low, high = (middle, high) if enough(middle) else (low, middle)
-    return low * _DOWN
+    return low

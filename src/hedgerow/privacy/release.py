@@ -132,6 +132,10 @@ class MechanismRule:
     mirrored : bool
         For every two neighbours there is a bijection of the outcomes that swaps their two laws;
         sampling is then counted more tightly (see `hedgerow.privacy.renyi`).
+    gaussian : bool
+        A release adds discrete Gaussian noise of sigma^2 = sensitivity^2 / (2 rho) to whole
+        numbers, each on its own, and the sensitivity is that in L2; it is then counted by the
+        exact curve (see `hedgerow.privacy.gaussian`).
     """
 
     name: str
@@ -141,6 +145,7 @@ class MechanismRule:
     tau_delta: bool = False
     concentrated: bool = False
     mirrored: bool = False
+    gaussian: bool = False
 
 
 _REGISTER: dict[str, MechanismRule] = {}
@@ -155,13 +160,14 @@ def register_mechanism(
     tau_delta: bool = False,
     concentrated: bool = False,
     mirrored: bool = False,
+    gaussian: bool = False,
 ) -> MechanismRule:
     """Make a mechanism known to accountants; see `MechanismRule` for the parameters.
 
     Registering the same rule twice changes nothing; another rule under a known name is refused.
     """
     texts = _text(name, "name"), _text(argument, "argument")
-    rule = MechanismRule(*texts, rho, guarantee, tau_delta, concentrated, mirrored)
+    rule = MechanismRule(*texts, rho, guarantee, tau_delta, concentrated, mirrored, gaussian)
     if _REGISTER.setdefault(name, rule) != rule:
         raise Code.BAD_RELEASE.error(
             expected="one rule for each mechanism",

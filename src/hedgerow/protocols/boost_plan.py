@@ -20,14 +20,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, DiscreteGaussian, Release, rho_for, step
 from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy.mechanisms.discrete_gaussian import l2_sensitivity
 from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.privacy.planning import largest
 from hedgerow.protocols.units import Units
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.boost_counts import Gradients
@@ -51,6 +53,7 @@ _LEAST_ROUNDS = 80
 # With pairs there have to be rounds enough to try each of few pairs several times.
 _PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 10.0
 _MARGINALS_SHARE = 0.3
+_MOST_SAMPLED_RHO = 64.0  # of a round with a sample: no larger one is searched for
 _CLIP = 0.8
 # A residual seldom is as long as half the range of the target.
 _CLIP_NUMBER = 0.4
@@ -106,8 +109,13 @@ class BoostPlan:
     @cached_property
     def marginals(self) -> DiscreteGaussian:
         """Mechanism of the marginals."""
+        return DiscreteGaussian(self.marginals_rho, self.marginals_moved)
+
+    @property
+    def marginals_moved(self) -> int:
+        """How far one record moves the marginals: the sum of squares."""
         one = 1 if self.n_classes is not None else COUNT_UNITS**2 + HALF**2
-        return DiscreteGaussian(self.marginals_rho, one * len(self.domain.attributes))
+        return one * len(self.domain.attributes)
 
     @cached_property
     def sums(self) -> DiscreteGaussian:
@@ -244,9 +252,9 @@ def plan_boosting(
         sample_rate,
         public_seed,
     )
-    plan = plan if sample_rate == 1 else _with_samples(plan, epsilon)
+    plan = _with_all_room(plan, epsilon)
     # Noise that cannot be drawn is refused here, where no row was read.
-    plan.releases()
+    _ = plan.marginals, plan.sums
     return plan
 
 
@@ -262,20 +270,49 @@ def _pair_share(signal: float, n_pairs: int, number: bool) -> float:
     return 0.4 if signal >= 15_000 else 0.0
 
 
-def _with_samples(plan: BoostPlan, epsilon: float) -> BoostPlan:
-    """Give each round as much as its sample allows beside the marginals."""
+def _with_all_room(plan: BoostPlan, epsilon: float) -> BoostPlan:
+    """Lower the noise as far as epsilon allows, by what the ledger counts of these very releases.
 
-    def fits(rho: float) -> bool:
-        releases = _releases(replace(plan, round_rho=rho))
-        return tightest(releases, plan.delta).epsilon <= epsilon
+    Of the marginals and all rounds alike; where rounds have samples, of the rounds alone.
+    """
+    # What else is in a plan changes nothing of what its releases cost.
+    costs = tuple((r.rho, r.sensitivity, r.times, r.sample_rate) for r in _releases(plan))
+    factor = _room(costs, plan.delta, epsilon)
+    marginals = plan.marginals_rho * (factor if plan.sample_rate == 1 else 1.0)
+    return replace(plan, marginals_rho=marginals, round_rho=plan.round_rho * factor)
 
-    low, high = plan.round_rho, 2 * plan.round_rho
-    while fits(high) and high < 64:
-        low, high = high, 2 * high
-    while high > low * (1 + 1e-6):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return replace(plan, round_rho=low)
+
+@lru_cache(maxsize=64)
+def _room(
+    costs: tuple[tuple[float | None, float, int, float], ...], delta: float, epsilon: float
+) -> float:
+    """Return by how much, at least 1, the rho of releases may grow, given as in `Release`."""
+    sampled = any(rate < 1 for *_, rate in costs)
+
+    def enough(factor: float) -> bool:
+        releases = []
+        for rho, sensitivity, times, rate in costs:
+            assert rho is not None
+            grown = rho * factor if rate < 1 or not sampled else rho
+            if rate < 1 and grown > _MOST_SAMPLED_RHO:
+                return False
+            releases.append(
+                Release(
+                    DiscreteGaussian.name,
+                    math.inf,
+                    0.0,
+                    sensitivity,
+                    ROOT,
+                    "public",
+                    "plan",
+                    times=times,
+                    rho=grown,
+                    sample_rate=rate,
+                )
+            )
+        return tightest(releases, delta).epsilon <= epsilon
+
+    return max(1.0, largest(enough, 1.0, 1e-6))
 
 
 def _releases(plan: BoostPlan) -> list[Release]:
@@ -287,7 +324,7 @@ def _releases(plan: BoostPlan) -> list[Release]:
             mechanism=DiscreteGaussian.name,
             epsilon=math.inf,
             delta=0.0,
-            sensitivity=plan.marginals.sensitivity,
+            sensitivity=l2_sensitivity(plan.marginals_moved),
             scope=ROOT / step("marginals"),
             audience="public",
             reason=MARGINALS,
@@ -298,7 +335,7 @@ def _releases(plan: BoostPlan) -> list[Release]:
             mechanism=DiscreteGaussian.name,
             epsilon=math.inf,
             delta=0.0,
-            sensitivity=plan.sums.sensitivity,
+            sensitivity=l2_sensitivity(plan.gradients.limit**2),
             scope=ROOT / step("rounds"),
             audience="public",
             reason=ROUNDS,

@@ -23,6 +23,7 @@ _COLOURS = {
     "basic composition": "C0",
     "zCDP": "C1",
     "RDP": "C2",
+    "Gaussian curve": "C4",
     "optimal composition (PLD)": "C3",
 }
 

@@ -59,6 +59,11 @@ _COINS_PER_VALUE = 8  # a value takes as long as so many coins
 _WORDS = 2**14  # drawn at a time
 
 
+def l2_sensitivity(squared: int) -> float:
+    """Return the root of a sum of squares, rounded up."""
+    return math.nextafter(math.sqrt(squared), math.inf)
+
+
 @dataclass(frozen=True)
 class DiscreteGaussian:
     """Add discrete Gaussian noise to integers.
@@ -100,7 +105,7 @@ class DiscreteGaussian:
     @property
     def sensitivity(self) -> float:
         """The L2 sensitivity, the root of `sensitivity_squared`, rounded up."""
-        return math.nextafter(math.sqrt(self.sensitivity_squared), math.inf)
+        return l2_sensitivity(self.sensitivity_squared)
 
     @property
     def sigma2(self) -> float:
@@ -236,4 +241,5 @@ register_mechanism(
     guarantee=False,
     concentrated=True,
     mirrored=True,
+    gaussian=True,
 )
