@@ -205,12 +205,7 @@ class _Keeper:
         """Refuse an upload by its header, before any of it is asked for."""
         _manifest_bytes(fields, octets)
         self._check_free(caller.name, check_name(fields.get("id"), "upload"))
-        kept = sum(
-            manifest.payload_bytes(self.server)
-            for manifest in list_uploads(self.state)
-            if manifest.owner == caller.name
-        )
-        self.policy.check_upload(octets, kept=kept)
+        self._check_room(caller.name, octets)
 
     def list(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """List what is here."""
@@ -230,6 +225,8 @@ class _Keeper:
                     found=f"that of {manifest.id} by {manifest.owner}",
                 )
             self._check_free(caller.name, upload)
+            # Another upload of this owner may have ended since the header was looked at.
+            self._check_room(caller.name, payload.length)
             self._check_population(manifest.population)
             expected = manifest.payload_bytes(self.server)
             if payload.left != expected:
@@ -244,6 +241,14 @@ class _Keeper:
     def _check_population(self, population: str) -> None:
         # Shares of people whom this server does not compute on would lie here for nothing.
         self.policy.check_account(population, spent=0.0, epsilon=0.0)
+
+    def _check_room(self, owner: str, octets: int) -> None:
+        kept = sum(
+            manifest.payload_bytes(self.server)
+            for manifest in list_uploads(self.state)
+            if manifest.owner == owner
+        )
+        self.policy.check_upload(octets, kept=kept)
 
     def _check_free(self, owner: str, upload: str) -> None:
         """Refuse an id that is used, and one that begins with the name of another owner."""
