@@ -20,7 +20,9 @@ from hedgerow.commands import (
     account,
     consortium,
     domain,
+    export,
     fit,
+    foresight,
     models,
     predict,
     query,
@@ -46,6 +48,7 @@ app = typer.Typer(
 app.add_typer(domain.app, name="domain")
 app.add_typer(consortium.app, name="consortium")
 app.command()(consortium.keys)
+app.command()(foresight.plan)
 app.command()(train.train)
 app.add_typer(train.app, name="runs")
 app.add_typer(models.app, name="models")
@@ -56,6 +59,8 @@ app.command("align-key")(upload.align_key)
 app.command()(fit.fit)
 app.command()(predict.predict)
 app.command()(show.show)
+app.command()(export.export)
+app.command()(export.ledger)
 app.add_typer(account.app, name="account")
 app.add_typer(topdown.app, name="topdown")
 app.add_typer(site.app, name="site")

@@ -17,6 +17,7 @@ from hedgerow.cli import app, main
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.jobs import Job
 from hedgerow.parties.run_client import RunClient, Status
+from hedgerow.protocols.forecast import forecast
 
 runner = CliRunner()
 
@@ -46,7 +47,9 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
         json.loads(line)
         for line in run("train", write(tmp_path, proposed), north, "--format", "json").splitlines()
     ]
+    foreseen = lines[0].pop("forecast")
     assert lines[0] == {"event": "posted", "run": proposed.run_id, "hash": proposed.hash}
+    assert foreseen == forecast(proposed.make_plan()).to_dict()
     assert lines[-1]["state"] == "done"
     assert lines[-1]["servers"] == dict.fromkeys(SERVERS, "done")
     assert lines[-1]["bytes"] > 0

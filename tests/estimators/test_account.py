@@ -4,7 +4,9 @@ import contextlib
 import copy
 import multiprocessing
 import pickle
+import re
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -56,7 +58,12 @@ def test_fits_add_up_until_the_budget_is_spent(tmp_path: Path, in_file: bool) ->
         assert account.spent().epsilon == pytest.approx(n)
     error = fails_with(Code.BUDGET_EXCEEDED, model.fit, Untouchable(), Untouchable())
     assert "epsilon 2" in error.found
-    assert [cost.fit for cost in account.costs()] == ["fit 1", "fit 2"]
+    names = [cost.fit for cost in account.costs()]
+    # With the model, and when it was.
+    known = rf"DPTreeClassifier, {datetime.now(UTC).year}-\d\d-\d\d \d\d:\d\d UTC"
+    for i, name in enumerate(names, 1):
+        assert re.fullmatch(rf"fit {i}: {known}", name)
+    assert len(names) == 2
     model.set_params(epsilon=0.5).fit(*rows())
     assert account.spent().epsilon == pytest.approx(2.5)
 

@@ -38,9 +38,12 @@ def messages(call: Any, *arguments: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         call(*arguments)
-    return [str(one.message) for one in seen if issubclass(one.category, HedgerowWarning)]
+    texts = [str(one.message) for one in seen if issubclass(one.category, HedgerowWarning)]
+    # These tables are small: that noise drowns some of them is another matter.
+    return [text for text in texts if "will drown" not in text]
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_an_account_has_what_the_ledger_of_a_fit_has(kind: type) -> None:
     account = new_account()
@@ -48,11 +51,13 @@ def test_an_account_has_what_the_ledger_of_a_fit_has(kind: type) -> None:
     placed = account.ledger.releases
     charged = [replace(r, scope=Scope(r.scope.segments[1:])) for r in placed]
     assert charged == list(model.privacy_.releases)
-    assert {r.scope.segments[0].label for r in placed} == {"fit 1"}
+    (fit,) = {r.scope.segments[0].label for r in placed}
+    assert fit.startswith(f"fit 1: {type(model).__name__}, ")
     assert account.spent().epsilon == pytest.approx(1.0, rel=1e-3)
-    assert [cost.fit for cost in account.costs()] == ["fit 1"]
+    assert [cost.fit for cost in account.costs()] == [fit]
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", [k for k in PRIVATE if k is not VerticalID3Classifier])
 def test_beyond_a_budget_no_row_is_read(kind: type) -> None:
     account = new_account()
@@ -67,6 +72,7 @@ def test_beyond_a_budget_no_row_is_read(kind: type) -> None:
         seeded.fit(Untouchable(), Untouchable())
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_a_second_fit_and_a_search_are_warned_of_once(kind: type) -> None:
     rows = small_rows(kind)

@@ -130,6 +130,7 @@ def test_a_domain_from_the_rows_is_warned_of() -> None:
     assert not model.privacy_.total("public").private
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 def test_other_refusals_spend_nothing() -> None:
     small = DOMAIN.model_copy(update={"capacity": 10})
     for model, code in (

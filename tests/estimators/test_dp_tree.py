@@ -89,6 +89,7 @@ def test_one_class_in_the_rows_is_private_and_fits() -> None:
     assert code_of(DPTreeClassifier(1.0, one).fit, ROWS, np.full(200, "no")) is Code.ONE_CLASS
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, math.pi, 10.0])
 @pytest.mark.parametrize("depth", [1, 3, 7])
 @pytest.mark.parametrize("share", [0.1, 0.7, 1 / 3])

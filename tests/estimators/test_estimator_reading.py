@@ -105,6 +105,7 @@ def test_declared_classes_are_not_guessed_at() -> None:
         assert list(DPTreeClassifier(1.0, domain).fit(rows, classes).classes_) == [0.5, 1.0]
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 def test_rows_without_a_number_to_learn_are_named_and_to_be_dropped():
     domain = Domain(
         attributes=(Attribute(name="x", kind="numeric", bounds=(0, 9), bins=3),),

@@ -83,6 +83,7 @@ def test_an_interrupted_fit_leaves_the_ledger_of_what_was_charged() -> None:
     assert caught.value.code is Code.FILE_EXISTS
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 def test_a_refusal_leaves_older_files_as_they_were() -> None:
     files = Files.at(Path("out"))
     files.prepare(force=False)

@@ -45,6 +45,7 @@ class Calls:
             sys.setprofile(None)
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_an_interrupt_anywhere_leaves_the_ledger_of_what_was_charged(kind: type) -> None:
     rows, target = small_rows(kind)
@@ -80,6 +81,7 @@ def test_an_interrupt_anywhere_leaves_the_ledger_of_what_was_charged(kind: type)
     assert states == ["as before", "as before", "recorded", "paid", "paid"]
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_a_first_fit_that_breaks_off_has_a_ledger_and_no_model(kind: type) -> None:
     rows, target = small_rows(kind)
@@ -96,6 +98,7 @@ def test_a_first_fit_that_breaks_off_has_a_ledger_and_no_model(kind: type) -> No
         check_is_fitted(model)
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_what_an_account_refuses_at_the_last_moment_costs_nothing(
     kind: type, monkeypatch: pytest.MonkeyPatch
@@ -105,7 +108,7 @@ def test_what_an_account_refuses_at_the_last_moment_costs_nothing(
     model = small_model(kind, account=account).fit(rows, target)
     earlier = vars(model).copy()
 
-    def refuse(releases: object, marks: object = ()) -> str:
+    def refuse(releases: object, marks: object = (), what: str = "") -> str:
         raise Code.BUDGET_EXCEEDED.error(found="another process was faster")
 
     monkeypatch.setattr(account, "charge", refuse)

@@ -127,6 +127,7 @@ def test_bad_rows_are_refused_for_the_eyes_of_their_owner() -> None:
     assert code_of(MedianForestRegressor(1.0, strict).fit, ROWS, COST) is Code.OUTSIDE_BOUNDS
 
 
+@pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("partition", [True, False])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, math.pi])

@@ -26,6 +26,7 @@ from hedgerow.privacy.entries import Budget
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
+from hedgerow.privacy.statement import WHICH
 
 relaxed = settings(max_examples=60)
 
@@ -182,8 +183,8 @@ def test_releases_by_rho_in_tables() -> None:
     lines = str(ledger).splitlines()
     # At the delta of the budget, once for each relation.
     assert [line.split()[:4:2] for line in lines[1:3]] == [["public", "1e-06"]] * 2
-    assert lines[3] == ""
-    assert lines[4:6] == [
+    assert lines[3:6] == ["", WHICH, ""]
+    assert lines[6:8] == [
         "kind    reason  audience  mechanism            epsilon  rho   sample_rate  delta  times",
         "charge  sums    public    discrete gaussian             0.05  0.1          0      9",
     ]
@@ -205,6 +206,8 @@ def test_tables_for_the_eye() -> None:
         "audience  epsilon  delta  relation    claimed  private",
         "public    1        0      add/remove  0.75     yes",
         "public    2        0      replace     0.75     yes",
+        "",
+        WHICH,
         "",
         "kind    reason       audience  mechanism            epsilon  delta  times",
         "charge  split        public    noisy max            0.1      0      5",

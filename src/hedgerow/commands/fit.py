@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from hedgerow.commands.foresight import print_forecast
 from hedgerow.commands.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.estimators.choice import Choice
     from hedgerow.estimators.fitting import Charge, Files, Model
+    from hedgerow.protocols.forecast import NoiseForecast
 
 INTERRUPTED = 130
 """Exit code after an interrupt, as shells have it."""
@@ -73,6 +75,7 @@ def fit(
         account_summary,
         choice_of,
         fit_table,
+        forecast_of,
         private_model,
     )
     from hedgerow.estimators.fitting import Kind as Known
@@ -96,6 +99,9 @@ def fit(
         estimator.verbose = int(not quiet)
     files = Files.at(out)
     files.prepare(force=force)
+    foreseen = forecast_of(estimator)
+    if not quiet:
+        print_forecast(foreseen)
     charge = Charge()
     try:
         # The forest has a bar of its own, and what the seed means is said below.
@@ -107,11 +113,16 @@ def fit(
         _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None
     chosen = choice_of(Known(model.value), public, epsilon, in_memory=in_memory)
-    _print(estimator, files, chosen, account_summary(estimator), format)
+    _print(estimator, files, chosen, account_summary(estimator), foreseen, format)
 
 
 def _print(
-    model: Model, files: Files, chosen: Choice, account: dict[str, Any] | None, format: Format
+    model: Model,
+    files: Files,
+    chosen: Choice,
+    account: dict[str, Any] | None,
+    foreseen: NoiseForecast,
+    format: Format,
 ) -> None:
     # Neither the number of rows nor an accuracy on them: both would be told without noise.
     ledger = model.privacy_
@@ -128,6 +139,7 @@ def _print(
             "summary": ledger.short_summary(),
             "releases": ledger.table(),
             "account": account,
+            "forecast": foreseen.to_dict(),
         }
         print(json.dumps(_plain(report), allow_nan=False))
         return

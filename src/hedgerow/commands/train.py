@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.commands.foresight import print_forecast
 from hedgerow.commands.formats import NOT_ALL, FolderArgument, Format, FormatOption
 from hedgerow.errors import Code, HedgerowError
 
@@ -38,12 +39,17 @@ def train(
 ) -> None:
     """Post a job to the three servers and watch the training."""
     from hedgerow.parties.jobs import Job
+    from hedgerow.protocols.forecast import forecast
 
     client = _client(folder)
     read = Job.load(job)
+    foreseen = forecast(read.make_plan())
+    if format is Format.text and not quiet:
+        print_forecast(foreseen)
     run = client.post(read)
     if format is Format.json:
-        print(json.dumps({"event": "posted", "run": run, "hash": read.hash}), flush=True)
+        posted = {"event": "posted", "run": run, "hash": read.hash}
+        print(json.dumps({**posted, "forecast": foreseen.to_dict()}), flush=True)
     elif not quiet:
         Console(stderr=True).print(f"run {run}", highlight=False)
     if wait:

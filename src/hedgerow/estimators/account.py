@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,7 +126,9 @@ class Account:
         """Raise H207 if `charge` would; nothing is recorded."""
         self._charge(self.ledger, releases, marks)
 
-    def charge(self, releases: Sequence[Release], marks: Collection[Mark] = ()) -> str:
+    def charge(
+        self, releases: Sequence[Release], marks: Collection[Mark] = (), what: str = ""
+    ) -> str:
         """Record a fit, all of its releases or none; call it before the noise is drawn.
 
         Parameters
@@ -135,6 +138,8 @@ class Account:
         marks : collection of Mark
             Why the fit promises nothing, which then holds for the account; with a budget it is
             refused.
+        what : str
+            Of which model; the account keeps it with the time.
 
         Returns
         -------
@@ -147,7 +152,8 @@ class Account:
             H207 if the budget would be exceeded, or the fit or an earlier one promises nothing.
         """
         with self._opened(write=True) as ledger:
-            return self._charge(ledger, releases, marks)
+            about = f": {what}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC" if what else ""
+            return self._charge(ledger, releases, marks, about)
 
     def costs(self, audience: str | None = None) -> list[FitCost]:
         """Return what every fit has cost an audience; by default the one that it cost the most."""
@@ -186,10 +192,16 @@ class Account:
     def __repr__(self) -> str:
         return "Account(<in memory>)" if self._path is None else f"Account({str(self._path)!r})"
 
-    def _charge(self, ledger: Ledger, releases: Sequence[Release], marks: Collection[Mark]) -> str:
+    def _charge(
+        self,
+        ledger: Ledger,
+        releases: Sequence[Release],
+        marks: Collection[Mark],
+        about: str = "",
+    ) -> str:
         if ledger.budget is not None:
             _refuse_marks(ledger.not_private, marks)
-        name = _free_name(ledger)
+        name = _free_name(ledger) + about
         placed = [
             replace(r, scope=Scope((ROOT / step(name)).segments + r.scope.segments))
             for r in releases
@@ -282,7 +294,8 @@ def _refuse_marks(earlier: Collection[Mark], marks: Collection[Mark]) -> None:
 
 def _free_name(ledger: Ledger) -> str:
     """Return a name that no fit in a ledger has: parts of two fits must never be siblings."""
-    names = {_fit_of(release.scope) for release in ledger.releases}
+    fits = {_fit_of(release.scope) for release in ledger.releases}
+    names = {fit.partition(":")[0] for fit in fits}
     number = 1 + len(names)
     while f"{_FIT}{number}" in names:
         number += 1

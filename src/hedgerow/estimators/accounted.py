@@ -26,6 +26,7 @@ from hedgerow.estimators.parameters import (
 from hedgerow.estimators.table import TableEstimator
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import PRECISION_DELTA, Mark
+from hedgerow.protocols.forecast import forecast
 from hedgerow.tables import Domain
 
 _LEDGER = "privacy_"
@@ -60,6 +61,8 @@ class FitLedger(Ledger):
     charging, recorded, charged : callable, optional
         Told before every charge; once it stands here; and once it is paid, before anything is
         drawn.
+    model : str
+        What is fitted, for the account.
     """
 
     def __init__(
@@ -70,9 +73,11 @@ class FitLedger(Ledger):
         charging: Callable[[], None] | None = None,
         recorded: Callable[[Ledger], None] | None = None,
         charged: Callable[[Ledger], None] | None = None,
+        model: str = "",
     ) -> None:
         super().__init__(domain, delta=delta)
         self._account = account
+        self._of_model = model
         self._before_charge = charging
         self._on_record = recorded
         self._on_charge = charged
@@ -88,7 +93,7 @@ class FitLedger(Ledger):
                 if self._on_record is not None:
                     self._on_record(self)
                 if self._account is not None:
-                    self._account.charge(releases, self.not_private)
+                    self._account.charge(releases, self.not_private, self._of_model)
             except HedgerowError:
                 self._withdraw(first)
                 raise
@@ -170,6 +175,7 @@ class AccountedEstimator(TableEstimator):
             self.domain if self._promises() else None,
             delta,
             account,
+            model=type(self).__name__,
             charging=self._charging,
             recorded=lambda ledger: setattr(self, _LEDGER, ledger),
             charged=self._charged,
@@ -247,7 +253,16 @@ class AccountedEstimator(TableEstimator):
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
         found = plan(self.domain)
         self._check_account(found)
+        # A fit that promises nothing has no budget to lose, and neither has an audit.
+        if self._noise is None and self._promises() and not self._foreseen_marks():
+            self._warn_of_noise(found)
         return found
+
+    def _warn_of_noise(self, plan: Any) -> None:
+        """Warn, from public numbers alone, of noise that is larger than what it hides."""
+        foreseen = forecast(plan)
+        if foreseen.drowns:
+            warn_caller(foreseen.warning)
 
     def _check_account(self, plan: Any) -> None:
         """Refuse a fit that the account cannot pay for, before a row is read."""

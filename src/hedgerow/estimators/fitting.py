@@ -22,6 +22,7 @@ from hedgerow.estimators.median_forest import MedianForestClassifier, MedianFore
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.parties.durable import replacing
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.forecast import NoiseForecast, forecast
 from hedgerow.reports.privacy_curve import privacy_curve
 from hedgerow.tables import Batches, Domain, TextFormat, read_batches, read_table
 from hedgerow.tables.parquet_pieces import Piece
@@ -288,6 +289,12 @@ def _fit(model: Model, table: Path, domain: Domain, tell: Tell, text: TextFormat
             raise Code.MISSING_COLUMN.error(found=f"no column {name!r}, the target, in {table}")
         tell("growing", 0, 0)
         model.fit(rows, rows.column(name).to_numpy())
+
+
+def forecast_of(model: Model) -> NoiseForecast:
+    """Return how large the noise of a fit will be beside what it hides, from public numbers."""
+    domain = model.domain
+    return forecast(model.plan(domain)) if domain and domain.is_public else NoiseForecast(())
 
 
 def account_summary(model: Model) -> dict[str, Any] | None:

@@ -258,6 +258,11 @@ class HiddenForestClassifier(HiddenClassifier):
                 fix="set sampling='poisson', or leave sample_rate out",
             )
 
+    def _warn_of_noise(self, plan: HiddenPlan) -> None:
+        # Drowned votes were told when the plan was made, with what helps.
+        if plan.noise != "votes":
+            super()._warn_of_noise(plan)
+
 
 def _warn_of_drowned_votes(plan: HiddenPlan, epsilon: float) -> None:
     """Say, from public numbers alone, that answers will be little more than noise."""

@@ -76,7 +76,7 @@ class Ledger(Totals):
         return statement.folded(self.summary())
 
     def __str__(self) -> str:
-        return statement.text(self.short_summary(), self.table())
+        return statement.text(self.short_summary(), self.table(), statement.WHICH)
 
     def __repr__(self) -> str:
         return f"<Ledger with {len(self.entries)} entries; public: {self.total()}>"

@@ -38,8 +38,21 @@ def summary_row(audience: str, total: Guarantee, claimed: float | None) -> Row:
     }
 
 
-def text(summary: Sequence[Row], table: Sequence[Row]) -> str:
-    """Return the summary and, below it, the entries; equal ones in many scopes are one line."""
+WHICH = (
+    "Quote the epsilon of add/remove; that of replace compares with figures about a changed record."
+)
+"""Which of the two relations to quote, where both are told."""
+
+
+def text(summary: Sequence[Row], table: Sequence[Row], note: str = "") -> str:
+    """Return the summary and, below it, the entries; equal ones in many scopes are one line.
+
+    Parameters
+    ----------
+    summary, table : sequence of dict
+    note : str
+        Printed between them where the summary has figures of both relations.
+    """
     alike: Counter[tuple[Any, ...]] = Counter()
     for line in table:
         # Most releases are made from all records: a column of ones says nothing.
@@ -49,7 +62,9 @@ def text(summary: Sequence[Row], table: Sequence[Row]) -> str:
             line["epsilon"] = None
         alike[tuple(line[key] for key in _SHOWN)] += line["times"]
     lines = [{**dict(zip(_SHOWN, key, strict=True)), "times": n} for key, n in alike.items()]
-    return "\n\n".join(filter(None, [columns([by_or_why(r) for r in summary]), columns(lines)]))
+    both = len({line["relation"] for line in summary if line["private"] == "yes"}) > 1
+    parts = [columns([by_or_why(r) for r in summary]), note if both else "", columns(lines)]
+    return "\n\n".join(filter(None, parts))
 
 
 def by_or_why(line: Row) -> Row:
