@@ -51,7 +51,7 @@ COUNT_UNITS = HALF // 2
 MOST_ROUNDS = 10_000
 _LEAST_ROUNDS = 80
 # With pairs there have to be rounds enough to try each of few pairs several times.
-_PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 10.0
+_PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 40.0
 _MARGINALS_SHARE = 0.3
 _MOST_SAMPLED_RHO = 64.0  # of a round with a sample: no larger one is searched for
 _CLIP = 0.8
