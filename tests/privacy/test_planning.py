@@ -56,9 +56,11 @@ def test_rho_next_to_dp_accounting(epsilon: float, delta: float) -> None:
 )
 def test_noise_of_sampled_rounds(epsilon: float, delta: float, rate: float, rounds: int) -> None:
     rho = noise_for_rate(epsilon, delta, rate, rounds)
-    found = tightest([gaussian(rho, times=rounds, sample_rate=rate)], delta)
+    release = gaussian(rho, times=rounds, sample_rate=rate)
+    found = tightest([replace(release, sensitivity=1e-9)], delta)
     assert found.method == "RDP"
     assert epsilon * (1 - 1e-6) <= found.epsilon <= epsilon
+    assert tightest([replace(release, sensitivity=1e4)], delta).epsilon < 0.95 * epsilon
     assert rho > 2 * rho_for(epsilon, delta) / rounds
     peer = RdpAccountant()
     event = dp_accounting.GaussianDpEvent(math.sqrt(1 / (2 * rho)))

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import dp_accounting
 import numpy as np
@@ -67,6 +68,17 @@ def test_a_plan_uses_the_room_of_the_exact_curve(epsilon: float, least: float) -
     assert found.method == "Gaussian curve"
     assert epsilon * (1 - 1e-5) < found.epsilon <= epsilon
     assert plan.marginals_rho == pytest.approx(0.3 * rho)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_a_plan_with_samples_uses_the_room_of_their_losses(rate: float) -> None:
+    plan = planned(CANCER, 1.0, sample_rate=rate, rounds=100)
+    found = tightest(plan.releases(), DELTA)
+    assert found.method == "Gaussian losses (PLD)"
+    assert 0.99 < found.epsilon <= 1.0
+    # Moments allow for less.
+    unknown = [replace(release, sensitivity=1e-9) for release in plan.releases()]
+    assert tightest(unknown, DELTA).epsilon > 1.05
 
 
 @pytest.mark.parametrize("encoded", [CANCER, WINE, DIABETES], ids=["two", "three", "number"])

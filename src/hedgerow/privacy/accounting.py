@@ -9,10 +9,10 @@ component: a part with (eps_j, delta_j) also satisfies (max eps, max delta).
 
 **Releases with a rho** have no pure epsilon, so their total by basic composition is infinite and
 optimal composition does not apply: zCDP (unless there is a sample) and RDP count them, beside pure
-releases with their own curves; and where all releases are discrete Gaussian ones, in sequence and
-without samples, the exact curve of Gaussian noise (`hedgerow.privacy.gaussian`). Their delta is
-that of delta-approximate zCDP: events of probability 1 - delta on both sides, given which the curve
-holds (Paper: bun2016concentrated, section 8).
+releases with their own curves; and where all releases are discrete Gaussian ones, in sequence, the
+exact curve of Gaussian noise, or with samples its losses (`hedgerow.privacy.gaussian`). Their delta
+is that of delta-approximate zCDP: events of probability 1 - delta on both sides, given which the
+curve holds (Paper: bun2016concentrated, section 8).
 
 **Delta next to a curve.** zCDP, RDP and optimal composition speak of pure releases; what delta the
 releases bring themselves (finite precision) is composed apart, D = sum of delta_i, and the
@@ -59,7 +59,7 @@ import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.privacy.composition import fold, has_siblings
-from hedgerow.privacy.gaussian import GaussianRelease, gaussian_epsilon
+from hedgerow.privacy.gaussian import GaussianRelease, gaussian_epsilon, sampled_epsilon
 from hedgerow.privacy.optimal import optimal_epsilon
 from hedgerow.privacy.release import Release, pure_rho
 from hedgerow.privacy.renyi import (
@@ -184,7 +184,10 @@ def tightest(
         orders = RHO_ORDERS if concentrated else ORDERS
         found["RDP"] = epsilon_at(orders, _rdp(releases, relation, orders), left)
         gaussian = _as_gaussian(releases, relation)
-        if gaussian:
+        if any(release.rate < 1 for release in gaussian):
+            near = min(found.values())
+            found["Gaussian losses (PLD)"] = sampled_epsilon(gaussian, left, near)
+        elif gaussian:
             found["Gaussian curve"] = gaussian_epsilon(gaussian, left)
         if not concentrated:
             found["optimal composition (PLD)"] = optimal_epsilon(sequence(releases, relation), left)
@@ -201,19 +204,21 @@ def _as_gaussian(releases: list[Release], relation: Relation) -> list[GaussianRe
     every record. Replacing moves the values by twice the sensitivity at most.
     """
     moved = 4 if relation is Relation.REPLACE else 1
-    found = []
-    if has_siblings(releases):
-        return []
+    alike: Counter[tuple[float, float, float]] = Counter()
     for r in releases:
-        if not r.rule.gaussian or not r.rho or r.sample_rate < 1 or r.delta > 0:
+        if not r.rule.gaussian or not r.rho or r.delta > 0:
             return []
-        squared = r.sensitivity * r.sensitivity
-        variance = squared / (2 * r.rho) * (1 - 1e-12)
-        entries = moved * squared * r.times
-        if not (math.isfinite(variance) and math.isfinite(entries)):
+        if r.sample_rate < 1 and relation is Relation.REPLACE:
             return []
-        found.append(GaussianRelease(moved * r.rho * r.times, variance, entries))
-    return found
+        # What follows must not depend on how equal releases are written.
+        alike[r.rho, r.sensitivity * r.sensitivity, r.sample_rate] += r.times
+    found = []
+    for (rho, squared, rate), times in alike.items():
+        variance = squared / (2 * rho) * (1 - 1e-12)
+        if not (math.isfinite(variance) and math.isfinite(moved * squared * times)):
+            return []
+        found.append(GaussianRelease(moved * rho, times, variance, moved * squared, rate))
+    return [] if has_siblings(releases) else found
 
 
 def check_delta(delta: object) -> float:

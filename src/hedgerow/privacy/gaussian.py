@@ -37,6 +37,15 @@ the data. If they are (e, d)-DP, P(S) <= e^(M n) P'(S) <= e^(M n) (e^e Q'(S) + d
 <= e^(e + 2 M n) Q(S) + e^(M n) d. An entry that changes moves by 1 at least, so that M is at most
 the sum of squares that a record moves: the squared sensitivities, added up over the releases.
 
+**Samples.** A record takes part in a round with probability q, by a coin that nobody sees. Given
+what went before and who else is in the sample, the laws with and without it are P0 and
+(1-q) P0 + q P1, and the logarithm of P1 / P0 is Gaussian as above, also where a round is a sequence
+of releases; so that the curve of a round is that of one number, N(0, 1) against
+(1-q) N(0, 1) + q N(m, 1), by convexity whoever else is in the sample. Rounds compose as if they
+were independent, adding and removing each for itself, by the distribution of losses that Google's
+dp-accounting computes: rounded against us on a grid, its far tails counted as told. Discrete noise
+enters as before: ratios of mixtures are no larger than those of their parts.
+
 Each release has a t of its own. With t^2 = 4, n is 2e-34; what it costs is s^2 / (s^2 - t^2), next
 to nothing for noise that is of any use. The best of a few is taken.
 """
@@ -53,25 +62,35 @@ _SLACKS = (0.1, 1e-2, 1e-3, 1e-4, 1e-6, 1e-9, 1e-12)
 """Sums of M n that are tried: the more of it, the less noise goes into the t^2."""
 _LEAST = 0.1
 """Smallest t^2, where h is below 1."""
+_SAMPLED_SLACK = 1e-6
+_STEP = 1e-3
+"""Grid of losses, as a share of epsilon: what it costs is of this order."""
+_LEAST_DELTA, _LEAST_NEAR, _MOST_NEAR = 1e-11, 1e-3, 100.0
 _LARGEST = 1e6  # a curve of more standard deviations than this promises nothing worth a search
 
 
 class GaussianRelease(NamedTuple):
-    """A discrete Gaussian release, all its times together.
+    """A discrete Gaussian release.
 
     Attributes
     ----------
     rho : float
-        Of all times.
+        Of one time, inside its sample.
+    times : int
+        In sequence; with a sample, each on a fresh one.
     variance : float
         Parameter sigma^2 of the noise.
     entries : float
-        Most entries that one record changes, over all times.
+        Most entries that one record changes, in one time.
+    rate : float
+        Of the sample.
     """
 
     rho: float
+    times: int
     variance: float
     entries: float
+    rate: float = 1.0
 
 
 def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float:
@@ -80,7 +99,7 @@ def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float
     Parameters
     ----------
     releases : sequence of GaussianRelease
-        Their noise is fixed in advance, what they are about need not be.
+        Without samples. Their noise is fixed in advance, what they are about need not be.
     delta : float
         In (0, 1).
 
@@ -91,14 +110,82 @@ def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float
     """
     best = math.inf
     for slack in _SLACKS:
-        smooth = [_smooth(release.entries, slack / len(releases)) for release in releases]
-        pairs = list(zip(releases, smooth, strict=True))
-        if any(release.variance <= t2 * (1 + 1e-9) for release, t2 in pairs):
-            continue
-        rho = math.fsum(r.rho * (r.variance / (r.variance - t2)) for r, t2 in pairs) * _UP
-        apart = math.fsum(r.entries * _log_ratio(t2) for r, t2 in pairs) * _UP
-        best = min(best, curve_epsilon(rho, delta * math.exp(-apart)) + 2 * apart)
+        found = _as_continuous(releases, slack)
+        if found is not None:
+            rhos, apart = found
+            rho = math.fsum(rho * r.times for rho, r in zip(rhos, releases, strict=True)) * _UP
+            best = min(best, curve_epsilon(rho, delta * math.exp(-apart)) + 2 * apart)
     return best
+
+
+def sampled_epsilon(releases: Sequence[GaussianRelease], delta: float, near: float) -> float:
+    """Return the same for a sequence with samples, under add/remove.
+
+    Parameters
+    ----------
+    releases : sequence of GaussianRelease
+    delta : float
+        In (0, 1).
+    near : float
+        An epsilon that holds, and is not far off: by it the grid of losses is chosen.
+
+    Returns
+    -------
+    float
+        Infinity also where the distribution of losses would not be accurate enough.
+    """
+    if delta < _LEAST_DELTA or not _LEAST_NEAR <= near <= _MOST_NEAR:
+        return math.inf
+    found = _as_continuous(releases, _SAMPLED_SLACK)
+    if found is None:
+        return math.inf
+    rhos, apart = found
+    rounds = tuple((rho, r.times, r.rate) for rho, r in zip(rhos, releases, strict=True))
+    # Fourier transforms are off by far less than this share of the smallest delta.
+    left = delta * math.exp(-apart) * (1 - 1e-3)
+    return _losses_epsilon(rounds, left, near * _STEP) + 2 * apart
+
+
+def _as_continuous(
+    releases: Sequence[GaussianRelease], slack: float
+) -> tuple[list[float], float] | None:
+    """Return the rho of each as Gaussian noise, and M n of all; None if noise is too small."""
+    rhos, apart = [], 0.0
+    for release in releases:
+        entries = release.entries * release.times
+        t2 = _smooth(entries, slack / len(releases))
+        if release.variance <= t2 * (1 + 1e-9):
+            return None
+        rhos.append(release.rho * (release.variance / (release.variance - t2)) * _UP)
+        apart += entries * _log_ratio(t2) * _UP
+    return rhos, apart
+
+
+@lru_cache(maxsize=256)
+def _losses_epsilon(
+    rounds: tuple[tuple[float, int, float], ...], delta: float, step: float
+) -> float:
+    """Return epsilon by Google's dp-accounting, from (rho, times, rate) of Gaussian releases."""
+    # Imported here: it takes longer than the rest of the package, and only this needs it.
+    from dp_accounting.pld import privacy_loss_distribution as losses
+
+    plain = math.fsum(rho * times for rho, times, rate in rounds if rate == 1)
+    sampled = [(rho, times, rate) for rho, times, rate in rounds if rate < 1]
+    all_of_them = [(plain, 1, 1.0), *sampled] if plain else sampled
+    found = [
+        losses.from_gaussian_mechanism(
+            1 / math.sqrt(2 * rho),
+            pessimistic_estimate=True,
+            value_discretization_interval=step,
+            sampling_prob=rate,
+            use_connect_dots=True,
+        ).self_compose(times)
+        for rho, times, rate in all_of_them
+    ]
+    total = found[0]
+    for other in found[1:]:
+        total = total.compose(other)
+    return float(total.get_epsilon_for_delta(delta)) * _UP
 
 
 def _smooth(entries: float, slack: float) -> float:

@@ -53,6 +53,7 @@ _LEAST_ROUNDS = 80
 # With pairs there have to be rounds enough to try each of few pairs several times.
 _PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 40.0
 _MARGINALS_SHARE = 0.3
+_STEPS = 4
 _MOST_SAMPLED_RHO = 64.0  # of a round with a sample: no larger one is searched for
 _CLIP = 0.8
 # A residual seldom is as long as half the range of the target.
@@ -289,19 +290,19 @@ def _room(
     """Return by how much, at least 1, the rho of releases may grow, given as in `Release`."""
     sampled = any(rate < 1 for *_, rate in costs)
 
-    def enough(factor: float) -> bool:
+    def total(factor: float, known: float = 1.0) -> float:
         releases = []
         for rho, sensitivity, times, rate in costs:
             assert rho is not None
             grown = rho * factor if rate < 1 or not sampled else rho
             if rate < 1 and grown > _MOST_SAMPLED_RHO:
-                return False
+                return math.inf
             releases.append(
                 Release(
                     DiscreteGaussian.name,
                     math.inf,
                     0.0,
-                    sensitivity,
+                    sensitivity * known,
                     ROOT,
                     "public",
                     "plan",
@@ -310,9 +311,21 @@ def _room(
                     sample_rate=rate,
                 )
             )
-        return tightest(releases, delta).epsilon <= epsilon
+        return tightest(releases, delta).epsilon
 
-    return max(1.0, largest(enough, 1.0, 1e-6))
+    if not sampled:
+        return max(1.0, largest(lambda factor: total(factor) <= epsilon, 1.0, 1e-6))
+    # Losses of samples take long to compute: a few steps from where moments, which do not look at
+    # sensitivities, have led to. Epsilon grows like a root of rho, or faster where it is large.
+    best = factor = largest(lambda factor: total(factor, 1e-150) <= epsilon, 1.0, 1e-3)
+    for _ in range(_STEPS):
+        found = total(factor)
+        if found <= epsilon:
+            best = max(best, factor)
+        if not 0 < found < math.inf:
+            break
+        factor *= (epsilon / found) ** 1.7
+    return max(1.0, best)
 
 
 def _releases(plan: BoostPlan) -> list[Release]:

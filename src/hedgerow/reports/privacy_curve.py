@@ -24,6 +24,7 @@ _COLOURS = {
     "zCDP": "C1",
     "RDP": "C2",
     "Gaussian curve": "C4",
+    "Gaussian losses (PLD)": "C5",
     "optimal composition (PLD)": "C3",
 }
 
