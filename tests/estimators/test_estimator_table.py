@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import OneHotEncoder
 
-from hedgerow import Attribute, Domain, Target
+from hedgerow import Attribute, CARTClassifier, Domain, Target
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.table import TableClassifier, TableRegressor
 
@@ -95,3 +97,26 @@ def test_shapes_that_do_not_fit_say_what_helps_and_quote_no_value() -> None:
         assert found in error.found
         assert fix in error.fix
         assert "0.123456" not in str(error)
+
+
+def test_output_of_a_transformer_without_names_is_refused_with_what_keeps_them() -> None:
+    frame = pd.DataFrame({"age": np.arange(40), "ward": np.array(["a", "b"])[np.arange(40) % 2]})
+    labels = np.arange(40) % 2
+    domain = Domain(
+        attributes=(
+            Attribute(name="age", kind="numeric", bounds=(0, 100), bins=4),
+            Attribute(name="ward", kind="categorical", categories=("a", "b")),
+        ),
+        target=Target(name="y", classes=(0, 1)),
+    )
+    encoder = [("one", OneHotEncoder(), ["ward"])]
+    for threshold, code, words in (
+        (0.0, Code.WRONG_SHAPE, ("set_output(transform='pandas')", "the domain must declare")),
+        (1.0, Code.WRONG_TYPE, ("leave one-hot encoding out", "sparse_threshold=0")),
+    ):
+        one = ColumnTransformer(encoder, remainder="passthrough", sparse_threshold=threshold)
+        with pytest.raises(HedgerowError) as caught:
+            CARTClassifier(domain=domain).fit(one.fit_transform(frame), labels)
+        assert caught.value.code is code
+        for part in words:
+            assert part in caught.value.fix

@@ -30,6 +30,11 @@ from hedgerow.estimators.reading import (
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.column import listed
 
+_DENSE = (
+    "leave one-hot encoding out, since a domain lists categories as they are; or pass "
+    "sparse_threshold=0 to ColumnTransformer, sparse_output=False to OneHotEncoder"
+)
+
 
 class TableEstimator(BaseEstimator):
     """A scikit-learn estimator that reads tables under a domain."""
@@ -76,7 +81,12 @@ class TableEstimator(BaseEstimator):
         except HedgerowError:
             raise
         except TypeError as error:
-            raise Code.WRONG_TYPE.error(found=str(error)) from error
+            sparse = "sparse" in str(error).lower()
+            raise Code.WRONG_TYPE.error(
+                expected="a dense table" if sparse else None,
+                found=str(error),
+                fix=_DENSE if sparse else None,
+            ) from error
         except ValueError as error:
             raise self._refusal(X, y, error, reset=reset) from error
 

@@ -76,9 +76,11 @@ class Frame:
             return [by_name[name] for name in names]
         if len(self.columns) != len(names):
             raise Code.WRONG_SHAPE.error(
-                expected=f"{len(names)} columns, matched by position",
-                found=f"{len(self.columns)} columns",
-                fix="pass the same columns in the same order, or a table with column names",
+                expected=f"{len(names)} columns, matched by position: {listed(names)}",
+                found=f"{len(self.columns)} columns without names",
+                fix="pass the same columns in the same order, or a table with column names; a "
+                "transformer of scikit-learn keeps them after set_output(transform='pandas'), and "
+                "the domain must declare the columns that come out of it",
             )
         return list(self.columns)
 
