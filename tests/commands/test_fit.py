@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner, Result
@@ -244,7 +245,7 @@ def test_a_forest_names_the_file_and_its_rows(monkeypatch: pytest.MonkeyPatch) -
     table = people().to_pandas()
     table.loc[250, "ward"] = "z"
     table.to_csv("people.csv", index=False)
-    error = refusal(*forest)
+    error = refusal(*forest, "--bad-rows", "error")
     assert error.code is Code.UNKNOWN_CATEGORY
     assert error.found.startswith("people.csv: 1 row of column 'ward' (row 250: 'z'")
     assert not Path("f").exists()
@@ -255,7 +256,8 @@ def test_text_in_a_numeric_column_is_named(model: str) -> None:
     table = people().to_pandas().astype({"age": str})
     table.loc[250, "age"] = "forty"
     table.to_csv("people.csv", index=False)
-    error = refusal(*FIT, "--model", model, "--epsilon", "1", "--out", "f")
+    fit = (*FIT, "--model", model, "--epsilon", "1", "--out", "f")
+    error = refusal(*fit, "--bad-rows", "error")
     assert error.code is Code.UNREADABLE_FILE
     assert "'forty'" in error.found
     assert "column 'age'" in error.found
@@ -272,3 +274,64 @@ def test_boosting_asks_for_an_account_with_a_delta() -> None:
     error = refusal(*boosting, "--account", "other.json")
     assert "lower epsilon" in error.fix
     assert "make the account" not in error.fix
+
+
+SMALL = """
+capacity = 6
+[target]
+name = "ill"
+classes = ["no", "yes"]
+[[attributes]]
+name = "age"
+kind = "numeric"
+bounds = [0, 100]
+bins = 4
+outside = "error"
+"""
+TABLES = {
+    "fits": b"age,ill\n10,no\n90,yes\n",
+    "no rows": b"age,ill\n",
+    "does not fit": b"age,ill\n999,no\nforty,yes\n,yes\n5\n7,no,8\n8,maybe\n9,\n\xff\xfe,n\xff\n",
+    "over the capacity": b"age,ill\n" + b"20,no\n" * 9,
+}
+
+
+@pytest.mark.parametrize("model", ["tree", "median-forest", "boosting"])
+def test_what_fit_prints_and_refuses_does_not_depend_on_rows(model: str) -> None:
+    Path("small.toml").write_text(SMALL)
+    printed = []
+    for name, content in TABLES.items():
+        Path("t.csv").write_bytes(content)
+        fit = ["fit", "t.csv", "--domain", "small.toml", "--model", model, "--epsilon", "1"]
+        result = invoke(*fit, "--out", "same", "--force", "--quiet")
+        printed.append((result.exit_code, result.stdout, result.stderr))
+        owner = Path("same/owner-only.json")
+        assert owner.stat().st_mode & 0o777 == 0o600
+        counts = json.loads(owner.read_text())
+        assert counts["note"].startswith("For the owner's eyes only")
+        if name == "does not fit":
+            assert counts["broken lines"] == 2
+            assert counts["rows without a target"] == 3
+            assert counts["values"]["age"] == {"clipped": 1, "missing": 3, "unreadable": 2}
+        assert counts["rows over the capacity"] == (3 if name == "over the capacity" else 0)
+        if name != "fits":
+            assert refused(*fit, "--out", "strict", "--bad-rows", "error").number[:2] == "H1"
+    assert printed[0][0] == 0
+    assert "for the owner's eyes only: same/owner-only.json" in printed[0][1]
+    assert len(set(printed)) == 1
+
+
+def test_a_table_without_rows_in_every_format() -> None:
+    Path("small.toml").write_text(SMALL)
+    rows = pyarrow.table({"age": pyarrow.array([], "int64"), "ill": pyarrow.array([], "string")})
+    pyarrow.parquet.write_table(rows, "t.parquet")
+    pyarrow.feather.write_feather(rows, "t.arrow")
+    for path in ("t.parquet", "t.arrow"):
+        for model in ("tree", "median-forest"):
+            fit = ["fit", path, "--domain", "small.toml", "--model", model, "--epsilon", "1"]
+            run(*fit, "--out", f"{path}-{model}", "--quiet")
+            assert refused(*fit, "--out", "no", "--bad-rows", "error") is Code.EMPTY_TABLE
+        # A column that is not there is refused with and without rows.
+        Path("other.toml").write_text(SMALL.replace('"age"', '"height"'))
+        other = ["fit", path, "--domain", "other.toml", "--model", "tree", "--epsilon", "1"]
+        assert refused(*other, "--out", "no") is Code.MISSING_COLUMN

@@ -229,14 +229,18 @@ def test_an_account_in_memory_refuses_in_a_forked_process() -> None:
     assert account.spent().epsilon == 1.0
 
 
-def test_rows_that_do_not_fit_cost_nothing(tmp_path: Path) -> None:
+def test_rows_that_are_refused_cost_nothing(tmp_path: Path) -> None:
     account = Account.new(tmp_path / "account.json", 5.0)
-    model = DPTreeClassifier(1.0, DOMAIN.model_copy(update={"capacity": 10}), account=account)
+    small = DOMAIN.model_copy(update={"capacity": 10})
+    model = DPTreeClassifier(1.0, small, account=account, bad_rows="error")
     fails_with(Code.CAPACITY_EXCEEDED, model.fit, *rows())
     X, y = rows()
     y[0] = "perhaps"
     fails_with(Code.UNKNOWN_CLASS, model.set_params(domain=DOMAIN).fit, X, y)
     assert account.costs() == []
+    # Where nothing is refused, everything is charged.
+    model.set_params(bad_rows="auto").fit(X, y)
+    assert len(account.costs()) == 1
 
 
 def test_copies_are_the_same_account_and_pickles_of_memory_refuse(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ def test_a_refusal_leaves_older_files_as_they_were() -> None:
     for path in files:
         path.write_text("of an earlier fit")
     files.prepare(force=True)
-    model = private_model(Kind.tree, DOMAIN.model_copy(update={"capacity": 9}), epsilon=1.0)
+    small = DOMAIN.model_copy(update={"capacity": 9})
+    model = private_model(Kind.tree, small, epsilon=1.0, bad_rows="error")
     with pytest.raises(HedgerowError) as caught:
         fit_table(model, Path("people.csv"), files)
     assert caught.value.code is Code.CAPACITY_EXCEEDED

@@ -132,7 +132,7 @@ def test_ids_that_differ_are_no_matter_of_an_option_that_is_not_there() -> None:
         [ys[0][both[0]], None],
         [ids[0][both[0]], (ids[1] + 1)[both[1]]],
     )
-    texts = refusal(tables, ys, [ids[0], ids[1].astype(str)], partition="vertical")
+    texts = refusal(tables, ys, [ids[0], [f"r{i}" for i in ids[1]]], partition="vertical")
     assert "to whole numbers, or of all to strings" in texts.fix
     none = refusal(tables, ys, [ids[0], None], partition="vertical")
     assert (none.code, none.found) == (Code.IDS_DO_NOT_ALIGN, "ids[1]=None")

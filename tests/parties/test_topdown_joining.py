@@ -9,7 +9,7 @@ import pytest
 from parties_calls import refuses
 from topdown_town import SEEDS, Town, make_job, people
 
-from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.errors import Code
 from hedgerow.parties.accounts import Accounts
 from hedgerow.parties.topdown_job import TopDownJob
 from hedgerow.parties.topdown_joining import Joining
@@ -162,7 +162,7 @@ def test_the_policy_of_the_owner_counts(town: Town, job: TopDownJob):
 
 def test_a_table_without_rows_is_answered_for(town: Town, job: TopDownJob):
     town.table("north").write_text("age,ward,sex,ill\n")
-    with pytest.warns(HedgerowWarning, match="no rows"), joined(town, job) as joining:
+    with joined(town, job) as joining:
         empty = joining.answer(first_ask(job))
     with joined(town, job, "south") as joining:
         full = joining.answer(first_ask(job))
@@ -193,11 +193,25 @@ def test_who_may_join(town: Town, job: TopDownJob):
         refuses(Code.JOURNAL_IN_USE, lambda: joined(town, job))
 
 
-def test_what_is_wrong_with_the_table_costs_nothing(town: Town, job: TopDownJob):
-    town.table("north").write_text("age,ward,sex,ill\n3,a,f,perhaps\n")
-    with pytest.raises(HedgerowError) as caught:
-        joined(town, job)
-    assert caught.value.code is Code.UNKNOWN_CLASS
+def test_what_is_wrong_with_a_row_is_told_to_its_owner_alone(town: Town, job: TopDownJob):
+    bad = "age,ward,sex,ill\n3,a,f,perhaps\nold,a,f,\n1,2\n"
+    town.table("north").write_text(bad + "4,a,f,no\n" * (job.domain.capacity + 2))
+    with joined(town, job) as joining:
+        answer = joining.answer(first_ask(job))
+        counts = json.loads((joining.folder / "owner-only.json").read_text())
+    with joined(town, job, "south") as joining:
+        full = joining.answer(first_ask(job))
+    assert answer.partition(b"\n")[0] == full.partition(b"\n")[0]
+    assert len(answer) == len(full)
+    assert counts["note"].startswith("For the owner's eyes only")
+    assert counts["rows without a target"] == 2
+    assert counts["rows over the capacity"] == 2
+    assert counts["broken lines"] == 1
+
+
+def test_a_table_without_a_column_of_the_domain_costs_nothing(town: Town, job: TopDownJob):
+    town.table("north").write_text("age,ward,sex\n3,a,f\n")
+    refuses(Code.MISSING_COLUMN, lambda: joined(town, job))
     assert spent(town).charges == ()
 
 

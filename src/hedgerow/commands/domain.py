@@ -82,7 +82,7 @@ def check(
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
-    """Say all that `hedgerow fit` would refuse, and what would be clipped, for the owner's eyes."""
+    """Say all that does not fit the domain, and what is clipped, for the owner's eyes."""
     from hedgerow.tables import Domain, TextFormat, read_table
     from hedgerow.tables.cells import BadCells
     from hedgerow.tables.checking import check_table

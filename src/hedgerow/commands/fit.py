@@ -36,6 +36,13 @@ class Kind(StrEnum):
     boosting = "boosting"
 
 
+class BadRows(StrEnum):
+    """What is done with rows that do not fit the domain or its capacity."""
+
+    absorb = "absorb"
+    error = "error"
+
+
 def fit(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
     *,
@@ -56,6 +63,10 @@ def fit(
     account: Annotated[
         Path | None, typer.Option(help="file of an account that pays; see `hedgerow account`")
     ] = None,
+    bad_rows: Annotated[
+        BadRows,
+        typer.Option(help="absorb by public rules, or refuse: an error tells about the rows"),
+    ] = BadRows.absorb,
     seed: Annotated[
         int | None, typer.Option(help="repeatable noise: the model is NOT private")
     ] = None,
@@ -90,6 +101,7 @@ def fit(
         seed=seed,
         in_memory=in_memory,
         account=account,
+        bad_rows=bad_rows.value,
         delta=delta,
         trees=trees,
         depth=depth,
@@ -135,6 +147,7 @@ def _print(
             "reason": chosen.reason,
             "ledger": str(files.ledger),
             "plot": str(files.plot) if drawn else None,
+            "owner_only": str(files.owner_only) if files.owner_only.exists() else None,
             "private": ledger.total("public").private,
             "summary": ledger.short_summary(),
             "releases": ledger.table(),
@@ -147,6 +160,8 @@ def _print(
     print(f"\ntrained: {chosen.model} ({chosen.reason})")
     print(f"model: {files.model}\nledger: {files.ledger}")
     print(f"privacy curve: {files.plot if drawn else 'none, it needs hedgerow[plots]'}")
+    if files.owner_only.exists():
+        print(f"for the owner's eyes only: {files.owner_only}")
     if account is not None:
         of = account["of"]
         limit = f" of epsilon {of['epsilon']:g}, delta {of['delta']:.3g}" if of else ""

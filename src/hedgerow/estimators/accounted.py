@@ -24,10 +24,15 @@ from hedgerow.estimators.parameters import (
     warn_of_domain_from_data,
 )
 from hedgerow.estimators.table import TableEstimator
+from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import PRECISION_DELTA, Mark
 from hedgerow.protocols.forecast import forecast
 from hedgerow.tables import Domain
+from hedgerow.tables.absorbing import AbsorbedRows
+
+BadRows = Literal["auto", "error", "absorb"]
+"""What is done with rows that do not fit the domain or its capacity."""
 
 _LEDGER = "privacy_"
 # Clones that were made here, and those of which was warned, by the estimator they come from.
@@ -63,6 +68,8 @@ class FitLedger(Ledger):
         drawn.
     model : str
         What is fitted, for the account.
+    note : str
+        Of public numbers alone; printed below the ledger.
     """
 
     def __init__(
@@ -74,8 +81,10 @@ class FitLedger(Ledger):
         recorded: Callable[[Ledger], None] | None = None,
         charged: Callable[[Ledger], None] | None = None,
         model: str = "",
+        note: str = "",
     ) -> None:
         super().__init__(domain, delta=delta)
+        self._note = note
         self._account = account
         self._of_model = model
         self._before_charge = charging
@@ -101,6 +110,9 @@ class FitLedger(Ledger):
             self._on_charge(self)
         return index
 
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n\n{self._note}" if self._note else super().__str__()
+
     def close(self) -> None:
         """End the fit: from here on the ledger is a record, through which no account is charged."""
         self._account = self._before_charge = self._on_record = self._on_charge = None
@@ -120,6 +132,7 @@ class AccountedEstimator(TableEstimator):
     """
 
     account: Account | str | None
+    bad_rows: str = "error"
     epsilon: float
     random_state: int | None
     insecure_domain_from_data: bool
@@ -128,6 +141,7 @@ class AccountedEstimator(TableEstimator):
     _model_name: ClassVar[str]
 
     privacy_: Ledger
+    owner_only_: AbsorbedRows
 
     # Noise in place of the system's, for the auditor; a parameter could not be copied safely.
     _noise: NoiseSource | None = None
@@ -179,10 +193,13 @@ class AccountedEstimator(TableEstimator):
             charging=self._charging,
             recorded=lambda ledger: setattr(self, _LEDGER, ledger),
             charged=self._charged,
+            note=self._capacity_note(),
         )
         earlier = {name: vars(self)[name] for name in self._fitted_names()}
         try:
             self._forget_fit()
+            if self._absorbs():
+                self.owner_only_ = AbsorbedRows()
             yield ledger
         except BaseException as error:
             self._forget_fit()
@@ -210,6 +227,31 @@ class AccountedEstimator(TableEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         # The ledger of a fit that was interrupted is no model.
         return hasattr(self, self._model_name)
+
+    def _absorbs(self) -> bool:
+        """Whether a fit refuses no row: by default where an account is charged for it."""
+        check_option("bad_rows", self.bad_rows, BadRows)
+        if self.domain is None:
+            # Then the domain is read from the rows, and nothing is promised.
+            return False
+        return self.bad_rows == "absorb" or (self.bad_rows == "auto" and self.account is not None)
+
+    def _capacity_note(self) -> str:
+        capacity = None if self.domain is None else self.domain.capacity
+        if not self._absorbs() or capacity is None:
+            return ""
+        return (
+            f"add/remove holds for tables of at most {capacity:,} rows, the capacity; of a longer "
+            "one the first so many are used, and replace holds"
+        )
+
+    def _absorbed(self) -> AbsorbedRows | None:
+        return self.__dict__.get("owner_only_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy may go to others; what only the owner may see does not go with it.
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "owner_only_"}
 
     def _promises(self) -> bool:
         """Whether a fit with these parameters is meant to keep an epsilon."""

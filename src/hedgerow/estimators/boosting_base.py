@@ -24,6 +24,7 @@ from hedgerow.estimators.public_model import normalised
 from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
 from hedgerow.protocols.dp_boosting import Tell, boost
 from hedgerow.tables import Domain
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.batch_counts import MakeBatch
 from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
 from hedgerow.trees.boosted import Boosted
@@ -52,6 +53,7 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):
         subsample: float = 1.0,
         public_seed: int = 0,
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -64,6 +66,7 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):
         self.subsample = subsample
         self.public_seed = public_seed
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -86,8 +89,10 @@ class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):
     def _counts_of(self, batch: Batch) -> BoostCounts:
         return LocalBoostCounts([batch])
 
-    def _counts_over(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostCounts:
-        return boost_counts_over(X, y, domain, make)
+    def _counts_over(
+        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
+    ) -> BoostCounts:
+        return boost_counts_over(X, y, domain, make, absorbed)
 
     def plan(self, domain: Domain | None = None) -> BoostPlan:
         """Return what a fit would do and charge: it follows from public numbers alone.

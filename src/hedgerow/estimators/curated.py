@@ -14,6 +14,7 @@ from hedgerow.estimators.parameters import warn_of_domain_from_data
 from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain, Encoded
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.batch_counts import MakeBatch
 from hedgerow.trees.forest_counts import Batch
 
@@ -47,7 +48,9 @@ class CuratedEstimator(PlannedEstimator[Plan], ReleasedModelEstimator, Generic[P
         """Return the counts over rows in memory."""
 
     @abstractmethod
-    def _counts_over(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> Counts:
+    def _counts_over(
+        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
+    ) -> Counts:
         """Return the counts over a large table."""
 
     def _capacity_for(self, rows: int) -> int:
@@ -81,7 +84,7 @@ class CuratedEstimator(PlannedEstimator[Plan], ReleasedModelEstimator, Generic[P
             )
         self._take_domain(self.domain)
         plan = self._plan(self.domain, self.domain.capacity)
-        counts = self._counts_over(X, y, self.domain, plan.batch)
+        counts = self._counts_over(X, y, self.domain, plan.batch, self._absorbed())
         self.n_features_in_ = len(self.domain.attributes)
         self.__dict__.pop("feature_names_in_", None)
         if has_names(X):

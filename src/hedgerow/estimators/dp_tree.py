@@ -42,6 +42,10 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, Tr
     account : Account or str, optional
         Adds up the fits on the same people; a fit beyond its budget is refused before a row is
         read. `Account.new` makes one in a file.
+    bad_rows : {"auto", "error", "absorb"}, default="auto"
+        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
+        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
+        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
     random_state : int or None, default=None
         None draws noise keyed by the operating system. A number makes the noise repeatable, which
         is for tests only: the ledger then records that the model is NOT private.
@@ -95,6 +99,7 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, Tr
         branching: str = "binary",
         split_share: float = 0.7,
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -105,6 +110,7 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, Tr
         self.branching = branching
         self.split_share = split_share
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

@@ -1,4 +1,4 @@
-"""One table, one private model, three files: what ``hedgerow fit`` does."""
+"""One table, one private model and its files: what ``hedgerow fit`` does."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from errno import EACCES, ENOTDIR
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.forecast import NoiseForecast, forecast
 from hedgerow.reports.privacy_curve import privacy_curve
 from hedgerow.tables import Batches, Domain, TextFormat, read_batches, read_table
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.parquet_pieces import Piece
 
 Model = (
@@ -65,13 +67,16 @@ class Files(NamedTuple):
     model: Path
     ledger: Path
     plot: Path
+    owner_only: Path
 
     @classmethod
     def at(cls, out: Path) -> Files:
         """Read ``--out``: the model's file, with the others beside it, or a folder for all."""
         if out.suffix.lower() == ".json":
-            return cls(out, out.with_suffix(".ledger.json"), out.with_suffix(".privacy.png"))
-        return cls(out / "model.json", out / "ledger.json", out / "privacy.png")
+            endings = ".ledger.json", ".privacy.png", ".owner-only.json"
+            return cls(out, *(out.with_suffix(ending) for ending in endings))
+        names = "model.json", "ledger.json", "privacy.png", "owner-only.json"
+        return cls(*(out / name for name in names))
 
     def prepare(self, *, force: bool) -> None:
         """Refuse files that are there, H902, unless they may be replaced, and a bad folder, H869.
@@ -156,8 +161,8 @@ def private_model(
     in_memory : bool, default=True
         Whether the rows will be, which "auto" asks.
     **options
-        Those in `OPTIONS` and ``account``; None where they were not given. Of a delta that may
-        expose people there is a warning.
+        Those in `OPTIONS`, ``account`` and ``bad_rows`` ("absorb" by default); None where they were
+        not given. Of a delta that may expose people there is a warning.
 
     Raises
     ------
@@ -166,6 +171,7 @@ def private_model(
         for "auto" without a capacity.
     """
     parameters: dict[str, Any] = {"account": options.pop("account", None), "random_state": seed}
+    parameters["bad_rows"] = options.pop("bad_rows", "absorb")
     for name, value in options.items():
         if value is None:
             continue
@@ -210,8 +216,10 @@ def fit_table(
 ) -> None:
     """Fit a model to a file and write model, ledger and privacy curve.
 
-    The ledger is on the disk before anything is drawn, so that an interrupted fit has stated what
-    it charged. Every file is there as a whole or not at all. Without matplotlib there is no curve.
+    Where rows are absorbed, what was done to them is in a file for the owner's eyes only, and
+    nothing else here depends on a row but through the noise. The ledger is on the disk before
+    anything is drawn, so that an interrupted fit has stated what it charged. Every file is there as
+    a whole or not at all. Without matplotlib there is no curve.
 
     Parameters
     ----------
@@ -252,12 +260,14 @@ def fit_table(
         # Until now a refusal left everything as it was; an older model is not of this ledger.
         files.model.unlink(missing_ok=True)
         files.plot.unlink(missing_ok=True)
+        files.owner_only.unlink(missing_ok=True)
         _write(files.ledger, ledger.to_json())
         how_far.stated = True
 
     model._charging, model._charged = charging, charged
+    read = AbsorbedRows() if model._absorbs() else None
     try:
-        _fit(model, table, domain, tell, text or TextFormat())
+        _fit(model, table, domain, tell, text or TextFormat(), read)
     except BaseException:
         # The account may refuse at the last moment; folders with something in them stay.
         with contextlib.suppress(OSError):
@@ -265,6 +275,10 @@ def fit_table(
                 folder.rmdir()
         raise
     _write(files.model, model.to_json())
+    if read is not None:
+        model.owner_only_.add(read)
+        with replacing(files.owner_only) as file:
+            file.write(model.owner_only_.to_json().encode("utf-8"))
     tell("drawing the privacy curve", 0, 0)
     title = f"{type(model).__name__}, epsilon {model.epsilon:g}"
     try:
@@ -276,19 +290,26 @@ def fit_table(
         file.write(picture)
 
 
-def _fit(model: Model, table: Path, domain: Domain, tell: Tell, text: TextFormat) -> None:
+def _fit(
+    model: Model,
+    table: Path,
+    domain: Domain,
+    tell: Tell,
+    text: TextFormat,
+    absorbed: AbsorbedRows | None,
+) -> None:
     tell("reading", 0, 0)
     if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
         model._tell = lambda done, of: tell("rounds", done, of)
     if isinstance(model, CuratedEstimator):
-        model.fit(_batches(table, domain, text))
+        model.fit(_batches(table, domain, text, absorbed))
     else:
-        rows = read_table(table, domain=domain, text=text)
+        rows = read_table(table, domain=domain, text=text, absorbed=absorbed)
         name = "" if domain.target is None else domain.target.name
         if name not in rows.column_names:
             raise Code.MISSING_COLUMN.error(found=f"no column {name!r}, the target, in {table}")
         tell("growing", 0, 0)
-        model.fit(rows, rows.column(name).to_numpy())
+        model.fit(rows, rows.column(name))
 
 
 def forecast_of(model: Model) -> NoiseForecast:
@@ -311,14 +332,18 @@ def account_summary(model: Model) -> dict[str, Any] | None:
     }
 
 
-def _batches(table: Path, domain: Domain, text: TextFormat) -> Batches:
+def _batches(
+    table: Path, domain: Domain, text: TextFormat, absorbed: AbsorbedRows | None
+) -> Batches:
     """Return the rows in pieces; a file that is not Parquet is read again at every pass."""
     if table.is_dir() or table.suffix.lower() == ".parquet":
-        return Batches(table, domain)
+        return Batches(table, domain, may_be_empty=absorbed is not None)
+    # What the first pass counts, the later ones count for nobody.
+    tallies = chain([absorbed], repeat(None if absorbed is None else AbsorbedRows()))
 
     def pieces() -> Iterator[Piece]:
         # As pieces they have a name and the right numbers of rows in messages.
-        tables = read_batches(table, domain=domain, rows=_ROWS, text=text)
+        tables = read_batches(table, domain=domain, rows=_ROWS, text=text, absorbed=next(tallies))
         return (Piece(i, str(table), i * _ROWS, rows) for i, rows in enumerate(tables))
 
     return Batches(pieces, domain)

@@ -182,7 +182,14 @@ class HiddenEstimator(AccountedEstimator):
             self._warn_of_seed()
             if self.partition == "horizontal":
                 owners = rows_of_owners(
-                    plan, tables, ys, ids, slots, encode=self._encode_rows, entropy=self._entropy()
+                    plan,
+                    tables,
+                    ys,
+                    ids,
+                    slots,
+                    encode=self._encode_rows,
+                    entropy=self._entropy(),
+                    absorbed=self._absorbed(),
                 )
             else:
                 key = None if self.random_state is None else self._key()

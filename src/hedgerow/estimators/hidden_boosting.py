@@ -46,6 +46,7 @@ class _Boosting(HiddenEstimator):
         n_owners: int = 1,
         partition: str = "horizontal",
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -62,6 +63,7 @@ class _Boosting(HiddenEstimator):
         self.n_owners = n_owners
         self.partition = partition
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -134,7 +136,7 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
         Of those coins.
     split_share : float, default=0.7
         Share of a tree's epsilon for its splits.
-    engine, n_owners, partition, account, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
         As in `HiddenTreeRegressor`.
 
     Attributes

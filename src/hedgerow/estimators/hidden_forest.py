@@ -69,7 +69,7 @@ class HiddenForestClassifier(HiddenClassifier):
         What noise is added to in a leaf: the choice of its label, or its counts.
     split_share : float, default=0.7
         Share of epsilon for the splits.
-    engine, n_owners, partition, account, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
@@ -120,6 +120,7 @@ class HiddenForestClassifier(HiddenClassifier):
         n_owners: int = 1,
         partition: str = "horizontal",
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -143,6 +144,7 @@ class HiddenForestClassifier(HiddenClassifier):
         self.n_owners = n_owners
         self.partition = partition
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

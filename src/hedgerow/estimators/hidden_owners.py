@@ -9,6 +9,7 @@ from hedgerow.errors import Code, HedgerowError, InputError
 from hedgerow.estimators.reading import has_columns
 from hedgerow.protocols.integrate import Entropy, Integrated, by_columns, by_rows, equal_slots
 from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 
 
 def rows_of_owners(
@@ -20,6 +21,7 @@ def rows_of_owners(
     *,
     encode: Callable[[Any, Any], Encoded],
     entropy: Entropy,
+    absorbed: AbsorbedRows | None = None,
 ) -> Integrated:
     """Encode and pad the tables of owners that hold rows.
 
@@ -32,6 +34,8 @@ def rows_of_owners(
         Of a table and its target.
     entropy : callable
         Of the placements.
+    absorbed : AbsorbedRows, optional
+        With it, an owner's records beyond its slots are left out, and counted there.
     """
     _check_lengths(tables, ys=ys, slots=slots)
     if ids is not None:
@@ -52,8 +56,10 @@ def rows_of_owners(
     # Slots are rounded up to equal numbers for all trees; the last owner has the rest.
     sizes[-1] += plan.n_slots - sum(sizes)
     parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
+    if absorbed is not None:
+        parts = [within_capacity(p, n, absorbed) for p, n in zip(parts, sizes, strict=True)]
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        if part.n_slots > size:
+        if absorbed is None and part.n_slots > size:
             raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
     return by_rows(plan.layout, parts, sizes, entropy)
 

@@ -74,6 +74,10 @@ class HiddenTreeRegressor(HiddenRegressor):
     account : Account or str, optional
         Adds up the fits on the same people, all answers to queries included; a fit beyond its
         budget is refused before a row is read. `Account.new` makes one in a file.
+    bad_rows : {"auto", "error", "absorb"}, default="auto"
+        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
+        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
+        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
     random_state : int or None, default=None
         A number makes keys and noise repeatable, for tests only: the ledger then records that the
         model is NOT private.
@@ -125,6 +129,7 @@ class HiddenTreeRegressor(HiddenRegressor):
         n_owners: int = 1,
         partition: str = "horizontal",
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -138,6 +143,7 @@ class HiddenTreeRegressor(HiddenRegressor):
         self.n_owners = n_owners
         self.partition = partition
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from hedgerow.errors import Code
 from hedgerow.tables import Batches, Domain
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.batch_counts import BatchCounts, MakeBatch
 from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
 from hedgerow.trees.dask_counts import DaskBoostCounts, DaskCounts
@@ -30,7 +31,9 @@ def has_names(X: Any) -> bool:
     return isinstance(X, Batches) or hasattr(X, "columns")
 
 
-def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts:
+def counts_over(
+    X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None = None
+) -> ForestCounts:
     """Return where the rows of a large table are, for a forest: each level is a pass or two.
 
     Parameters
@@ -41,6 +44,8 @@ def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts
     domain : Domain
     make : callable
         From encoded rows and a number to a batch.
+    absorbed : AbsorbedRows, optional
+        As for `hedgerow.tables.encode`; the first records up to the capacity are kept.
 
     Raises
     ------
@@ -48,12 +53,16 @@ def counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts
         H117 for batches of another domain, H109 for a target in memory beside a table that is not.
     """
     if not isinstance(X, Batches):
-        return DaskCounts(X, _target_of(X, y, domain), domain, make)
+        return DaskCounts(X, _target_of(X, y, domain), domain, make, absorbed)
     _check_batches(X, y, domain)
+    if absorbed is not None:
+        X.absorb(absorbed, domain.capacity)
     return BatchCounts(X, make)
 
 
-def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostCounts:
+def boost_counts_over(
+    X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None = None
+) -> BoostCounts:
     """Return where the rows of a large table are, for boosting: hundreds of passes.
 
     So `Batches` are read once. What of their encoded rows and scores is more than their
@@ -61,7 +70,7 @@ def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostC
 
     Parameters
     ----------
-    X, y, domain, make
+    X, y, domain, make, absorbed
         As for `counts_over`.
 
     Raises
@@ -70,8 +79,10 @@ def boost_counts_over(X: Any, y: Any, domain: Domain, make: MakeBatch) -> BoostC
         As `counts_over`; what reading the batches raises; H869 without room on the disk.
     """
     if not isinstance(X, Batches):
-        return DaskBoostCounts(X, _target_of(X, y, domain), domain, make)
+        return DaskBoostCounts(X, _target_of(X, y, domain), domain, make, absorbed)
     _check_batches(X, y, domain)
+    if absorbed is not None:
+        X.absorb(absorbed, domain.capacity)
     spill = Spill(X.cache_bytes)
     batches = X.each(lambda number, encoded: make(encoded, number))
     return LocalBoostCounts([spill.put_batch(batch) for batch in batches], spill)

@@ -20,6 +20,7 @@ from hedgerow.protocols.median_budget import DepthBudget
 from hedgerow.protocols.median_forest import grow_median_forest
 from hedgerow.protocols.median_plan import Accounting, MedianPlan, Variant, plan_median
 from hedgerow.tables import Domain
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Forest, impurity_decrease
 from hedgerow.trees.batch_counts import MakeBatch
 from hedgerow.trees.forest_counts import Batch, ForestCounts, LocalCounts
@@ -50,6 +51,7 @@ class MedianForestEstimator(CuratedEstimator[MedianPlan, ForestCounts]):
         shrinkage: bool = True,
         public_seed: int = 0,
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
         verbose: int = 0,
@@ -67,6 +69,7 @@ class MedianForestEstimator(CuratedEstimator[MedianPlan, ForestCounts]):
         self.shrinkage = shrinkage
         self.public_seed = public_seed
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
         self.verbose = verbose
@@ -82,8 +85,10 @@ class MedianForestEstimator(CuratedEstimator[MedianPlan, ForestCounts]):
     def _counts_of(self, batch: Batch) -> ForestCounts:
         return LocalCounts([batch])
 
-    def _counts_over(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> ForestCounts:
-        return counts_over(X, y, domain, make)
+    def _counts_over(
+        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
+    ) -> ForestCounts:
+        return counts_over(X, y, domain, make, absorbed)
 
     def _capacity_for(self, rows: int) -> int:
         # A partitioned forest is planned for one row in each tree at the least.

@@ -42,7 +42,7 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         finite epsilon; the ledger has the paper's figure beside it.
     leaf_release : {"counts", "labels"}, default="counts"
         Noisy counts, or noisy labels alone.
-    engine, n_owners, partition, account, random_state, insecure_domain_from_data
+    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
@@ -76,6 +76,7 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         n_owners: int = 1,
         partition: str = "horizontal",
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -92,6 +93,7 @@ class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClass
         self.n_owners = n_owners
         self.partition = partition
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 

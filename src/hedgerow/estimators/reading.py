@@ -19,6 +19,7 @@ from sklearn.utils.validation import column_or_1d
 
 from hedgerow.errors import Code
 from hedgerow.tables import Domain
+from hedgerow.tables.absorbing import AbsorbedRows
 
 _SHOWN_ROWS = 3
 
@@ -104,15 +105,35 @@ def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
         return table
 
 
-def objects(rows: Any) -> Any:
-    """Keep the cells of a list of rows as they are; what is not a table stays for the refusal."""
-    if not rows or not all(isinstance(row, Sequence | np.ndarray) for row in rows):
-        return rows
-    width = len(rows[0])
-    if isinstance(rows[0], str | bytes) or any(len(row) != width for row in rows):
-        return rows
+def objects(rows: Any, width: int, absorbed: AbsorbedRows | None) -> Any:
+    """Keep the cells of a list of rows as they are; what is not a table stays for the refusal.
+
+    Where rows are absorbed, one of another length than `width` is cut, or filled with None.
+    """
+    sequences = [_is_sequence(row) for row in rows]
+    if absorbed is None:
+        if not rows or not all(sequences):
+            return rows
+        width = len(rows[0])
+        if any(len(row) != width for row in rows):
+            return rows
+    else:
+        whole = [
+            len(row) == width if many else False for row, many in zip(rows, sequences, strict=True)
+        ]
+        absorbed.count_rows(broken=len(rows) - sum(whole))
+        rows = [
+            row if fits else [*(row if many else ()), *[None] * width][:width]
+            for row, fits, many in zip(rows, whole, sequences, strict=True)
+        ]
     cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)
     return cells.reshape(len(rows), width)
+
+
+def _is_sequence(row: Any) -> bool:
+    if isinstance(row, np.ndarray):
+        return row.ndim > 0
+    return isinstance(row, Sequence) and not isinstance(row, str | bytes)
 
 
 def declared_target(y: Any, rows: int) -> Any:

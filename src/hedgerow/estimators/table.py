@@ -28,6 +28,7 @@ from hedgerow.estimators.reading import (
     reordered,
 )
 from hedgerow.tables import Domain, Encoded, encode
+from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 from hedgerow.tables.column import listed
 
 _DENSE = (
@@ -41,6 +42,18 @@ class TableEstimator(BaseEstimator):
 
     domain: Domain | None
     domain_: Domain
+
+    def _absorbed(self) -> AbsorbedRows | None:
+        """Return where a fit counts rows that it absorbs, if it refuses none."""
+        return None
+
+    def _encode_declared(self, table: Any, y: Any, domain: Domain) -> Encoded:
+        """Encode training rows under a declared domain."""
+        absorbed = self._absorbed()
+        encoded = encode(table, domain, declared_target(y, len(table)), absorbed=absorbed)
+        if absorbed is None:
+            return encoded
+        return within_capacity(encoded, domain.capacity, absorbed)
 
     def _tagged(self, tags: Tags) -> Tags:
         """Change scikit-learn's tags; called after its mixins have set theirs."""
@@ -58,7 +71,8 @@ class TableEstimator(BaseEstimator):
             X = declared_columns(X, self.domain)
         if self.domain is not None and isinstance(X, list | tuple):
             # NumPy would choose one type for all cells, and one odd row would change the others.
-            X = objects(X)
+            absorbed = self._absorbed() if reset else None
+            X = objects(X, len(self.domain.attributes), absorbed)
         # scikit-learn's refusal of a missing y; otherwise y is read apart from the table.
         y_rule: dict[str, Any] = {"y": None} if reset and y is None else {}
         try:
@@ -130,7 +144,8 @@ class TableEstimator(BaseEstimator):
     def _table(self, X: Any, y: Any = None, *, reset: bool) -> Any:
         table = self._read(X, y, reset=reset)
         rows, columns = np.shape(table) if not hasattr(table, "shape") else table.shape
-        if columns == 0 or rows == 0:
+        may_be_empty = reset and self._absorbed() is not None
+        if columns == 0 or (rows == 0 and not may_be_empty):
             missing = "feature" if columns == 0 else "sample"
             raise Code.EMPTY_TABLE.error(
                 found=f"0 {missing}(s) (shape=({rows}, {columns})) while a minimum of 1 is required"
@@ -159,14 +174,12 @@ class TableClassifier(ClassifierMixin, TableEstimator):
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
         """Encode rows and labels; without a domain, read one from the data."""
         table = self._table(X, y, reset=True)
-        classes = None
         if domain is not None:
-            y = declared_target(y, len(table))
-        else:
-            y = labels_of(y, len(table))
-            domain = read_domain(table, y, task="classification", **suggest)
-            classes = np.unique(y)
-        self._take_domain(domain, classes)
+            self._take_domain(domain)
+            return self._encode_declared(table, y, domain)
+        y = labels_of(y, len(table))
+        domain = read_domain(table, y, task="classification", **suggest)
+        self._take_domain(domain, np.unique(y))
         return encode(table, domain, y)
 
     def _take_domain(self, domain: Domain, classes: NDArray[Any] | None = None) -> None:
@@ -189,10 +202,10 @@ class TableRegressor(RegressorMixin, TableEstimator):
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
         table = self._table(X, y, reset=True)
         if domain is not None:
-            y = declared_target(y, len(table))
-        else:
-            y = numbers_of(y, len(table))
-            domain = read_domain(table, y, task="regression", **suggest)
+            self._take_domain(domain)
+            return self._encode_declared(table, y, domain)
+        y = numbers_of(y, len(table))
+        domain = read_domain(table, y, task="regression", **suggest)
         self._take_domain(domain)
         return encode(table, domain, y)
 

@@ -30,6 +30,7 @@ from hedgerow.protocols.topdown_owner import Owner, charge, counts_of
 from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown_secure_run import SecureRun, run_secure
 from hedgerow.tables import Domain, Encoded
+from hedgerow.tables.absorbing import within_capacity
 
 _METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
 
@@ -78,6 +79,10 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
     account : Account or str, optional
         Adds up the fits on the same people; a fit beyond its budget is refused before a row is
         read.
+    bad_rows : {"auto", "error", "absorb"}, default="auto"
+        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
+        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
+        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
     random_state : int or None, default=None
         None draws noise keyed by the operating system. A number makes the noise repeatable, which
         is for tests only: the ledger then records that the model is NOT private.
@@ -143,6 +148,7 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
         accounting: str = "strict",
         engine: str = "simulate",
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -160,6 +166,7 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
         self.accounting = accounting
         self.engine = engine
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -257,6 +264,12 @@ class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClas
     def _grow(
         self, plan: TopDownPlan, tables: dict[str, Encoded], ledger: Ledger, source: NoiseSource
     ) -> Self:
+        absorbed = self._absorbed()
+        if absorbed is not None and plan.capacity is not None:
+            room = plan.capacity
+            for name, table in tables.items():
+                tables[name] = within_capacity(table, room, absorbed)
+                room -= int(tables[name].present.sum())
         counts = {name: counts_of(table, plan) for name, table in tables.items()}
         if plan.capacity is not None:
             total = sum(each.n_records for each in counts.values())

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hedgerow.errors import Code
 from hedgerow.parties.config import PartyConfig
+from hedgerow.parties.durable import replacing
 from hedgerow.parties.policy import Policy
 from hedgerow.parties.sealing_keys import checked_keys
 from hedgerow.parties.topdown_job import TopDownJob
@@ -22,7 +23,8 @@ from hedgerow.parties.topdown_letters import OwnerLetter
 from hedgerow.parties.topdown_owner_run import OwnerRun
 from hedgerow.parties.topdown_participant import Participant
 from hedgerow.parties.topdown_parts import check_part
-from hedgerow.parties.topdown_table import encoded_table
+from hedgerow.parties.topdown_table import OWNER_ONLY_FILE, encoded_table
+from hedgerow.tables.absorbing import AbsorbedRows
 
 
 class Joining(Participant):
@@ -36,7 +38,9 @@ class Joining(Participant):
     job : TopDownJob
         This owner's own copy.
     table : Path
-        CSV, Parquet or Arrow file. One without rows is answered for like any other.
+        CSV, Parquet or Arrow file. One without rows is answered for like any other, and no row is
+        refused: others have written the domain, and would see that this owner does not come. What
+        was done to rows that do not fit is in the folder, for the owner's eyes only.
     insecure_seed : int, optional
         Repeatable noise, for tests: nothing is private then, and the policy must allow it.
 
@@ -49,8 +53,8 @@ class Joining(Participant):
     ------
     HedgerowError
         H905 if this party is no owner, H906 if the job does not name it, H858 if policy or account
-        refuse, H840 if what was answered is lost, H119 if the table has changed since, and whatever
-        is wrong with the table: that names rows, for the owner's eyes alone.
+        refuse, H840 if what was answered is lost, H119 if the table has changed since, H107 and
+        H115 for a file without the columns of the domain, or that is no table.
     """
 
     def __init__(
@@ -70,8 +74,11 @@ class Joining(Participant):
         super().__init__(config, policy, job, private=insecure_seed is None)
         self._seed = insecure_seed
         self._secure = job.plan.method == "secure-counts"
-        self._encoded = encoded_table(table, job.domain)
+        absorbed = AbsorbedRows()
+        self._encoded = encoded_table(table, job.domain, absorbed)
         self._open()
+        with replacing(self.folder / OWNER_ONLY_FILE) as file:
+            file.write(absorbed.to_json().encode("utf-8"))
 
     def _begin(self) -> None:
         self._owner = OwnerRun(self, self._encoded, self._seed)

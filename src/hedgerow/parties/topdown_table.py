@@ -16,17 +16,35 @@ from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.parties.durable import write_once
 from hedgerow.parties.folders import read_small
 from hedgerow.tables import Domain, Encoded, encode, read_table
+from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 from hedgerow.tables.batches import no_rows
+
+OWNER_ONLY_FILE = "owner-only.json"
+"""What an owner's run has done to its rows, for the owner's eyes only."""
 
 _KEY_BYTES = 32
 
 
-def encoded_table(path: Path, domain: Domain) -> Encoded:
+def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows | None = None) -> Encoded:
     """Read an owner's table under the domain of a job; one without rows gets a warning.
 
     That there are no rows is as private as the rows: nobody but the owner is told.
+
+    Parameters
+    ----------
+    path : Path
+    domain : Domain
+        Of the job, which others have written.
+    absorbed : AbsorbedRows, optional
+        With it no row is refused, as for `hedgerow.tables.encode`, the first records up to the
+        capacity are kept, and nothing is said: an owner that does not come to a run, or says why,
+        has told about its rows.
     """
     assert domain.target is not None
+    if absorbed is not None:
+        table = read_table(path, domain=domain, absorbed=absorbed)
+        encoded = encode(table, domain, domain.target.name, absorbed=absorbed)
+        return within_capacity(encoded, domain.capacity, absorbed)
     try:
         return encode(read_table(path, domain=domain), domain, domain.target.name)
     except HedgerowError as error:
@@ -67,4 +85,6 @@ def _digest(key: bytes, encoded: Encoded) -> str:
     total.update(np.ascontiguousarray(encoded.bins.T).data)
     assert encoded.target is not None
     total.update(np.ascontiguousarray(encoded.target).data)
+    if not encoded.present.all():
+        total.update(np.ascontiguousarray(encoded.present).data)
     return total.hexdigest()

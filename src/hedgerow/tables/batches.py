@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 from hedgerow.tables.ahead import ahead
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
@@ -47,6 +48,9 @@ class Batches:
         Of a batch from Parquet, at most. Tables are batches as they come.
     cache_bytes : int, default=2**30
         Memory for encoded batches; the first ones are kept.
+    may_be_empty : bool, default=False
+        Whether files without a single row are taken; such a table is still refused by whoever
+        passes over it, unless rows are absorbed.
 
     Raises
     ------
@@ -56,7 +60,13 @@ class Batches:
     """
 
     def __init__(
-        self, source: Source, domain: Domain, *, rows: int = ROWS, cache_bytes: int = CACHE_BYTES
+        self,
+        source: Source,
+        domain: Domain,
+        *,
+        rows: int = ROWS,
+        cache_bytes: int = CACHE_BYTES,
+        may_be_empty: bool = False,
     ) -> None:
         if domain.target is None:
             raise Code.BAD_TARGET.error(found="a domain without a target")
@@ -70,22 +80,25 @@ class Batches:
         self.cache_bytes = cache_bytes
         self._files: ParquetPieces | None = None
         self._open: Callable[[], Iterable[Any]] | None = None
-        self._take(source, rows)
+        self._take(source, rows, may_be_empty)
         self._lock = Lock()
         self._cache: dict[int, Encoded] = {}
         self._cached_bytes = 0
-        # Rows and checksum of every batch, from the first pass.
+        # Records and checksum of every batch, from the first pass.
         self._known: dict[int, tuple[int, int]] = {}
         self._complete = False
+        self._absorbed: AbsorbedRows | None = None
+        self._room: dict[int, int] | None = None
 
-    def _take(self, source: Source, rows: int) -> None:
+    def _take(self, source: Source, rows: int, may_be_empty: bool) -> None:
         if isinstance(source, str | PathLike):
             source = [source]
         if callable(source):
             self._open = source
         elif isinstance(source, Sequence) and len(source) and all(map(_is_path, source)):
             columns = [*self.domain.names, self.target]
-            self._files = ParquetPieces([Path(path) for path in source], columns, rows)
+            paths = [Path(path) for path in source]
+            self._files = ParquetPieces(paths, columns, rows, empty=may_be_empty)
         elif isinstance(source, Sequence) and len(source) and not any(map(_is_path, source)):
             tables = tuple(source)
             self._open = lambda: tables
@@ -97,13 +110,49 @@ class Batches:
                 fix="pass a function that opens the table anew: Batches(lambda: ..., domain)",
             )
 
+    def absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
+        """Refuse no row from here on, and keep the first `capacity` records; reads every batch.
+
+        Parameters
+        ----------
+        absorbed : AbsorbedRows
+            Counts what is done to the rows, once, however often they are read.
+        capacity : int, optional
+            Public.
+        """
+        self._absorbed, self._room, self._complete = absorbed, None, False
+        self._known, self._cache, self._cached_bytes = {}, {}, 0
+        present: dict[int, int] = {}
+
+        def look(number: int, encoded: Encoded) -> None:
+            present[number] = int(encoded.present.sum())
+
+        for _ in self.each(look):
+            pass
+        if capacity is None or sum(present.values()) <= capacity:
+            return
+        absorbed.count_rows(over=sum(present.values()) - capacity)
+        room, left = {}, capacity
+        for number in sorted(present):
+            room[number] = min(left, present[number])
+            left -= room[number]
+        self._room = room
+
     @property
     def n_records(self) -> int:
         """Rows in all; reads and checks every batch if that has not been done."""
         if not self._complete:
             for _ in self.each(lambda number, encoded: None):
                 pass
+        if self._room is not None:
+            return sum(self._room.values())
         return sum(n for n, _ in self._known.values())
+
+    def _kept(self, number: int, encoded: Encoded) -> Encoded:
+        """Clear the presence of records beyond the capacity, which were counted at first."""
+        if self._room is None:
+            return encoded
+        return within_capacity(encoded, self._room[number], AbsorbedRows())
 
     def __iter__(self) -> Iterator[tuple[int, Encoded]]:
         """Give number and rows of every batch, in order."""
@@ -127,8 +176,8 @@ class Batches:
 
         def work(piece: Piece | int) -> Result:
             if isinstance(piece, int):
-                return task(piece, self._cache[piece])
-            return task(piece.number, self._encode(piece))
+                return task(piece, self._kept(piece, self._cache[piece]))
+            return task(piece.number, self._kept(piece.number, self._encode(piece)))
 
         last = -1
         for number, result in ahead(lambda item: (_number(item), work(item)), self._pieces()):
@@ -138,7 +187,7 @@ class Batches:
             raise Code.TABLE_CHANGED.error(
                 expected=f"{len(self._known)} batches, as at first", found=f"{last + 1}"
             )
-        if not sum(n for n, _ in self._known.values()):
+        if self._absorbed is None and not sum(n for n, _ in self._known.values()):
             raise Code.EMPTY_TABLE.error(found="no rows in any batch")
         self._complete = True
 
@@ -170,16 +219,24 @@ class Batches:
                 yield Piece(number, f"table {number}", 0, table)
 
     def _encode(self, piece: Piece) -> Encoded:
+        absorbed = None if self._absorbed is None else AbsorbedRows()
         encoded = encode_piece(
-            piece.table, self.domain, self.target, origin=piece.origin, first_row=piece.first_row
+            piece.table,
+            self.domain,
+            self.target,
+            origin=piece.origin,
+            first_row=piece.first_row,
+            absorbed=absorbed,
         )
-        found = (encoded.n_slots, checksum(encoded))
+        found = (int(encoded.present.sum()), checksum(encoded))
         size = encoded.bins.nbytes + encoded.present.nbytes
         size += 0 if encoded.target is None else encoded.target.nbytes
         with self._lock:
             known = self._known.get(piece.number)
             if known is None and not self._complete:
                 self._known[piece.number] = found
+                if self._absorbed is not None and absorbed is not None:
+                    self._absorbed.add(absorbed)
             elif known != found:
                 raise Code.TABLE_CHANGED.error(
                     expected=f"the {0 if known is None else known[0]:,} rows of the first pass",
@@ -192,7 +249,15 @@ class Batches:
         return encoded
 
 
-def encode_piece(table: Any, domain: Domain, y: Any, *, origin: str, first_row: int = 0) -> Encoded:
+def encode_piece(
+    table: Any,
+    domain: Domain,
+    y: Any,
+    *,
+    origin: str,
+    first_row: int = 0,
+    absorbed: AbsorbedRows | None = None,
+) -> Encoded:
     """Encode some rows of a larger table, which may be none.
 
     Parameters
@@ -207,14 +272,16 @@ def encode_piece(table: Any, domain: Domain, y: Any, *, origin: str, first_row: 
         What messages call the larger table.
     first_row : int
         Where `table` begins in it.
+    absorbed : AbsorbedRows, optional
+        As for `encode`.
     """
-    if _n_rows(table) == 0:
+    if absorbed is None and _n_rows(table) == 0:
         return no_rows(domain)
     try:
-        frame = view(table)
+        frame = view(table, empty=absorbed is not None)
         for column in frame.columns:
             column.first_row = first_row
-        return encode(frame, domain, y)
+        return encode(frame, domain, y, absorbed=absorbed)
     except HedgerowError as error:
         raise error.code.error(
             expected=error.expected, found=f"{origin}: {error.found}", fix=error.fix

@@ -27,7 +27,7 @@ class TableCheck:
     rows, attributes : int
         Of the table, and of the domain.
     problems : tuple of HedgerowError
-        Why a private fit refuses the table; one for every column that does not fit.
+        Why a fit with `bad_rows="error"` refuses the table; one for every column that does not fit.
     clipped : dict
         By column, how many values the domain clips: numbers to its bounds, categories that it does
         not list to the bin "other".

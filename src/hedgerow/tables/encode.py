@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.attribute import Attribute, Category, Target, family
 from hedgerow.tables.binning import bin_numbers
 from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, kind_of, lookup
@@ -94,6 +95,10 @@ class Encoded:
             ids=None if self.ids is None else self.ids[index],
         )
 
+    def with_presence(self, present: NDArray[np.bool_]) -> Encoded:
+        """Return the same slots with other presence bits, bool (n_slots,)."""
+        return replace(self, present=present)
+
     def select(self, columns: Iterable[str | int], *, target: bool = True) -> Encoded:
         """Return some columns, names or positions, in that order, with or without the target."""
         index = self.domain.indices(columns)
@@ -108,7 +113,14 @@ class Encoded:
         )
 
 
-def encode(frame: Any, domain: Domain, y: Any = None, *, ids: Any = None) -> Encoded:
+def encode(
+    frame: Any,
+    domain: Domain,
+    y: Any = None,
+    *,
+    ids: Any = None,
+    absorbed: AbsorbedRows | None = None,
+) -> Encoded:
     """Encode a table under a domain.
 
     The result depends on each record alone: every value is read by itself, under the declared kind
@@ -127,11 +139,17 @@ def encode(frame: Any, domain: Domain, y: Any = None, *, ids: Any = None) -> Enc
         The target, or the name of its column in `frame`.
     ids : array-like (n,) or str, optional
         Row ids, whole numbers or strings, or the name of their column in `frame`.
+    absorbed : AbsorbedRows, optional
+        With it no value and no number of rows is refused; it counts what was done, for the owner's
+        eyes only. A number outside the bounds is clipped. A value that is unreadable under its
+        attribute's kind, or not listed where there is no bin "other", is as missing. Missing
+        without a bin for it is the middle bin of a numeric attribute, or the first category. A
+        record whose target is missing, unreadable or no class is not present. Ids stay strict.
 
     Returns
     -------
     Encoded
-        With n slots, all of them present.
+        With n slots, all of them present, but for the targets that `absorbed` leaves out.
 
     Raises
     ------
@@ -142,21 +160,25 @@ def encode(frame: Any, domain: Domain, y: Any = None, *, ids: Any = None) -> Enc
     InputTypeError
         H109 values of a type that does not fit the attribute.
     """
-    table = view(frame)
+    table = view(frame, empty=absorbed is not None)
     columns = table.pick(domain.names)
     bins = np.empty((table.n_rows, len(columns)), dtype=domain.dtype, order="F")
     jobs = list(zip(domain.attributes, columns, bins.T, strict=True))
-    map_columns(lambda job: _encode_attribute(*job), jobs, cells=bins.size)
-    target = None
+    map_columns(lambda job: _encode_attribute(*job, absorbed), jobs, cells=bins.size)
+    target, present = None, np.ones(table.n_rows, dtype=np.bool_)
     if y is not None:
         if domain.target is None:
             raise Code.BAD_TARGET.error(found="a target, and a domain that declares none")
-        target = encode_target(_beside(table, y, domain.target.name), domain.target)
+        column = _beside(table, y, domain.target.name)
+        if absorbed is None:
+            target = encode_target(column, domain.target)
+        else:
+            target, present = absorb_target(column, domain.target, absorbed)
     return Encoded(
         domain=domain,
         bins=bins,
         target=target,
-        present=np.ones(table.n_rows, dtype=np.bool_),
+        present=present,
         ids=None if ids is None else row_ids(_beside(table, ids, "ids")),
     )
 
@@ -173,19 +195,33 @@ def _beside(table: Frame, values: Any, name: str) -> Column:
     return column
 
 
-def _encode_attribute(attribute: Attribute, column: Column, out: NDArray[Any]) -> None:
+def _encode_attribute(
+    attribute: Attribute, column: Column, out: NDArray[Any], absorbed: AbsorbedRows | None
+) -> None:
     """Write the bins of one column, uint8 or uint16 (n,)."""
     if attribute.bounds is not None:
-        _encode_numeric(attribute, attribute.bounds, column, out)
+        _encode_numeric(attribute, attribute.bounds, column, out, absorbed)
         return
-    codes = _codes(column, attribute.categories or ())
-    if attribute.missing == "error":
-        _refuse(Code.MISSING_VALUE, column, codes == MISSING)
-    if attribute.outside == "error":
-        _refuse(Code.UNKNOWN_CATEGORY, column, codes == UNLISTED)
+    categories = attribute.categories or ()
+    if absorbed is None:
+        codes = _codes(column, categories)
+        if attribute.missing == "error":
+            _refuse(Code.MISSING_VALUE, column, codes == MISSING)
+        if attribute.outside == "error":
+            _refuse(Code.UNKNOWN_CATEGORY, column, codes == UNLISTED)
+    else:
+        codes = lookup(column, categories)
+        absorbed.count(
+            column.name,
+            unlisted=np.count_nonzero(codes == UNLISTED),
+            unreadable=np.count_nonzero(codes == OTHER_TYPE),
+            missing=np.count_nonzero(codes == MISSING) * (attribute.missing == "error"),
+        )
     n_values = attribute.n_values
-    # Codes -2 and -1 count from the end of this table: the missing bin, the bin "other".
-    bin_of_code = np.append(np.arange(n_values), [n_values, n_values - 1]).astype(out.dtype)
+    missing = n_values if attribute.missing == "own bin" else 0
+    other = n_values - 1 if attribute.outside == "clip" else missing
+    # Codes -3, -2 and -1 count from the end of this table.
+    bin_of_code = np.append(np.arange(n_values), [other, missing, other]).astype(out.dtype)
     np.take(bin_of_code, codes, out=out, mode="wrap")
 
 
@@ -201,15 +237,52 @@ def _codes(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
 
 
 def _encode_numeric(
-    attribute: Attribute, bounds: tuple[float, float], column: Column, out: NDArray[Any]
+    attribute: Attribute,
+    bounds: tuple[float, float],
+    column: Column,
+    out: NDArray[Any],
+    absorbed: AbsorbedRows | None,
 ) -> None:
-    numbers = column.numbers()
-    missing_bin = attribute.n_values if attribute.missing == "own bin" else 0
+    numbers, unreadable = column.read_numbers()
+    if unreadable is not None and absorbed is None:
+        raise column.no_numbers(np.flatnonzero(unreadable))
+    missing_bin = attribute.n_values
+    if attribute.missing == "error":
+        missing_bin //= 2
     count = bin_numbers(numbers, attribute.cuts, bounds, missing_bin, out)
+    if absorbed is not None:
+        n_unreadable = 0 if unreadable is None else np.count_nonzero(unreadable)
+        n_missing = (count.n_missing - n_unreadable) * (attribute.missing == "error")
+        absorbed.count(
+            column.name, clipped=count.n_outside, unreadable=n_unreadable, missing=n_missing
+        )
+        return
     if count.n_missing and attribute.missing == "error":
         _refuse(Code.MISSING_VALUE, column, np.isnan(numbers))
     if count.n_outside and attribute.outside == "error":
         _refuse_outside(column, numbers, bounds)
+
+
+def absorb_target(
+    column: Column, target: Target, absorbed: AbsorbedRows
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Encode the target as `encode_target`, and say of which records (n,) it can be used."""
+    if target.classes is not None:
+        codes = lookup(column, target.classes)
+        usable = codes >= 0
+        values: NDArray[Any] = np.where(usable, codes, 0).astype(_class_type(target.classes))
+    else:
+        numbers, _ = column.read_numbers()
+        lo, hi = target.bounds or (-np.inf, np.inf)
+        usable = ~np.isnan(numbers)
+        values = np.clip(np.where(usable, numbers, lo), lo, hi)
+        absorbed.count(column.name, clipped=np.count_nonzero((numbers < lo) | (numbers > hi)))
+    absorbed.count_rows(without_target=np.count_nonzero(~usable))
+    return values, usable
+
+
+def _class_type(classes: Sequence[Category]) -> type[np.unsignedinteger[Any]]:
+    return np.uint8 if len(classes) <= 256 else np.uint16
 
 
 def encode_target(column: Column, target: Target) -> NDArray[Any]:
@@ -236,7 +309,7 @@ def encode_target(column: Column, target: Target) -> NDArray[Any]:
         codes = _codes(column, target.classes)
         _refuse(Code.MISSING_VALUE, column, codes == MISSING, **_UNLABELLED)
         _refuse(Code.UNKNOWN_CLASS, column, codes == UNLISTED)
-        return codes.astype(np.uint8 if len(target.classes) <= 256 else np.uint16)
+        return codes.astype(_class_type(target.classes))
     numbers = column.numbers()
     _refuse(Code.MISSING_VALUE, column, np.isnan(numbers), **_UNLABELLED)
     lo, hi = target.bounds or (-np.inf, np.inf)

@@ -85,13 +85,15 @@ class Frame:
         return list(self.columns)
 
 
-def view(table: Any) -> Frame:
+def view(table: Any, *, empty: bool = False) -> Frame:
     """Look at a table as a `Frame`; values are converted only when they are used.
 
     Parameters
     ----------
     table : numpy 2-D, pandas DataFrame, pyarrow Table or RecordBatch, mapping, sequence of rows
         Or anything with ``__arrow_c_stream__`` (Polars, DuckDB, ...) or ``__array__``.
+    empty : bool, default=False
+        Whether a table may have no rows.
 
     Raises
     ------
@@ -104,17 +106,17 @@ def view(table: Any) -> Frame:
         return table
     if isinstance(table, loaded("pandas", "DataFrame")):
         series = [table.iloc[:, i] for i in range(table.shape[1])]
-        return _labelled(list(table.columns), series, len(table))
+        return _labelled(list(table.columns), series, len(table), empty)
     if isinstance(table, Mapping):
-        return _labelled(list(table), list(table.values()), None)
+        return _labelled(list(table), list(table.values()), None, empty)
     if isinstance(table, np.ndarray):
-        return _from_array(table)
+        return _from_array(table, empty)
     if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.Table | pa.RecordBatch):
         table = _from_stream(table)
     if isinstance(table, pa.Table | pa.RecordBatch):
-        return _labelled(list(table.schema.names), list(table.columns), table.num_rows)
+        return _labelled(list(table.schema.names), list(table.columns), table.num_rows, empty)
     if hasattr(table, "__array__"):
-        return _from_array(np.asarray(table))
+        return _from_array(np.asarray(table), empty)
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
         return _from_rows(table)
     raise Code.WRONG_TYPE.error(
@@ -135,7 +137,7 @@ def _from_stream(table: Any) -> pa.Table:
         ) from None
 
 
-def _from_array(array: NDArray[Any]) -> Frame:
+def _from_array(array: NDArray[Any], empty: bool) -> Frame:
     if array.ndim != 2:
         raise Code.WRONG_SHAPE.error(
             expected="a two-dimensional table",
@@ -143,7 +145,7 @@ def _from_array(array: NDArray[Any]) -> Frame:
             fix="reshape your data: .reshape(-1, 1) for one column, .reshape(1, -1) for one row",
         )
     columns = tuple(Column(f"x{i}", array[:, i]) for i in range(array.shape[1]))
-    return _frame(columns, named=False, n_rows=array.shape[0])
+    return _frame(columns, named=False, n_rows=array.shape[0], empty=empty)
 
 
 def _from_rows(rows: Sequence[Any]) -> Frame:
@@ -167,7 +169,7 @@ def _from_rows(rows: Sequence[Any]) -> Frame:
     return _frame(columns, named=False, n_rows=len(rows))
 
 
-def _labelled(labels: list[Any], values: list[Any], n_rows: int | None) -> Frame:
+def _labelled(labels: list[Any], values: list[Any], n_rows: int | None, empty: bool) -> Frame:
     """Build a frame from column labels; labels that are all no strings count as no names."""
     strings = sum(isinstance(label, str) for label in labels)
     if 0 < strings < len(labels):
@@ -197,11 +199,11 @@ def _labelled(labels: list[Any], values: list[Any], n_rows: int | None) -> Frame
                 fix="give every column a value for every row; None where it is missing",
             )
         n_rows = next(iter(lengths.values()), 0)
-    return _frame(columns, named=named, n_rows=n_rows)
+    return _frame(columns, named=named, n_rows=n_rows, empty=empty)
 
 
-def _frame(columns: tuple[Column, ...], *, named: bool, n_rows: int) -> Frame:
-    if not columns or not n_rows:
+def _frame(columns: tuple[Column, ...], *, named: bool, n_rows: int, empty: bool = False) -> Frame:
+    if not columns or not (n_rows or empty):
         raise Code.EMPTY_TABLE.error(found=f"{n_rows} rows and {len(columns)} columns")
     return Frame(columns, named, n_rows)
 

@@ -73,6 +73,8 @@ class ParquetPieces:
         The only ones that are read.
     rows : int
         Of a piece, at most.
+    empty : bool, default=False
+        Whether there may be no rows at all.
 
     Raises
     ------
@@ -82,12 +84,14 @@ class ParquetPieces:
         H107 for a file without one of the columns, H105 if there are no rows.
     """
 
-    def __init__(self, paths: Sequence[Path], columns: Sequence[str], rows: int) -> None:
+    def __init__(
+        self, paths: Sequence[Path], columns: Sequence[str], rows: int, *, empty: bool = False
+    ) -> None:
         self.columns, self.rows = list(columns), rows
         self._files: list[_File] = []
         for path in _files(paths):
             self._files.append(self._survey(path))
-        if not len(self):
+        if not len(self) and not empty:
             raise Code.EMPTY_TABLE.error(found=f"no rows in {listed([str(p) for p in paths])}")
 
     def __len__(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +15,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.cells import BadCells, kinds_of, read_cells
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.cells import BadCells, as_text, kinds_of, read_cells
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
 
@@ -44,6 +46,7 @@ def read_table(
     domain: Domain | None = None,
     text: TextFormat = PLAIN,
     bad: list[BadCells] | None = None,
+    absorbed: AbsorbedRows | None = None,
 ) -> pa.Table:
     """Read a file whole.
 
@@ -61,11 +64,15 @@ def read_table(
     bad : list of BadCells, optional
         Receives the cells of a CSV file that do not spell what the domain says, and these are then
         null; without it they are refused.
+    absorbed : AbsorbedRows, optional
+        With it nothing that a row holds is refused, and there may be no rows: cells as in `bad` are
+        null, lines of a CSV file with more or fewer cells than names are left out, bytes that are
+        not UTF-8 are replaced. It counts them, for the owner's eyes only.
 
     Returns
     -------
     pyarrow.Table
-        At least one row. An empty cell of a CSV file is null.
+        At least one row, without `absorbed`. An empty cell of a CSV file is null.
 
     Raises
     ------
@@ -82,7 +89,7 @@ def read_table(
             if domain is None:
                 table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse))
             else:
-                table = pa.concat_tables(_csv_batches(path, domain, text, bad))
+                table = pa.concat_tables(_csv_batches(path, domain, text, bad, absorbed))
         elif kind == "parquet":
             with pa.parquet.ParquetFile(path) as file:
                 table = file.read()
@@ -91,7 +98,8 @@ def read_table(
                 table = reader.read_all()
             # Nothing in the file itself guards an offset that points outside of it.
             table.validate(full=True)
-    _not_empty(table.num_rows, path)
+    if absorbed is None:
+        _not_empty(table.num_rows, path)
     return table
 
 
@@ -102,6 +110,7 @@ def read_batches(
     domain: Domain | None = None,
     text: TextFormat = PLAIN,
     bad: list[BadCells] | None = None,
+    absorbed: AbsorbedRows | None = None,
 ) -> Iterator[pa.Table]:
     """Read a file in pieces, so that it may be larger than memory.
 
@@ -118,6 +127,8 @@ def read_batches(
         As for `read_table`.
     bad : list of BadCells, optional
         As for `read_table`; complete when the pieces are.
+    absorbed : AbsorbedRows, optional
+        As for `read_table`. A file without rows is then one empty piece.
 
     Yields
     ------
@@ -136,18 +147,25 @@ def read_batches(
     path = Path(path)
     kind = _format(path, text)
     if kind == "csv":
-        return _pieces(path, _csv_batches(path, domain, text, bad), rows)
+        return _pieces(path, _csv_batches(path, domain, text, bad, absorbed), rows, absorbed)
     batches = _parquet_batches(path, rows) if kind == "parquet" else _arrow_batches(path)
-    return _pieces(path, batches, rows)
+    return _pieces(path, batches, rows, absorbed)
 
 
-def _pieces(path: Path, tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    n_rows = 0
+def _pieces(
+    path: Path, tables: Iterable[pa.Table], rows: int, absorbed: AbsorbedRows | None
+) -> Iterator[pa.Table]:
+    n_rows, empty = 0, None
     with _numbered(path):
         for piece in _rechunk(tables, rows):
             n_rows += piece.num_rows
-            yield piece
-    _not_empty(n_rows, path)
+            empty = piece if not piece.num_rows else None
+            if empty is None:
+                yield piece
+    if absorbed is None:
+        _not_empty(n_rows, path)
+    elif empty is not None:
+        yield empty
 
 
 def _format(path: Path, text: TextFormat) -> _Format:
@@ -232,33 +250,57 @@ def _clean_csv(table: pa.Table) -> pa.Table:
 
 
 def _csv_batches(
-    path: Path, domain: Domain | None, text: TextFormat, bad: list[BadCells] | None
+    path: Path,
+    domain: Domain | None,
+    text: TextFormat,
+    bad: list[BadCells] | None,
+    absorbed: AbsorbedRows | None,
 ) -> Iterator[pa.Table]:
-    with pa.csv.open_csv(path, text.read, text.parse) as file:
+    """Give the rows of a CSV file; one table without rows at the least, with its names."""
+    parse = text.parse
+    if absorbed is not None:
+
+        def broken(row: Any) -> str:
+            absorbed.count_rows(broken=1)
+            return "skip"
+
+        parse.invalid_row_handler = lambda row: "skip"
+    with pa.csv.open_csv(path, text.read, parse) as file:
         names = file.schema.names
-    types = {} if domain is None else dict.fromkeys(names, pa.string())
+    if absorbed is not None:
+        parse.invalid_row_handler = broken
+    if domain is None:
+        types = {}
+    else:
+        types = dict.fromkeys(names, pa.string() if absorbed is None else pa.binary())
     options = pa.csv.ConvertOptions(column_types=types)
     kinds = None if domain is None else kinds_of(domain)
     first_row = 0
-    with _cells_of(path, names), pa.csv.open_csv(path, text.read, text.parse, options) as file:
-        for batch in file:
-            table = pa.Table.from_batches([batch])
+    with _cells_of(path, names), pa.csv.open_csv(path, text.read, parse, options) as file:
+        for batch in itertools.chain(file, [file.schema.empty_table()]):
+            table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
             if kinds is None:
                 yield _clean_csv(table)
                 continue
+            if absorbed is not None:
+                table = as_text(table)
             table, wrong = read_cells(table, kinds, first_row)
-            if wrong and bad is None:
+            if wrong and bad is None and absorbed is None:
                 raise bad_cells(path, wrong[0])
-            if bad is not None:
-                bad += wrong
+            for cells in wrong:
+                if absorbed is not None:
+                    absorbed.count(cells.column, unreadable=len(cells.rows))
+                elif bad is not None:
+                    bad.append(cells)
             yield table
-            first_row += batch.num_rows
+            first_row += table.num_rows
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pa.Table]:
     with pa.parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield pa.Table.from_batches([batch])
+        yield file.schema_arrow.empty_table()
 
 
 def _arrow_batches(path: Path) -> Iterator[pa.Table]:
@@ -270,6 +312,7 @@ def _arrow_batches(path: Path) -> Iterator[pa.Table]:
         for batch in batches:
             batch.validate(full=True)
             yield pa.Table.from_batches([batch])
+        yield reader.schema.empty_table()
 
 
 def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
@@ -280,9 +323,12 @@ def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamRe
 
 
 def _rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Cut a sequence of tables of one schema into pieces of `rows` rows, without copying."""
+    """Cut a sequence of tables of one schema into pieces of `rows` rows, without copying.
+
+    If there are tables but no rows, one piece is empty.
+    """
     waiting: list[pa.Table] = []
-    n_waiting = 0
+    n_waiting, cut = 0, False
     for table in tables:
         waiting.append(table)
         n_waiting += table.num_rows
@@ -292,6 +338,6 @@ def _rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
         whole = n_waiting - n_waiting % rows
         for start in range(0, whole, rows):
             yield joined.slice(start, rows)
-        waiting, n_waiting = [joined.slice(whole)], n_waiting - whole
-    if n_waiting:
+        waiting, n_waiting, cut = [joined.slice(whole)], n_waiting - whole, True
+    if n_waiting or (waiting and not cut):
         yield pa.concat_tables(waiting)

@@ -13,7 +13,7 @@ Dask sends Python objects among its own. Turn on Dask's TLS where the network is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.tables import Domain
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.batches import checksum, encode_piece
 from hedgerow.trees.batch_counts import MakeBatch
 from hedgerow.trees.boost_counts import (
@@ -60,6 +61,7 @@ class _Part:
 
     batch: Batch
     checksum: int
+    absorbed: AbsorbedRows | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,8 @@ class _Partitions:
         Public.
     make : callable
         From encoded rows and a number to a `Batch`; runs on the workers.
+    absorbed : AbsorbedRows, optional
+        As for `hedgerow.tables.encode`; the first records up to the domain's capacity are kept.
 
     Raises
     ------
@@ -97,7 +101,14 @@ class _Partitions:
         Dask.
     """
 
-    def __init__(self, X: Any, y: Any, domain: Domain, make: MakeBatch) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: Any,
+        domain: Domain,
+        make: MakeBatch,
+        absorbed: AbsorbedRows | None = None,
+    ) -> None:
         self._dask = _import_dask()
         rows = _partitions(X)
         names = [y] * len(rows) if isinstance(y, str) else _partitions(y)
@@ -109,12 +120,33 @@ class _Partitions:
             )
         encode = self._dask.delayed(_encode, pure=False)
         tasks = [
-            encode(table, target, domain, make, number)
+            encode(table, target, domain, make, number, absorbed is not None)
             for number, (table, target) in enumerate(zip(rows, names, strict=True))
         ]
         self._parts: tuple[Any, ...] = self._dask.persist(*tasks)
         self._stands: Sequence[Any] = ()
         self._known: list[tuple[int, int]] | None = None
+        if absorbed is not None:
+            self._absorb(absorbed, domain.capacity)
+
+    def _absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
+        """Add up what the workers have absorbed, and clear records beyond the capacity."""
+        look = self._dask.delayed(_absorbed, pure=False)
+        sizes = []
+        for n_records, part in self._dask.compute(*[look(part) for part in self._parts]):
+            sizes.append(n_records)
+            absorbed.add(part)
+        if capacity is not None and sum(sizes) > capacity:
+            absorbed.count_rows(over=sum(sizes) - capacity)
+            before = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+            cut = self._dask.delayed(_cut, pure=False)
+            tasks = [
+                cut(part, max(0, capacity - int(n)))
+                for part, n in zip(self._parts, before, strict=True)
+            ]
+            self._parts = self._dask.persist(*tasks)
+        look = self._dask.delayed(_look, pure=False)
+        self._known = list(self._dask.compute(*[look(part) for part in self._parts]))
 
     @property
     def n_records(self) -> int:
@@ -164,16 +196,23 @@ class DaskCounts(_Partitions):
 
     Parameters
     ----------
-    X, y, domain, make
+    X, y, domain, make, absorbed
         As for `DaskBoostCounts`.
     most_cells : int, default=2**22
         Bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
     """
 
     def __init__(
-        self, X: Any, y: Any, domain: Domain, make: MakeBatch, *, most_cells: int = 1 << 22
+        self,
+        X: Any,
+        y: Any,
+        domain: Domain,
+        make: MakeBatch,
+        absorbed: AbsorbedRows | None = None,
+        *,
+        most_cells: int = 1 << 22,
     ) -> None:
-        super().__init__(X, y, domain, make)
+        super().__init__(X, y, domain, make, absorbed)
         self.most_cells = most_cells
         self._forest: PartialForest | None = None
 
@@ -224,6 +263,8 @@ class DaskBoostCounts(_Partitions):
         Public.
     make : callable
         From encoded rows and a number to a `Batch`; runs on the workers.
+    absorbed : AbsorbedRows, optional
+        As for `hedgerow.tables.encode`; the first records up to the domain's capacity are kept.
     """
 
     _gradients: Gradients
@@ -255,13 +296,27 @@ class _Sealed:
     value: Any
 
 
-def _encode(table: Any, y: Any, domain: Domain, make: MakeBatch, number: int) -> _Part:
-    encoded = encode_piece(table, domain, y, origin=f"partition {number}")
-    return _Part(make(encoded, number), checksum(encoded))
+def _encode(
+    table: Any, y: Any, domain: Domain, make: MakeBatch, number: int, absorb: bool
+) -> _Part:
+    absorbed = AbsorbedRows() if absorb else None
+    encoded = encode_piece(table, domain, y, origin=f"partition {number}", absorbed=absorbed)
+    return _Part(make(encoded, number), checksum(encoded), absorbed)
+
+
+def _absorbed(part: _Part) -> tuple[int, AbsorbedRows]:
+    assert part.absorbed is not None
+    return int(part.batch.present.sum()), part.absorbed
+
+
+def _cut(part: _Part, room: int) -> _Part:
+    present = part.batch.present.copy()
+    present[np.flatnonzero(present)[room:]] = False
+    return replace(part, batch=replace(part.batch, present=present))
 
 
 def _look(part: _Part) -> tuple[int, int]:
-    return len(part.batch.present), part.checksum
+    return int(part.batch.present.sum()), part.checksum
 
 
 def _moved(part: _Part, stand: _Stand, sent: _Sealed) -> _Stand:

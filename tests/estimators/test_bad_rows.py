@@ -1,0 +1,220 @@
+"""With an account no outcome of a fit depends on a row but through the mechanisms."""
+
+import json
+import pickle
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hedgerow import (
+    Account,
+    Attribute,
+    Domain,
+    DPBoostingClassifier,
+    DPBoostingRegressor,
+    DPTreeClassifier,
+    HiddenTreeClassifier,
+    MedianForestClassifier,
+    MedianForestRegressor,
+    Target,
+    TopDownTreeClassifier,
+)
+from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.tables import Batches, encode
+from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
+
+AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), bins=5, outside="error")
+WARD = Attribute(name="ward", kind="categorical", categories=("a", "b"))
+CLASSES = Domain(attributes=(AGE, WARD), target=Target(name="ill", classes=(0, 1)), capacity=20)
+NUMBERS = CLASSES.model_copy(
+    update={"target": Target(name="days", bounds=(0, 10), outside="error")}
+)
+MODELS: list[tuple[Callable[..., Any], Domain]] = [
+    (DPTreeClassifier, CLASSES),
+    (TopDownTreeClassifier, CLASSES),
+    (MedianForestClassifier, CLASSES),
+    (MedianForestRegressor, NUMBERS),
+    (DPBoostingClassifier, CLASSES),
+    (DPBoostingRegressor, NUMBERS),
+    (HiddenTreeClassifier, CLASSES),
+]
+BAD = [[-5, "a"], [None, "z"], ["x", None], [timedelta(1), 7], [3], [1, "a", 2], None]
+TABLES = {
+    "none": ([], []),
+    "one": ([[30, "a"]], [1]),
+    "bad": ([*BAD, *[[40, "b"]] * 3], [0, 1, 0, 1, None, "q", 9, 0, 1, 0]),
+    "over the capacity": ([[50, "a"]] * 33, [0, 1, 1] * 11),
+}
+
+
+def an_account() -> Account:
+    return Account(Ledger(budget=100.0, delta=1e-3))
+
+
+def finds_by_refusals(fit: Callable[[int], None], highest: int) -> int:
+    """Return the smallest number at which a fit is not refused, by bisection."""
+    low, high = 0, highest
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            fit(middle)
+            high = middle
+        except HedgerowError:
+            low = middle
+    return high
+
+
+def fit_tree(domain: Domain, ages: list[int], **parameters: Any) -> None:
+    y = [age % 2 for age in ages]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        model = DPTreeClassifier(1e-6, domain, max_depth=1, **parameters)
+        model.fit([[age, "a"] for age in ages], y)
+
+
+def test_the_number_of_rows_is_not_found_by_varying_the_capacity() -> None:
+    ages = [30] * 613
+
+    def fit(capacity: int, **parameters: Any) -> None:
+        fit_tree(CLASSES.model_copy(update={"capacity": capacity}), ages, **parameters)
+
+    # Whoever holds the rows may see errors; by these anybody finds their number in ten fits.
+    assert finds_by_refusals(lambda n: fit(n, bad_rows="error"), 1024) == 613
+    account = an_account()
+    assert finds_by_refusals(lambda n: fit(n, account=account), 1024) == 1
+    assert len(account.costs()) == 10
+
+
+def test_the_largest_value_is_not_found_by_varying_a_bound() -> None:
+    ages = [*range(20, 60), 87]
+
+    def fit(bound: int, **parameters: Any) -> None:
+        age = AGE.model_copy(update={"bounds": (0.0, float(bound))})
+        fit_tree(
+            Domain(attributes=(age, WARD), target=CLASSES.target, capacity=100), ages, **parameters
+        )
+
+    assert finds_by_refusals(lambda n: fit(n, bad_rows="error"), 128) == 87
+    account = an_account()
+    assert finds_by_refusals(lambda n: fit(n, account=account), 128) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain"), MODELS, ids=lambda value: getattr(value, "__name__", "")
+)
+def test_nothing_but_the_noise_differs_between_tables(kind: Any, domain: Domain) -> None:
+    shown = set()
+    for rows, y in TABLES.values():
+        model = kind(1.0, domain, account=an_account())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows, y)
+        fitted = sorted(name for name in vars(model) if name.endswith("_"))
+        said = [str(warning.message) for warning in caught if warning.category is HedgerowWarning]
+        ledger = str(model.privacy_)
+        if kind is not HiddenTreeClassifier:
+            assert "at most 20 rows" in ledger
+        shown.add((tuple(fitted), tuple(said), ledger, repr(model), repr(model.owner_only_)))
+        if hasattr(model, "to_json"):
+            assert "owner" not in model.to_json()
+        assert not hasattr(
+            pickle.loads(pickle.dumps(model.set_params(account=None))), "owner_only_"
+        )
+    assert len(shown) == 1
+
+
+def test_without_an_account_whoever_holds_the_rows_is_told() -> None:
+    for rows, y in TABLES.values():
+        if len(rows) == 1:
+            continue
+        with pytest.raises(HedgerowError):
+            DPTreeClassifier(1.0, CLASSES).fit(rows, y)
+        with pytest.raises(HedgerowError):
+            DPTreeClassifier(1.0, CLASSES, account=an_account(), bad_rows="error").fit(rows, y)
+    with pytest.raises(HedgerowError) as caught:
+        DPTreeClassifier(1.0, CLASSES, bad_rows="drop").fit([[1, "a"]], [0])
+    assert caught.value.code is Code.BAD_PARAMETER
+
+
+def test_the_rules_are_those_that_the_page_states() -> None:
+    absorbed = AbsorbedRows()
+    rows = [[-5, "a"], [500, "b"], [None, None], ["x", "z"], [[1], 7], [10, "b"]]
+    encoded = encode(rows, CLASSES, [0, 1, 1, None, 1, 3], absorbed=absorbed)
+    # Clipped, clipped, the middle bin and the first category; two rows without a target.
+    assert encoded.bins.tolist() == [[0, 0], [4, 1], [2, 0], [2, 0], [2, 0], [0, 1]]
+    assert encoded.present.tolist() == [True, True, True, False, True, False]
+    own = CLASSES.model_copy(
+        update={
+            "attributes": (
+                AGE.model_copy(update={"missing": "own bin"}),
+                WARD.model_copy(update={"missing": "own bin", "outside": "clip"}),
+            )
+        }
+    )
+    bins = encode(rows, own, [0] * 6, absorbed=AbsorbedRows()).bins
+    assert bins.tolist() == [[0, 0], [4, 1], [5, 3], [5, 2], [5, 2], [0, 1]]
+    counts = json.loads(absorbed.to_json())
+    assert counts.pop("note").startswith("For the owner's eyes only")
+    assert counts == {
+        "values": {
+            "x0": {"clipped": 2, "missing": 1, "unreadable": 2},
+            "x1": {"missing": 1, "unlisted": 1, "unreadable": 1},
+        },
+        "rows without a target": 2,
+        "rows over the capacity": 0,
+        "broken lines": 0,
+    }
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_beyond_the_capacity_one_more_record_replaces_one_at_most(place: int) -> None:
+    rows = [[10 * k, "a"] for k in range(8)]
+
+    def kept(table: list[list[Any]]) -> list[tuple[int, ...]]:
+        encoded = encode(table, CLASSES, [0] * len(table), absorbed=AbsorbedRows())
+        inside = within_capacity(encoded, 5, AbsorbedRows())
+        return [tuple(row) for row in inside.bins[inside.present].tolist()]
+
+    before, after = kept(rows), kept([*rows[:place], [99, "b"], *rows[place:]])
+    assert len(before) == len(after) == 5
+    assert (Counter(before) - Counter(after)).total() <= 1
+
+
+def test_a_table_in_pieces_is_absorbed_as_one_in_memory() -> None:
+    frame = pd.DataFrame(
+        {
+            "age": [-5, 20, 40, None, 60, 80] * 5,
+            "ward": ["a", "b", "z", "a", None, "b"] * 5,
+            "ill": [0, 1, 0, 7, 1, 0] * 5,
+        }
+    )
+    pieces = [frame[:4], frame[4:4], frame[4:17], frame[17:]]
+    found = []
+    for X in (
+        frame[["age", "ward"]],
+        Batches(pieces, CLASSES),
+        Batches(pieces, CLASSES, cache_bytes=0),
+    ):
+        model = MedianForestClassifier(1.0, CLASSES, account=an_account())
+        model._noise = NoiseSource.insecure_seeded(1)
+        model.account = None
+        model.bad_rows = "absorb"
+        model.fit(X, frame["ill"] if X is not None and not isinstance(X, Batches) else None)
+        found.append(model.owner_only_.to_json())
+        if isinstance(X, Batches):
+            assert X.n_records == 20
+            kept = sum(int(encoded.present.sum()) for _, encoded in X)
+            assert kept == 20
+    assert found[0] == found[1] == found[2]
+    counts = json.loads(found[0])
+    assert counts["rows without a target"] == 5
+    assert counts["rows over the capacity"] == 5
+    assert counts["values"]["age"] == {"clipped": 5, "missing": 5}
+    assert np.all([counts["values"]["ward"][what] == 5 for what in ("missing", "unlisted")])
