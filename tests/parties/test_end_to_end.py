@@ -205,7 +205,9 @@ def test_what_is_not_allowed_is_refused_by_its_number(story: Story) -> None:
     # The id of an upload is used up, for its owner too.
     common = ("--domain", root / "domain.toml", "--population", "patients")
     whole = write_csv(root / "whole.csv", people(20))
-    assert town.refused("south", "upload", whole, *common, "--id", "north-1") == "H886"
+    assert town.refused("north", "upload", whole, *common, "--id", "north-1") == "H886"
+    # Ids that begin with the name of an owner are for that owner.
+    assert town.refused("south", "upload", whole, *common, "--id", "north-2") == "H931"
 
 
 def test_no_row_is_at_a_server(story: Story) -> None:
