@@ -198,7 +198,8 @@ def test_what_is_refused_before_a_server_is_asked(parties, tmp_path) -> None:
     # With nothing wrong it gets as far as the servers, which do not run.
     attempt(Code.SERVICE_UNREACHABLE)
     numeric = DOMAIN.model_copy(update={"target": Target(name="ill", bounds=(0.0, 1.0))})
-    attempt(Code.SERVICE_UNREACHABLE, numeric)
+    # A target may be a number; that these are none is found without the servers.
+    attempt(Code.UNREADABLE_FILE, numeric)
 
 
 def test_what_is_refused_at_the_owner(parties, tmp_path) -> None:
@@ -223,6 +224,22 @@ def test_what_is_refused_at_the_owner(parties, tmp_path) -> None:
         assert "sick" in attempt(Code.POLICY_REFUSES, path, population="sick")
         share_upload(parties["north"], path, DOMAIN, id="local", population="patients")
         attempt(Code.UPLOAD_ID_USED, path)
+
+
+def test_no_server_hears_of_a_table_that_is_refused(parties, tmp_path) -> None:
+    """A server that is asked and then gets nothing would know that a row does not fit."""
+    table = people(seed=12)
+    wrong = table.set_column(2, "ward", pa.array(["a"] * 59 + ["z"]))
+    path = write_csv(tmp_path / "wrong.csv", wrong)
+    right = write_csv(tmp_path / "right.csv", table)
+    # The servers do not run: whoever asks them is told so.
+    for file, slots, code in (
+        (path, 60, Code.UNKNOWN_CATEGORY),
+        (right, 59, Code.CAPACITY_EXCEEDED),
+        (right, 60, Code.SERVICE_UNREACHABLE),
+    ):
+        options = {"id": "unheard", "population": "patients", "slots": slots}
+        refuses(code, lambda f=file, o=options: share_upload(parties["north"], f, DOMAIN, **o))
 
 
 def test_one_file_has_one_population(parties, tmp_path) -> None:

@@ -85,9 +85,9 @@ def share_upload(
 ) -> Receipt:
     """Share a table with the servers.
 
-    1. Ask every server whether it will take the upload.
-    2. Read and encode the table, place it in slots, deal its bits.
-    3. Send every server its part, all at once.
+    1. Read and encode the table and place it in slots; if it is refused, no server hears of it.
+    2. Ask every server whether it will take the upload.
+    3. Deal the bits and send every server its part, all at once.
 
     Parameters
     ----------
@@ -139,8 +139,6 @@ def share_upload(
     key = None if align_key is None else read_state_key(align_key)
     about = {"kind": "uploads", "owner": config.name}
     with Journal(config.state.path(JOURNAL), about=about) as journal:
-        for server in config.servers:
-            _ask(config, server, "upload-check", {"id": id, "population": population})
         progress("reading", 0, 1)
         content = _file_hash(config, table)
         _check_before(journal, id, population, content)
@@ -152,6 +150,9 @@ def share_upload(
             columns.append(padded.domain.target.name)
         if alignment:
             _check_placement(journal, alignment, columns)
+        # Not before: a server that was asked and gets nothing knows that a row was refused.
+        for server in config.servers:
+            _ask(config, server, "upload-check", {"id": id, "population": population})
         planes = pack(planes_of(padded))
         parts = deal(planes, xor=True)
         salt = secrets.token_bytes(SALT_BYTES)
