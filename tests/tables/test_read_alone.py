@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, Target, encode, read_table
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.ids import id_bytes
 
 ATTRIBUTES = (
@@ -171,6 +172,23 @@ def test_an_added_row_changes_no_other(container, domain, rows, odd, column, pla
     # Refused for what it holds itself, or because its id is that of another row.
     assert f"row {place}: " in refusal.found
     assert "1 row of" in refusal.found or refusal.code.number == "H110"
+
+
+@pytest.mark.parametrize("domain", [CLASSES, BOUNDS], ids=["classes", "numbers"])
+@pytest.mark.parametrize("container", CONTAINERS)
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(ROWS, st.lists(ODD, min_size=5, max_size=5), st.integers(0, 6))
+def test_where_rows_are_absorbed_no_row_is_refused(container, domain, rows, odd, place):
+    def read_all(rows):
+        *columns, labels, _ = zip(*rows, strict=True)
+        table = CONTAINERS[container](columns)
+        encoded = encode(table, domain, list(labels), absorbed=AbsorbedRows())
+        parts = encoded.bins.tolist(), encoded.target.tolist(), encoded.present.tolist()
+        return list(zip(*parts, strict=True))
+
+    place = min(place, len(rows))
+    after = read_all([*rows[:place], (*odd, 0), *rows[place:]])
+    assert after[:place] + after[place + 1 :] == read_all(rows)
 
 
 TYPED = {
