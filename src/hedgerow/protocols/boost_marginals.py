@@ -103,7 +103,6 @@ def read_marginals(plan: BoostPlan, noisy: Sequence[NDArray[np.int64]]) -> Margi
     profiles = []
     for attribute, cell in zip(plan.domain.attributes, cells, strict=True):
         count = cell[:, 0] if plan.n_classes is None else cell.sum(axis=1)
-        count = _towards_even(count, records, noise * math.sqrt(plan.n_classes or 1))
         slope = cell @ prior.turn
         order = np.arange(len(count))
         if attribute.bounds is None:
@@ -122,16 +121,6 @@ def _totals(cells: list[Floats], sigma: Floats) -> tuple[Floats, Floats]:
     sums = np.stack([cell.sum(axis=0) for cell in cells])
     totals: Floats = weight @ sums / weight.sum()
     return totals, sigma / math.sqrt(weight.sum())
-
-
-def _towards_even(count: Floats, records: float, noise: float) -> Floats:
-    """Pull noisy counts towards equal ones, by as much of their spread as noise explains."""
-    even = records / len(count)
-    away = count - even
-    spread = float(away @ away)
-    kept = max(1 - len(count) * noise**2 / spread, 0.0) if spread > 0 else 0.0
-    pulled: Floats = even + kept * away
-    return pulled
 
 
 def _classes(totals: Floats, doubt: Floats, sigma: float) -> _Prior:
