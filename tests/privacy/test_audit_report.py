@@ -18,6 +18,7 @@ BASE = Result(
     delta=0.0,
     relation=Relation.ADD_REMOVE,
     attacked=0.9,
+    estimate=0.95,
     runs=1000,
     pair="0 and 1",
     event="outcome[0] >= 1",

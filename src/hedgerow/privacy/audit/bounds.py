@@ -14,7 +14,8 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
+from scipy.optimize import brentq
+from scipy.special import betaincinv, log_ndtr, ndtri
 
 FAILURE = 0.0005
 """Of each of the two one-sided bounds: together they fail at most once in 1,000 audits."""
@@ -91,6 +92,73 @@ def ratio_lower(
     """Lower bound on (p - delta) / p', which may be below 1 or negative; see `epsilon_lower`."""
     low = probability_lower(hits, runs, confidence) - delta
     return low / probability_upper(neighbour_hits, neighbour_runs, confidence)
+
+
+def mu_lower(
+    hits: ArrayLike,
+    runs: ArrayLike,
+    neighbour_hits: ArrayLike,
+    neighbour_runs: ArrayLike,
+    confidence: float = CONFIDENCE,
+) -> Floats:
+    """Lower bound on the distance of two unit Gaussians that an event tells apart.
+
+    Two Gaussians at distance mu have Phi^-1(p) - Phi^-1(p') <= mu for every event.
+    """
+    low = probability_lower(hits, runs, confidence)
+    high = probability_upper(neighbour_hits, neighbour_runs, confidence)
+    return np.asarray(ndtri(low) - ndtri(high), dtype=np.float64)
+
+
+def epsilon_estimate(
+    hits: int, neighbour_hits: int, runs: int, delta: float = 0.0, *, gaussian: bool = False
+) -> float:
+    """Epsilon of the frequencies of one event: a point estimate, which proves nothing.
+
+    Parameters
+    ----------
+    hits, neighbour_hits : int
+        On the input where the event is likelier, and on its neighbour.
+    runs : int
+        On each of the two.
+    delta : float
+        Of the claim.
+    gaussian : bool
+        Whether to take the two laws for Gaussians at a distance: then every event tells the
+        distance, also one that is far from the loss that delta forgives.
+
+    Returns
+    -------
+    float
+        Half a run is added to hits and to misses, so that it is finite.
+    """
+    p, q = ((k + 0.5) / (runs + 1.0) for k in (hits, neighbour_hits))
+    if gaussian:
+        return epsilon_of_mu(float(ndtri(p) - ndtri(q)), delta)
+    return math.log(max((p - delta) / q, 1.0))
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """Return the epsilon that two unit Gaussians at distance mu have at delta, exactly.
+
+    It solves delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), and is 0 where that would be
+    negative.
+
+    Paper: balle2018improving.
+    """
+    if delta <= 0.0:
+        return math.inf if mu > 0.0 else 0.0
+
+    def over(epsilon: float) -> float:
+        here = math.exp(log_ndtr(mu / 2 - epsilon / mu))
+        return here - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)) - delta
+
+    if mu <= 0.0 or over(0.0) <= 0.0:
+        return 0.0
+    high = 1.0
+    while over(high) > 0.0:
+        high *= 2.0
+    return float(brentq(over, 0.0, high))
 
 
 def ceiling(runs: int, delta: float = 0.0, confidence: float = CONFIDENCE) -> float:

@@ -1,13 +1,17 @@
 """The auditor: attack a privacy claim and report the epsilon that the attack proves.
 
-    (1) On each pair of neighbouring inputs run the target runs // 2 times per input.
-    (2) Choose pair, event and direction by those runs alone.
+    (1) Run the target a while on each pair of neighbouring inputs, and keep the best two.
+    (2) Run it on these up to half of the runs, and choose pair, event and direction by them.
     (3) Run the target on the chosen pair, on fresh randomness, for the other half of the runs.
     (4) Bound the event's two probabilities by Clopper-Pearson, and epsilon by their ratio.
 
 Since step (3) happens after the choice, the bound of step (4) is that of a single event fixed in
-advance: whatever was looked at in step (2) costs no confidence. Whoever makes several audits and
+advance: whatever was looked at before costs no confidence. Whoever makes several audits and
 reads the largest figure says so with `tests`, and each bound is widened by Bonferroni.
+
+Beside the bound stands an estimate: what the frequencies of an event say, without confidence. The
+event is another one, chosen in step (2) as well: rare events have the largest ratios, and a bound
+has to do without them. An estimate may exceed the true epsilon, and refutes nothing.
 """
 
 from __future__ import annotations
@@ -20,11 +24,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Relation
-from hedgerow.privacy.audit.bounds import FAILURE, ceiling, epsilon_lower
-from hedgerow.privacy.audit.events import Choice, choose
+from hedgerow.privacy.audit.bounds import FAILURE, ceiling, epsilon_estimate, epsilon_lower
+from hedgerow.privacy.audit.events import Aim, Choice, choose_for
 from hedgerow.privacy.source import NoiseSource
 
 Ints = NDArray[np.int64]
@@ -38,6 +43,16 @@ RUNS = 200_000
 """Per input. A vectorised mechanism draws them in a fraction of a second."""
 
 FEWEST_RUNS = 100
+
+SCREENED = 4
+"""Of the runs that choose, one in so many is spent on each pair to choose between pairs ..."""
+SCREENED_LEAST = 500
+"""... but at least so many; and the best ..."""
+FINALISTS = 2
+"""... get all of them."""
+
+ESTIMATED_AT = float(ndtr(2.0))
+"""Confidence for which the event of the estimate is chosen: two standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +82,8 @@ class Target:
         Of the claim and of the pairs.
     runs : int
         Per input, unless the caller of `audit` says otherwise.
+    gaussian : bool
+        Whether the noise is Gaussian. The estimate then takes the loss for that of a Gaussian.
     """
 
     name: str
@@ -79,6 +96,7 @@ class Target:
     kind: Kind = "mechanism"
     relation: Relation = Relation.ADD_REMOVE
     runs: int = RUNS
+    gaussian: bool = False
 
     @property
     def holds(self) -> float:
@@ -98,6 +116,8 @@ class Result:
         As in `Target`.
     attacked : float
         Lower bound on every epsilon that holds together with `delta`.
+    estimate : float
+        What the frequencies of an event say of epsilon: no bound, and at least `attacked`.
     runs : int
         Per input: half chose the attack, the other half measured it.
     pair, event, direction : str
@@ -122,6 +142,7 @@ class Result:
     delta: float
     relation: Relation
     attacked: float
+    estimate: float
     runs: int
     pair: str
     event: str
@@ -198,21 +219,14 @@ def audit(
     confidence = 1.0 - FAILURE / tests
     half = runs // 2
 
-    best: tuple[Pair, Choice] | None = None
-    for pair in target.pairs:
-        first, second = _outcomes(target, pair, half, source)
-        choice = choose(first, second, target.delta, confidence)
-        if best is None or choice.promise > best[1].promise:
-            best = pair, choice
-    assert best is not None
-    pair, choice = best
-
+    pair, (bound, guess) = _attack(target, half, confidence, source)
     left = runs - half
-    hits = [
-        int(np.count_nonzero(choice.event.contains(outcomes)))
-        for outcomes in _outcomes(target, pair, left, source)
-    ]
-    here, there = hits if choice.likelier == 0 else hits[::-1]
+    outcomes = _outcomes(target, pair, left, source)
+    here, there = _hits(bound, outcomes)
+    attacked = float(epsilon_lower(here, left, there, left, target.delta, confidence))
+    estimate = epsilon_estimate(
+        *_hits(guess, outcomes), left, target.delta, gaussian=target.gaussian
+    )
     return Result(
         target=target.name,
         kind=target.kind,
@@ -221,12 +235,13 @@ def audit(
         proven=target.holds,
         delta=target.delta,
         relation=target.relation,
-        attacked=float(epsilon_lower(here, left, there, left, target.delta, confidence)),
+        attacked=attacked,
+        estimate=max(attacked, estimate),
         runs=runs,
         pair=pair[0],
-        event=str(choice.event),
-        direction=("likelier on the input", "likelier on the neighbour")[choice.likelier],
-        hits=(hits[0], hits[1]),
+        event=str(bound.event),
+        direction=("likelier on the input", "likelier on the neighbour")[bound.likelier],
+        hits=(here, there) if bound.likelier == 0 else (there, here),
         ceiling=ceiling(left, target.delta, confidence),
         confidence=confidence,
         false_alarm=2.0 * FAILURE / tests,
@@ -263,6 +278,43 @@ def audit_all(
         )
         for target in track(targets)
     ]
+
+
+def _attack(
+    target: Target, runs: int, confidence: float, source: NoiseSource
+) -> tuple[Pair, list[Choice]]:
+    """Choose the pair, the event of the bound and the event of the estimate."""
+    screened = runs
+    if len(target.pairs) > FINALISTS:
+        screened = min(runs, max(SCREENED_LEAST, runs // SCREENED))
+    seen = [(each, _outcomes(target, each, screened, source)) for each in target.pairs]
+    if screened < runs:
+        # So few runs at a lower confidence give bounds as wide as all of them will.
+        lower = float(ndtr(ndtri(confidence) * math.sqrt(screened / runs)))
+        rough = [choose_for([Aim(lower, target.delta)], *each)[0].promise for _, each in seen]
+        seen = [seen[i] for i in np.argsort(-np.array(rough), kind="stable")[:FINALISTS]]
+    aims = [
+        Aim(confidence, target.delta),
+        Aim(ESTIMATED_AT, target.delta, gaussian=target.gaussian),
+    ]
+    best: tuple[Pair, list[Choice]] | None = None
+    for pair, outcomes in seen:
+        if screened < runs:
+            more = _outcomes(target, pair, runs - screened, source)
+            first, second = (np.concatenate(side) for side in zip(outcomes, more, strict=True))
+        else:
+            first, second = outcomes
+        chosen = choose_for(aims, first, second)
+        if best is None or chosen[0].promise > best[1][0].promise:
+            best = pair, chosen
+    assert best is not None
+    return best
+
+
+def _hits(choice: Choice, outcomes: tuple[Ints, Ints]) -> tuple[int, int]:
+    """Count the event, first on the input where it was found likelier."""
+    first, second = (int(np.count_nonzero(choice.event.contains(side))) for side in outcomes)
+    return (first, second) if choice.likelier == 0 else (second, first)
 
 
 def _check(target: Target, runs: int, tests: int) -> None:

@@ -13,15 +13,16 @@ that is returned uses both folds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
-from hedgerow.privacy.audit.bounds import CONFIDENCE, ratio_lower
+from hedgerow.privacy.audit.bounds import CONFIDENCE, mu_lower, ratio_lower
 from hedgerow.privacy.audit.views import (
     FOLDS,
     PAIRED,
@@ -128,13 +129,49 @@ class LikelyHere:
 class Choice(NamedTuple):
     """The bet: which event, and under which input (0 or 1) it is likelier.
 
-    `promise` is the bound on the ratio of probabilities that the choosing runs would give; it is
-    biased upwards, because the best of many was taken, and is never reported as a result.
+    `promise` is what the `Aim` says of the choosing runs; it is biased upwards, because the best
+    of many was taken, and is never reported as a result.
     """
 
     event: Event
     likelier: int
     promise: float
+
+
+class Aim(NamedTuple):
+    """What an event is chosen for.
+
+    Attributes
+    ----------
+    confidence : float
+        Of the two one-sided bounds that are computed from an event's hits.
+    delta : float
+        Of the claim.
+    gaussian : bool
+        Whether the events are compared by the separation of two Gaussians, see
+        `hedgerow.privacy.audit.bounds.mu_lower`, and not by the ratio of their probabilities.
+    """
+
+    confidence: float = CONFIDENCE
+    delta: float = 0.0
+    gaussian: bool = False
+
+    def promise(self, hits: Ints, runs: int) -> Floats:
+        """Score candidates by their hits (2, candidates) under the likelier and other input."""
+        if self.gaussian:
+            return mu_lower(hits[0], runs, hits[1], runs, self.confidence)
+        return ratio_lower(hits[0], runs, hits[1], runs, self.delta, self.confidence)
+
+    def rough(self, hits: Ints, runs: int) -> Floats:
+        """Score them with Wilson's bounds: close to the exact ones in order, and a closed form."""
+        z = float(ndtri(self.confidence))
+        k = hits.astype(np.float64)
+        centre = (k + z**2 / 2) / (runs + z**2)
+        width = z * np.sqrt(k * (runs - k) / runs + z**2 / 4) / (runs + z**2)
+        low, high = centre[0] - width[0], centre[1] + width[1]
+        if self.gaussian:
+            return np.asarray(ndtri(np.maximum(low, 0.0)) - ndtri(np.minimum(high, 1.0)))
+        return np.asarray((low - self.delta) / high)
 
 
 class _Family(NamedTuple):
@@ -156,14 +193,22 @@ def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CO
     delta, confidence : float
         As in `hedgerow.privacy.audit.bounds.epsilon_lower`.
     """
+    return choose_for([Aim(confidence, delta)], first, second)[0]
+
+
+def choose_for(aims: Sequence[Aim], first: Ints, second: Ints) -> list[Choice]:
+    """Choose one event and direction for each aim; see `choose`."""
     runs = first.shape[0]
-    best: Choice | None = None
+    best: list[Choice | None] = [None] * len(aims)
     for family in _families(first, second):
-        position, promise = _best(family.hits, runs, delta, confidence)
-        if best is None or promise > best.promise:
-            best = Choice(family.build(position), family.likelier, promise)
-    assert best is not None
-    return best
+        for i, aim in enumerate(aims):
+            position, promise = _best(aim, family.hits, runs)
+            before = best[i]
+            if before is None or promise > before.promise:
+                best[i] = Choice(family.build(position), family.likelier, promise)
+    found = [choice for choice in best if choice is not None]
+    assert len(found) == len(aims)
+    return found
 
 
 def _families(first: Ints, second: Ints) -> Iterator[_Family]:
@@ -245,21 +290,12 @@ def _from(likelier: int, hits: Ints) -> Ints:
     return hits if likelier == 0 else hits[::-1]
 
 
-def _best(hits: Ints, runs: int, delta: float, confidence: float) -> tuple[int, float]:
-    """Candidate with the largest bound on the ratio, and that bound."""
+def _best(aim: Aim, hits: Ints, runs: int) -> tuple[int, float]:
+    """Candidate with the largest promise, and that promise."""
     shortlist = np.arange(hits.shape[1])
     if shortlist.size > SHORTLIST:
-        shortlist = np.argpartition(-_rough(hits, runs, delta), SHORTLIST)[:SHORTLIST]
+        shortlist = np.argpartition(-aim.rough(hits, runs), SHORTLIST)[:SHORTLIST]
         shortlist.sort()
-    exact = ratio_lower(hits[0, shortlist], runs, hits[1, shortlist], runs, delta, confidence)
+    exact = aim.promise(hits[:, shortlist], runs)
     at = int(np.argmax(exact))
     return int(shortlist[at]), float(exact[at])
-
-
-def _rough(hits: Ints, runs: int, delta: float) -> Floats:
-    """Ratio of Wilson bounds: close to the exact one in order, and a closed form."""
-    z2 = 3.29**2
-    k = hits.astype(np.float64)
-    centre = (k + z2 / 2) / (runs + z2)
-    width = np.sqrt(z2 * (k * (runs - k) / runs + z2 / 4)) / (runs + z2)
-    return np.asarray((centre[0] - width[0] - delta) / (centre[1] + width[1]))

@@ -93,7 +93,7 @@ def _gaussian(epsilon: float, sampler: Sampler = "coins") -> Target:
     pairs: list[Pair] = [("one record more in every count", counts, counts + 1)]
     delta = GAUSSIAN_DELTA + mechanism.delta(GAUSSIAN_COUNTS)
     name = f"{mechanism.name.replace(' ', '-')}@{epsilon:g}"
-    target = Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta)
+    target = Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta, gaussian=True)
     return _through_opendp(target) if sampler == "opendp" else target
 
 

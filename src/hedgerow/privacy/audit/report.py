@@ -56,6 +56,7 @@ def rows(results: Sequence[Result]) -> list[Row]:
             "false_alarm": result.false_alarm,
             "pair": result.pair,
             "event": result.event,
+            "estimate": _number(result.estimate),
             "direction": result.direction,
             "verdict": verdict(result),
             "seconds": round(result.seconds, 3),
@@ -81,12 +82,13 @@ def table(results: Sequence[Result], *, details: bool = False) -> Table:
     total = min(1.0, sum(result.false_alarm for result in results))
     view = Table(
         title="Audit: epsilon claimed, proven, and reached by attack",
-        caption=f"Probability of a false alarm anywhere in this table: at most {total:.2g}.",
+        caption=f"Probability of a false alarm anywhere in this table: at most {total:.2g}. "
+        "An estimate has no confidence: it shows how near an attack comes, and refutes nothing.",
         box=SIMPLE_HEAD,
         pad_edge=False,
     )
     view.add_column("target, and the attack" if details else "target", overflow="fold")
-    for heading in ("claimed", "proven", "attacked", "ceiling", "runs"):
+    for heading in ("claimed", "proven", "attacked", "estimate", "ceiling", "runs"):
         view.add_column(heading, justify="right", no_wrap=True)
     view.add_column("verdict", no_wrap=True)
     for result in results:
@@ -97,6 +99,7 @@ def table(results: Sequence[Result], *, details: bool = False) -> Table:
             _text(result.claimed),
             _text(result.proven),
             _text(result.attacked),
+            f"[dim]{_text(result.estimate)}[/dim]",
             _text(result.ceiling),
             f"{result.runs:,}",
             f"[{'red' if judged in _FAILURES else 'green'}]{judged}",
