@@ -12,10 +12,10 @@ TARGETS = {target.name: target for target in boosted_models()}
 @pytest.mark.parametrize(
     "name",
     [
-        "dp-boosting/classes@1",
-        "dp-boosting/broken-eighth-noise@1",
-        pytest.param("dp-boosting/numbers@1", marks=pytest.mark.slow),
-        pytest.param("dp-boosting/sampled@1", marks=pytest.mark.slow),
+        "dp-boosting/classes@3",
+        "dp-boosting/broken-eighth-noise@3",
+        pytest.param("dp-boosting/numbers@3", marks=pytest.mark.slow),
+        pytest.param("dp-boosting/sampled@3", marks=pytest.mark.slow),
     ],
 )
 def test_targets(name: str) -> None:
@@ -23,5 +23,7 @@ def test_targets(name: str) -> None:
     result = audit(target, runs=1_000, source=NoiseSource.insecure_seeded(7))
     if target.sound:
         assert result.attacked <= target.claimed
+        # As a Gaussian, which the noise is; a sample is a mixture of two.
+        assert result.estimate > (0.4 if "sampled" in name else 0.75) * target.claimed
     else:
         assert result.attacked > target.claimed

@@ -16,6 +16,9 @@ LABELS = [
     "outlier at the bound",
     "all records alike",
     "class with one record",
+    "a tie above another",
+    "between two pure sides, its own the larger",
+    "between two pure sides, its own the smaller",
 ]
 
 

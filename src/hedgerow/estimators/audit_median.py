@@ -1,7 +1,9 @@
 """What the auditor attacks in forests of private medians: strict accounting, and the paper's.
 
 Most targets draw many trees on the same rows side by side, each with the epsilon of the claim;
-``median-forest/fit`` goes through `fit` itself, with rows dealt to two trees by their coins.
+``median-forest/fit`` goes through `fit` itself, with rows dealt to two trees by their coins. The
+attacker knows all records but one, and reads from a tree what it tells about that one
+(`hedgerow.estimators.audit_paths`).
 
 The pair that the paper's accounting does not survive has K equal attributes, each with a good and
 a bad cut. The choice between attributes takes a good cut wherever one was drawn, so a bad one is
@@ -17,10 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.estimators.audit_paths import class_values, known_of, path_evidence, record_of
 from hedgerow.estimators.audit_targets import domain_of
 from hedgerow.estimators.median_forest import MedianForestClassifier
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.privacy.audit import Pair, Table, Target, families, neighbours, register
+from hedgerow.privacy.audit import Pair, Side, Table, Target, families, neighbours, register, sides
 from hedgerow.protocols.median_forest import draw_forest
 from hedgerow.protocols.median_plan import MedianPlan, plan_median
 from hedgerow.tables import Domain, encode
@@ -28,7 +31,7 @@ from hedgerow.tables import Target as DomainTarget
 from hedgerow.trees.forest_counts import LocalCounts
 
 EPSILON = 1.0
-RUNS = 40_000
+RUNS = 100_000
 FIT_RUNS = 1_000
 PAPER_EPSILON = 4.0
 """Of the paper's claim: the larger, the fewer runs show how far off it is."""
@@ -50,11 +53,24 @@ def equal_attributes(n: int = EQUAL) -> Pair:
     bins = np.repeat([0, 1, 2], [THIRD, THIRD, THIRD])
 
     def table(first: list[int]) -> Table:
-        column = np.concatenate([first, bins]).astype(np.int64)
+        column = np.concatenate([bins, first]).astype(np.int64)
         rows = np.repeat(column[:, None], n, axis=1)
         return Table(rows, (column > 0).astype(np.int64), (3,) * n, 2)
 
     return neighbours(f"{n} equal attributes with a good and a bad cut", table([]), table([0]))
+
+
+def unbalanced() -> Pair:
+    """Return records of which one cut divides more evenly, and one record that makes it better.
+
+    One more record in the middle bin makes the first cut more balanced by 1 and the second one
+    less. The second was behind already: where it is chosen all the same, the record was missing.
+    It is the only one of its class, so that its leaf tells as much.
+    """
+    rows = np.repeat([0, 1, 2], [9, 3, 1])[:, None]
+    first = Table(rows, np.zeros(13, dtype=np.int64), (3,), 2)
+    second = Table(np.vstack([rows, [[1]]]), np.append(first.classes, 1), (3,), 2)
+    return neighbours("a record in the middle of two unequal cuts", first, second)
 
 
 def bounded_domain(table: Table) -> Domain:
@@ -95,27 +111,32 @@ class MedianViews:
             **options,
         )
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
-        """Return splits and leaves as integers, one row per tree."""
+    def __call__(self, side: Side, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Return what trees tell about the record, one row per tree."""
         parts = [min(TOGETHER, runs - at) for at in range(0, runs, TOGETHER)]
-        return np.concatenate([self._some(table, n, source) for n in parts])
+        return np.concatenate([self._some(side, n, source) for n in parts])
 
-    def _some(self, table: Table, copies: int, source: NoiseSource) -> NDArray[np.int64]:
+    def _some(self, side: Side, copies: int, source: NoiseSource) -> NDArray[np.int64]:
+        table, known = side.table, known_of(side)
         plan = self.plan(table, copies)
-        target = 2.0 * table.classes / (table.n_classes - 1) - 1 if self.regression else None
-        y = table.classes if target is None else target
+        y = _numbers(table) if self.regression else table.classes
         counts = LocalCounts([plan.batch(encode(table.rows, plan.domain, y))])
         drawn = draw_forest(counts, plan, source)
-        seen = [a.reshape(copies, -1) for s in drawn.levels for a in (s.feature, s.cut)]
-        leaves = drawn.leaves.reshape(copies, -1)
+        levels = [
+            (split.feature.reshape(copies, -1), split.cut.reshape(copies, -1))
+            for split in drawn.levels
+        ]
+        leaves = drawn.leaves.reshape(copies, -1, drawn.leaves.shape[-1])
+        values: NDArray[Any] = class_values(known)
         if plan.units is not None:
             # Sums are seen in cells of one record's reach; finer ones hold too few runs each.
-            leaves = leaves / np.tile([1.0, plan.units.most], leaves.shape[1] // 2)
-        return np.hstack([*seen, np.floor(leaves)]).astype(np.int64)
+            leaves = leaves / np.array([1.0, plan.units.most])
+            values = np.column_stack([np.ones(len(known.classes)), _numbers(known)])
+        return path_evidence(levels, leaves, side, values)
 
-    def ledger(self, table: Table) -> Ledger:
+    def ledger(self, side: Side) -> Ledger:
         """Return the ledger of one tree."""
-        plan = self.plan(table)
+        plan = self.plan(side.table)
         ledger = Ledger(domain=plan.domain)
         ledger.charge(*plan.releases())
         return ledger
@@ -123,7 +144,10 @@ class MedianViews:
 
 @dataclass(frozen=True)
 class FittedForests:
-    """Fit the estimator as users do, but for the noise; rows are dealt to two trees."""
+    """Fit the estimator as users do, but for the noise; rows are dealt to two trees.
+
+    There is nothing to know but the record itself: what others put into its leaf depends on coins.
+    """
 
     def fit(self, table: Table, source: NoiseSource) -> MedianForestClassifier:
         """Fit one forest."""
@@ -132,39 +156,45 @@ class FittedForests:
             domain_of(table),
             n_estimators=2,
             max_depth=1,
-            split_share=0.2,
+            split_share=0.1,
             shrinkage=False,
             partition=True,
         )
         model._noise = source
         return model.fit(table.rows, table.classes)
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
-        """Return splits and leaf counts of both trees, one row per forest."""
-        rows = []
+    def __call__(self, side: Side, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Return the count of the record's class in its leaf of each tree, the larger first."""
+        record, category = record_of(side)
+        seen = []
         for _ in range(runs):
-            trees = self.fit(table, source).forest_.trees
-            parts = [np.concatenate([t.feature[:1], t.cut[:1], t.value[1:].ravel()]) for t in trees]
-            rows.append(np.concatenate(parts))
-        return np.array(rows, dtype=np.int64)
+            trees = self.fit(side.table, source).forest_.trees
+            ways = [1 + int(record[t.feature[0]] > t.cut[0]) for t in trees]
+            seen.append([t.value[way, category] for t, way in zip(trees, ways, strict=True)])
+        return np.sort(np.array(seen, dtype=np.int64), axis=1)[:, ::-1]
+
+
+def _numbers(table: Table) -> NDArray[np.float64]:
+    """Read classes as numbers between the bounds."""
+    return 2.0 * table.classes / (table.n_classes - 1) - 1
 
 
 @register
 def median_forests() -> list[Target]:
     """Targets for strict accounting, one broken on purpose, and the paper's claim."""
-    equal = [equal_attributes()]
-    splits = {"split_share": 0.98}
-    paper = MedianViews({"accounting": "paper", **splits}, drawn_at=PAPER_EPSILON)
+    equal = sides([equal_attributes()])
+    every = sides([*families(), unbalanced()])
+    paper = MedianViews({"accounting": "paper", "split_share": 0.98}, drawn_at=PAPER_EPSILON)
     base = MedianViews({"variant": "base", "candidates": 1})
-    fitted = [pair for pair in families() if pair[0] in ("nearly empty leaf", "single record")]
+    fitted = sides(pair for pair in families() if pair[0] == "single record")
     return [
-        _target("base", base, families()),
-        _target("exp", MedianViews(splits), equal),
-        _target("flip", MedianViews({"variant": "flip", **splits}), equal),
-        _target("max", MedianViews({"variant": "max"}), families()),
-        _target("leaves", MedianViews({"split_share": 0.1}), families()),
-        _target("regression-base", MedianViews(base.options, regression=True), families()),
-        _target("regression", MedianViews({"variant": "flip"}, regression=True), equal),
+        _target("base", base, every),
+        _target("exp", MedianViews(), every + equal),
+        _target("flip", MedianViews({"variant": "flip"}), every + equal),
+        _target("max", MedianViews({"variant": "max"}), every),
+        _target("leaves", MedianViews({"split_share": 0.1}), every),
+        _target("regression-base", MedianViews(base.options, regression=True), every),
+        _target("regression", MedianViews({"variant": "flip"}, regression=True), every + equal),
         Target(
             f"median-forest/fit@{EPSILON:g}",
             FittedForests(),
@@ -177,7 +207,7 @@ def median_forests() -> list[Target]:
         _target(
             "broken-halved-noise",
             MedianViews({"split_share": 0.1}, drawn_at=2 * EPSILON),
-            families(),
+            every,
             sound=False,
         ),
         _target(

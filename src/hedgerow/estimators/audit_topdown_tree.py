@@ -9,11 +9,15 @@ rest together are all the evidence that there is, and the auditor multiplies the
 
 Which tables are a tie depends on the method:
 
-- Exact scores (``SCORES``): left and right are of one class each. Beside its own class the canary
-  costs nothing, beside the other one it costs the whole sensitivity.
+- Exact scores (``SCORES``, ``ENTROPY``): left and right are of one class each. Beside its own class
+  the canary costs nothing, beside the other one nearly the whole sensitivity. A split that is not
+  worth `min_gain` is not made; that is a public number, and the attacker wants it to be what the
+  split is worth without the canary. Then the tree also shows on which side of it the noisy worth
+  was, which the canary moves by nearly the whole sensitivity as well.
 - Noisy counts (``COUNTS``): the choice follows from the noisy cells of bin 1. Both sides are mostly
   of the other class, which makes a count of the canary's class weigh most, and the noise of the
-  other cell little.
+  other cell little. With a histogram for every split (``COUNTS_BY_SPLIT``) it follows from all of
+  them; that table was found by search. One owner: the noise of a second would hide its canary.
 - Local choices (``LOCAL``): the tie as for exact scores. The other owner always chooses one of the
   candidates, by itself the better; among all records the other one is better by far. So that is
   taken whenever the attacked owner names it, and the tree says which one it has named.
@@ -101,19 +105,30 @@ class Decisive:
 
 def table_of(cells: Mapping[Cell, int]) -> Table:
     """Make a table of so many records of each kind."""
-    records = np.repeat(np.array(list(cells), dtype=np.int64), list(cells.values()), axis=0)
+    kinds = np.array(list(cells), dtype=np.int64).reshape(-1, 2)
+    records = np.repeat(kinds, np.array(list(cells.values()), dtype=np.int64), axis=0)
     return Table(records[:, :1], records[:, 1], (_BINS,), _CLASSES)
 
 
 SCORES = Decisive(
     "a record between two pure sides",
-    known={Cell(0, 0): 100, Cell(2, 1): 100},
-    others={Cell(0, 0): 20, Cell(2, 1): 20},
+    known={Cell(0, 0): 200, Cell(2, 1): 40},
+    others={Cell(0, 0): 20, Cell(2, 1): 4},
+)
+ENTROPY = Decisive(
+    "a record between two pure sides, the other the larger",
+    known={Cell(0, 0): 100, Cell(2, 1): 160},
+    others={},
 )
 COUNTS = Decisive(
     "a record between two sides of the other class",
     known={Cell(0, 0): 35, Cell(0, 1): 85, Cell(1, 0): 1, Cell(2, 1): 120},
     others={Cell(0, 1): 10, Cell(2, 1): 10},
+)
+COUNTS_BY_SPLIT = Decisive(
+    "a record between a mixed side and one of the other class",
+    known={Cell(0, 0): 14, Cell(0, 1): 28, Cell(1, 0): 5, Cell(2, 1): 58},
+    others={},
 )
 LOCAL = Decisive(
     "a record between two pure sides, and an owner that sees it otherwise",
@@ -126,4 +141,4 @@ DECISIVE: Mapping[str, Decisive] = {
     "local-rnm": LOCAL,
     "secure-counts": SCORES,
 }
-"""By method."""
+"""By method; `ENTROPY` in place of `SCORES`, and `COUNTS_BY_SPLIT` of `COUNTS`, where they say."""

@@ -42,8 +42,8 @@ from hedgerow.tables import Attribute, Domain, Encoded
 from hedgerow.tables import Target as DomainTarget
 
 EPSILON = 1.0
-RUNS = 10_000
-OPEN_RUNS = 20_000
+RUNS = 20_000
+OPEN_RUNS = 40_000
 SLOTS = 16
 DELTA = 2.0**-56
 """More than the finite precision of all releases of a model, each below 2**-60."""

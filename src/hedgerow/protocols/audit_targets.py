@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.privacy.audit import Pair, Table, Target, families, register
+from hedgerow.privacy.audit import Pair, Table, Target, families, neighbours, register
 from hedgerow.protocols import votes
 from hedgerow.protocols.plan import HiddenPlan, plan_hidden
 from hedgerow.protocols.predict import predict
@@ -33,6 +33,8 @@ from hedgerow.tables import Target as DomainTarget
 
 EPSILON = 1.0
 RUNS = 4_000
+SMALL_RUNS = 20_000
+TIES = (1, 2, 5)
 SAMPLED_RUNS = 10_000
 RATE, SAMPLED_EPSILON = 0.5, 4.0
 SEED_BYTES = 32
@@ -57,6 +59,17 @@ def one_record() -> Pair:
     """Return no record, and one."""
     row, label = np.zeros((1, 2), dtype=np.int64), np.ones(1, dtype=np.int64)
     return "no record and one", Table(row[:0], label[:0], (2, 2), 2), Table(row, label, (2, 2), 2)
+
+
+def small_tie(n: int) -> Pair:
+    """Return n records for each of two classes, a tie, and one record more for which a2 is better.
+
+    With so few records the noise of the leaves shows in the answers as well as that of the split.
+    """
+    rows = np.repeat([[0, 1], [1, 0]], n, axis=0)
+    first = Table(rows, np.repeat([0, 1], n), (2, 2), 2)
+    second = Table(np.vstack([rows, [[0, 0]]]), np.append(first.classes, 1), (2, 2), 2)
+    return neighbours(f"tie of {2 * n} records", first, second)
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ class Votes(Answers):
 def hidden_trees() -> list[Target]:
     """Targets for the sound modes, and for what the paper claims of the others."""
     pair = [counterexample()]
-    noisy = Answers({"noise": "splits+leaves", "epsilon": EPSILON})
+    noisy = Answers({"noise": "splits+leaves", "epsilon": EPSILON}, slots=2 * max(TIES) + 1)
     leaves = Answers({"noise": "leaves", "epsilon": EPSILON})
     sampled = Answers(
         {
@@ -135,8 +148,20 @@ def hidden_trees() -> list[Target]:
     alone = [one_record()]
     assert each.claimed is not None
     return [
-        _target(f"hidden-tree/splits+leaves@{EPSILON:g}", noisy, pair, EPSILON),
-        _target(f"hidden-tree/votes@{EPSILON:g}", Votes(), pair, EPSILON),
+        replace(
+            _target(
+                f"hidden-tree/splits+leaves@{EPSILON:g}",
+                noisy,
+                [small_tie(n) for n in TIES],
+                EPSILON,
+            ),
+            runs=SMALL_RUNS,
+        ),
+        # A record that was alone decides both answers, by one vote for each class.
+        replace(
+            _target(f"hidden-tree/votes@{EPSILON:g}", Votes(slots=1), alone, EPSILON),
+            runs=SMALL_RUNS,
+        ),
         replace(
             _target(f"hidden-tree/sampled@{each.epsilon:.3g}", sampled, alone, each.epsilon),
             runs=SAMPLED_RUNS,

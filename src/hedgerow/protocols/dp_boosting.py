@@ -103,12 +103,9 @@ def draw(
     tell: Tell = lambda done, of: None,
 ) -> Drawn:
     """Draw the releases, which must have been charged."""
-    exact = counts.marginals(plan.domain.n_bins.tolist(), plan.n_classes)
-    if plan.n_classes is None:
-        exact = [histogram * np.array([COUNT_UNITS, 1]) for histogram in exact]
     # One release: noise for all histograms at once.
-    noisy = plan.marginals(np.concatenate(exact), source)
-    histograms = np.split(noisy, np.cumsum([len(histogram) for histogram in exact])[:-1])
+    noisy = plan.marginals(exact_marginals(counts, plan), source)
+    histograms = np.split(noisy, np.cumsum(plan.domain.n_bins)[:-1])
     marginals = read_marginals(plan, histograms)
     counts.begin(plan.gradients, marginals.start)
     key = draw_key(source)
@@ -146,6 +143,14 @@ def stiffness(plan: BoostPlan, marginals: Marginals, shape: Shape) -> Stiffness:
         np.outer(share, all_records) + damping,
         all_records + damping * len(share),
     )
+
+
+def exact_marginals(counts: BoostCounts, plan: BoostPlan) -> NDArray[np.int64]:
+    """Return the histograms of all attributes without noise, one below the other."""
+    exact = counts.marginals(plan.domain.n_bins.tolist(), plan.n_classes)
+    if plan.n_classes is None:
+        exact = [histogram * np.array([COUNT_UNITS, 1]) for histogram in exact]
+    return np.concatenate(exact)
 
 
 def step_of(

@@ -77,7 +77,7 @@ def _of_block(
 ) -> Arrays:
     histogram = counts.histogram(nodes)
     if plan.method == "noisy-counts":
-        cells = _cells(plan, histogram)
+        cells = cells_of(plan, histogram)
         return {
             "cells": per_depth(depths, cells, plan.counts, source) if plan.is_private else cells
         }
@@ -194,7 +194,7 @@ def of_candidates(plan: TopDownPlan, histogram: Counts, some: Sequence[int]) -> 
     return np.concatenate(cells).reshape(-1)
 
 
-def _cells(plan: TopDownPlan, histogram: Counts) -> Counts:
+def cells_of(plan: TopDownPlan, histogram: Counts) -> Counts:
     """Return what noisy counts count: the histograms themselves, or both sides of every split."""
     if plan.histograms == "feature":
         # Attributes without a split have no histogram: what is sent for them is noise alone.

@@ -14,12 +14,13 @@ from hedgerow.privacy.audit.bounds import (
 from hedgerow.privacy.audit.engine import Pair, Result, Run, Target, audit, audit_all, repeated
 from hedgerow.privacy.audit.registry import load, lookup, register, targets
 from hedgerow.privacy.audit.report import exit_code, table, to_json, verdict
-from hedgerow.privacy.audit.tables import Table, families, neighbours
+from hedgerow.privacy.audit.tables import Side, Table, families, neighbours, sides
 
 __all__ = [
     "Pair",
     "Result",
     "Run",
+    "Side",
     "Table",
     "Target",
     "audit",
@@ -35,6 +36,7 @@ __all__ = [
     "probability_upper",
     "register",
     "repeated",
+    "sides",
     "table",
     "targets",
     "to_json",

@@ -51,8 +51,8 @@ SCREENED_LEAST = 500
 FINALISTS = 2
 """... get all of them."""
 
-ESTIMATED_AT = float(ndtr(2.0))
-"""Confidence for which the event of the estimate is chosen: two standard deviations."""
+ESTIMATED_AT = float(ndtr(3.0))
+"""Confidence for which the event of the estimate is chosen: three standard deviations."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ through it. Tables are plain integers, so that every learner can read them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,6 +38,14 @@ class Table(NamedTuple):
     classes: Ints
     n_bins: tuple[int, ...]
     n_classes: int
+
+
+class Side(NamedTuple):
+    """One table of a pair, and both: an attacker knows them, and asks which one was used."""
+
+    table: Table
+    first: Table
+    second: Table
 
 
 Record = tuple[int, ...]
@@ -90,6 +99,29 @@ _FAMILIES = (
         instead=(1, 1, 1),
         n_classes=3,
     ),
+    # By the max operator the record makes one split better at the root, and one below it.
+    _Family(
+        "a tie above another",
+        {(1, 0, 0, 0): 10, (0, 0, 1, 1): 9, (1, 1, 0, 0): 5, (0, 1, 1, 1): 5},
+        extra=(1, 1, 1, 1),
+        instead=(1, 0, 0, 0),
+        n_bins=(2, 2, 2),
+    ),
+    # Beside its own class the record costs a split nothing, beside the other one the most.
+    _Family(
+        "between two pure sides, its own the larger",
+        {(0, 0): 220, (2, 1): 40},
+        extra=(1, 0),
+        instead=(0, 0),
+        n_bins=(3,),
+    ),
+    _Family(
+        "between two pure sides, its own the smaller",
+        {(0, 0): 5, (2, 1): 270},
+        extra=(1, 0),
+        instead=(0, 0),
+        n_bins=(3,),
+    ),
 )
 
 
@@ -108,6 +140,14 @@ def families(relation: Relation = Relation.ADD_REMOVE) -> list[Pair]:
         first, second = (_table(family, more) for more in (instead, [family.extra]))
         pairs.append(neighbours(family.label, first, second, relation))
     return pairs
+
+
+def sides(pairs: Iterable[Pair]) -> list[Pair]:
+    """Turn the tables of pairs into `Side`, for targets that compute what an attacker knows."""
+    return [
+        (label, Side(first, first, second), Side(second, first, second))
+        for label, first, second in pairs
+    ]
 
 
 def neighbours(
