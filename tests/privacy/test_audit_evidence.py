@@ -7,8 +7,9 @@ import pytest
 
 from hedgerow.privacy import NoiseSource
 from hedgerow.privacy.audit import Target, audit
-from hedgerow.privacy.audit.bounds import epsilon_estimate, epsilon_of_mu, mu_lower
+from hedgerow.privacy.audit.bounds import epsilon_estimate, mu_lower
 from hedgerow.privacy.audit.evidence import UNITS, of_choice, of_counts, outcome
+from hedgerow.privacy.gaussian import curve_epsilon
 from hedgerow.privacy.mechanisms import NoisyMax, TwoSidedGeometric
 
 
@@ -32,19 +33,6 @@ def test_choices_have_the_ratio_of_their_laws() -> None:
     assert outcome(ratio)[0] == round(0.9 * UNITS)
 
 
-@pytest.mark.parametrize(("mu", "delta"), [(0.3, 1e-3), (1.0, 1e-5), (2.0, 0.1), (4.0, 1e-9)])
-def test_epsilon_of_two_gaussians(mu: float, delta: float) -> None:
-    epsilon = epsilon_of_mu(mu, delta)
-
-    def phi(x: float) -> float:
-        return math.erfc(-x / math.sqrt(2)) / 2
-
-    left = phi(mu / 2 - epsilon / mu) - math.exp(epsilon) * phi(-mu / 2 - epsilon / mu)
-    assert left == pytest.approx(delta, rel=1e-6)
-    assert epsilon_of_mu(mu / 1000, 0.1) == 0.0
-    assert epsilon_of_mu(mu, 0.0) == math.inf
-
-
 def test_an_estimate_is_between_nothing_and_what_runs_can_show() -> None:
     assert epsilon_estimate(500, 500, 1_000) == 0.0
     assert epsilon_estimate(731, 269, 1_000) == pytest.approx(1.0, abs=0.01)
@@ -52,7 +40,7 @@ def test_an_estimate_is_between_nothing_and_what_runs_can_show() -> None:
     # Events of a Gaussian at distance 1: the middle tells as much as a tail.
     for hits, others in ((69_146, 30_854), (50_000, 15_866), (15_866, 2_275)):
         found = epsilon_estimate(hits, others, 100_000, 1e-3, gaussian=True)
-        assert found == pytest.approx(epsilon_of_mu(1.0, 1e-3), rel=0.01)
+        assert found == pytest.approx(curve_epsilon(0.5, 1e-3), rel=0.01)
         assert 0.9 < float(mu_lower(hits, 100_000, others, 100_000)) < 1.0
 
 

@@ -14,8 +14,9 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import betaincinv, log_ndtr, ndtri
+from scipy.special import betaincinv, ndtri
+
+from hedgerow.privacy.gaussian import curve_epsilon
 
 FAILURE = 0.0005
 """Of each of the two one-sided bounds: together they fail at most once in 1,000 audits."""
@@ -134,31 +135,9 @@ def epsilon_estimate(
     """
     p, q = ((k + 0.5) / (runs + 1.0) for k in (hits, neighbour_hits))
     if gaussian:
-        return epsilon_of_mu(float(ndtri(p) - ndtri(q)), delta)
+        mu = max(0.0, float(ndtri(p) - ndtri(q)))
+        return curve_epsilon(mu**2 / 2, delta) if mu > 0.0 else 0.0
     return math.log(max((p - delta) / q, 1.0))
-
-
-def epsilon_of_mu(mu: float, delta: float) -> float:
-    """Return the epsilon that two unit Gaussians at distance mu have at delta, exactly.
-
-    It solves delta = Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), and is 0 where that would be
-    negative.
-
-    Paper: balle2018improving.
-    """
-    if delta <= 0.0:
-        return math.inf if mu > 0.0 else 0.0
-
-    def over(epsilon: float) -> float:
-        here = math.exp(log_ndtr(mu / 2 - epsilon / mu))
-        return here - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)) - delta
-
-    if mu <= 0.0 or over(0.0) <= 0.0:
-        return 0.0
-    high = 1.0
-    while over(high) > 0.0:
-        high *= 2.0
-    return float(brentq(over, 0.0, high))
 
 
 def ceiling(runs: int, delta: float = 0.0, confidence: float = CONFIDENCE) -> float:
