@@ -50,7 +50,7 @@ TABLE = {found[1]: found for line in PAGE.read_text().splitlines() if (found := 
 
 
 def test_the_page_has_every_target_and_says_what_is_out_of_reach() -> None:
-    assert list(TABLE) == list(TARGETS)
+    assert sorted(TABLE) == sorted(TARGETS)
     for name, row in TABLE.items():
         proven, attacked, estimate, reached = (float(row[i]) for i in (3, 4, 5, 6))
         assert proven == pytest.approx(TARGETS[name].holds, rel=0.005)
@@ -58,7 +58,7 @@ def test_the_page_has_every_target_and_says_what_is_out_of_reach() -> None:
         assert reached == pytest.approx(max(attacked, estimate) / proven, abs=0.01)
         assert reached >= TIGHT or row[7].strip(), name
     short = {name for name, row in TABLE.items() if float(row[6]) < HALF}
-    assert short <= {"topdown/noisy-counts-split/tree@1", "hidden-boosting/logistic@1"}
+    assert short <= {"hidden-boosting/logistic@1"}
 
 
 @pytest.mark.parametrize("name", FAST)

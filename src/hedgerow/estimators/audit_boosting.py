@@ -146,6 +146,6 @@ def _target(name: str, views: BoostViews, *, sound: bool = True) -> Target:
         delta=DELTA,
         sound=sound,
         kind="estimator",
-        runs=RUNS,
+        runs=RUNS if sound else RUNS // 4,
         gaussian=True,
     )
