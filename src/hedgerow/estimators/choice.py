@@ -1,7 +1,7 @@
 """Which private model of one table to train: a rule over public numbers alone.
 
-The rule was fixed on eight data sets and shown on eight others, see
-docs/explanation/choice-of-model.md and ``python -m bench small``.
+The rule was set by measurement, see docs/explanation/choice-of-model.md, which also says where it
+is not the best; ``python -m bench small`` repeats it.
 """
 
 from __future__ import annotations
