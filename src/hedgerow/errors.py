@@ -34,7 +34,8 @@ def warn_caller(message: str) -> None:
 
 
 def _inside(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).partition(".")[0] == __package__
+    # What is warned of as a context of ours is entered is warned of by us.
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in (__package__, "contextlib")
 
 
 class HedgerowError(Exception):
