@@ -127,6 +127,7 @@ def test_batches_are_read_by_what_can_read_them(tmp_path: Path) -> None:
         {"delta": 0.5},
         {"delta": float("nan")},
         {"public_seed": -1},
+        {"bad_rows": "drop"},
         {"random_state": -1},
     ],
 )

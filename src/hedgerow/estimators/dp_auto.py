@@ -50,6 +50,10 @@ class DPClassifier(PublicModelClassifier, DPAutoEstimator):
     account : Account or str, optional
         Adds up the fits on the same people; a fit beyond its budget is refused before a row is
         read. `Account.new` makes one in a file.
+    bad_rows : {"auto", "error", "absorb"}, default="auto"
+        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
+        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
+        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
     random_state : int or None, default=None
         None draws noise keyed by the operating system. A number makes the noise repeatable, which
         is for tests only: the ledger then records that the model is NOT private.

@@ -28,7 +28,15 @@ from hedgerow.tables import Domain
 from hedgerow.trees.model import Model
 
 # What a fit leaves behind, and what goes along with the estimator that does it.
-_FITTED = ("privacy_", "plan_", "domain_", "classes_", "n_features_in_", "feature_names_in_")
+_FITTED = (
+    "privacy_",
+    "plan_",
+    "domain_",
+    "classes_",
+    "owner_only_",
+    "n_features_in_",
+    "feature_names_in_",
+)
 _ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warned_of_refit")
 
 
@@ -51,6 +59,7 @@ class DPAutoEstimator(PlannedEstimator[HasReleases], ReleasedModelEstimator):
         delta: float = 1e-6,
         public_seed: int = 0,
         account: Account | str | None = None,
+        bad_rows: str = "auto",
         random_state: int | None = None,
         insecure_domain_from_data: bool = False,
     ) -> None:
@@ -60,6 +69,7 @@ class DPAutoEstimator(PlannedEstimator[HasReleases], ReleasedModelEstimator):
         self.delta = delta
         self.public_seed = public_seed
         self.account = account
+        self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
@@ -102,7 +112,8 @@ class DPAutoEstimator(PlannedEstimator[HasReleases], ReleasedModelEstimator):
         return choose_model(domain, float(self.epsilon), domain.capacity, in_memory=in_memory)
 
     def _chosen(self, choice: Choice) -> Any:
-        names = ("epsilon", "domain", "account", "random_state", "insecure_domain_from_data")
+        names: tuple[str, ...] = ("epsilon", "domain", "account", "bad_rows", "random_state")
+        names += ("insecure_domain_from_data",)
         parameters = {name: getattr(self, name) for name in names}
         if choice.model != PrivateKind.tree:
             parameters["public_seed"] = self.public_seed
