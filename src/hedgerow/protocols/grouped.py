@@ -74,8 +74,9 @@ class Grouped(Frontier):
     Notes
     -----
     Reveals: to the servers, one uniformly random permutation of a public set for every level but
-    the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1;
-    with other rows, which owners are trusted not to share, H702 follows an opening that is none.
+    the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1,
+    as they are whatever bits owners upload (`hedgerow.protocols.uploaded`); with other rows, as
+    numbers could be, H702 follows an opening that is none.
     Cost: `cost`. With M = m n + nodes B entries of p bytes (places) and u columns of e bytes, a
     level sends a mean of (7 p + 16 + 8 u e) M / 3 + p m n + e u n bytes per server in 18 rounds,
     and somewhat more, in up to 4 more rounds, where numbers move to a larger ring. The first orders

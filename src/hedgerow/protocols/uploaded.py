@@ -5,6 +5,12 @@ a number per bin. The servers make one-hot columns of them when a job asks for i
 ring of that job. Any bits are some row (a number beyond the bins counts as the last of them), so no
 upload can hold a record that counts twice or not at all.
 
+Where owners hold columns of the same records, that also goes for all uploads together: whether a
+slot holds a record is for the owner of the target to say, and holds for the cells of all. Were each
+upload's own presence taken, an owner could make records with a class but no bin, which count in two
+leaves, or below zero; its presence bits are not looked at, and a slot that it left empty is a
+record in the first bins.
+
 A numeric target is a step of the public grid (`hedgerow.protocols.units`), from 0 to 2^21, in 22
 bits. The highest stands for the upper bound alone: where it is set the servers take the others for
 0. So any bits are a target within the bounds, and no record can weigh more than the ledger assumes.
@@ -69,7 +75,7 @@ def expand_table(
     Paper: hiddentrees.
 
     1. Numbers become one-hot bits, all attributes at once (`one_hot_bits`); the presence of a row
-       is conjoined.
+       is conjoined, which is that of the upload with the row's target.
     2. Bits become numbers of the ring, in blocks of rows.
     3. A numeric target is the sum of its bits, each times what it stands for in units: those below
        a unit count for nothing but the highest of them, which rounds half a unit up. Local.
@@ -92,15 +98,24 @@ def expand_table(
         Classes, or 2 for presence and a numeric target.
     units : Units, optional
         Of a numeric target.
+
+    Raises
+    ------
+    InputError
+        H108 for planes of another shape than their upload's, H501 if cells are missing or filled
+        twice, or if an upload has other slots than one with a target.
     """
     n = check_uploads(layout, uploads)
+    for upload in uploads:
+        _check_planes(layout, upload, planes[upload.party])
+    present = _presence(uploads, planes)
     lead = next(iter(planes.values())).data.shape[: engine.share_axes]
     onehot = np.zeros((*lead, n, layout.n_columns), ring.dtype)
     columns = np.zeros((*lead, n, n_columns), ring.dtype)
     for upload in uploads:
-        bits = planes[upload.party]
+        bits, of_rows = planes[upload.party], present[upload.first, upload.rows]
         index = layout.columns_of(upload.features)
-        cells, target = _indicators(layout, upload, bits, n_columns, units)
+        cells, target = _indicators(layout, upload, bits, of_rows, n_columns, units)
         where = slice(None) if len(index) == layout.n_columns else index
         for at, block in _blocks(cells, upload.rows):
             rows = slice(upload.first + at.start, upload.first + at.stop)
@@ -112,18 +127,42 @@ def expand_table(
     return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
 
 
+def _check_planes(layout: Layout, upload: Upload, bits: SecretBits) -> None:
+    domain = layout.domain.select(list(upload.features), target=upload.target)
+    shape = (n_planes(domain, target=upload.target), upload.rows)
+    if bits.shape != shape:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{shape[0]} planes of {shape[1]:,} slots from {upload.party}",
+            found=f"{bits.shape}",
+        )
+
+
+def _presence(
+    uploads: Sequence[Upload], planes: Mapping[int, SecretBits]
+) -> dict[tuple[int, int], SecretBits]:
+    """Return which rows there are, (1, slots), by first slot and number of slots."""
+    found = {(one.first, one.rows): planes[one.party][:1] for one in uploads if one.target}
+    for one in uploads:
+        if (one.first, one.rows) not in found:
+            raise Code.BAD_PARAMETER.error(
+                expected="the target of all slots of an upload from one owner",
+                found=f"{one.rows:,} slots from {one.first:,} on, from party {one.party}",
+            )
+    return found
+
+
 def _indicators(
-    layout: Layout, upload: Upload, bits: SecretBits, n_columns: int, units: Units | None
+    layout: Layout,
+    upload: Upload,
+    bits: SecretBits,
+    present: SecretBits,
+    n_columns: int,
+    units: Units | None,
 ) -> tuple[SecretBits, SecretBits | None]:
     """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
     domain = layout.domain.select(list(upload.features), target=upload.target)
     widths = _widths(domain, target=upload.target)
-    if bits.shape != (1 + sum(widths), upload.rows):
-        raise Code.WRONG_SHAPE.error(
-            expected=f"{1 + sum(widths)} planes of {upload.rows:,} slots from {upload.party}",
-            found=f"{bits.shape}",
-        )
-    present, graded = bits[:1], upload.target and units is not None
+    graded = upload.target and units is not None
     if graded:
         widths.pop()
     most = max(widths)
