@@ -43,6 +43,15 @@ def test_announcements_that_nobody_writes(at: int, octet: int) -> None:
     refuses(Code.BAD_FRAME, lambda: Announcement.parse(bytes(data), MEMBERS))
 
 
+def test_a_query_is_announced_once() -> None:
+    twice = (Key("ann", "ab" * 16), Key("bob", "ab" * 16), Key("ann", "ab" * 16))
+    data = Announcement(ONE, "class", "m", ONE, twice).pack(MEMBERS, 4)
+    error = refuses(Code.BAD_FRAME, lambda: Announcement.parse(data, MEMBERS))
+    assert "twice" in error.found
+    data = Announcement(ONE, "class", "m", ONE, twice[:2]).pack(MEMBERS, 4)
+    assert Announcement.parse(data, MEMBERS).keys == twice[:2]
+
+
 def test_rows_come_back() -> None:
     rows = [Row(HERE, ONE, 70_000, 2 * TWO), Row(DONE, TWO, 1, 2 * ONE)]
     assert Row.parse_all(b"".join(row.pack() for row in rows)) == rows

@@ -124,6 +124,31 @@ def test_queries_are_answered_together_and_a_missing_one_later(tmp_path: Path) -
     hall.close()
 
 
+def test_a_query_announced_twice_leaves_the_journals_whole(tmp_path: Path, monkeypatch) -> None:
+    """Server 0 deviates; what the others have written down can be read, and goes on."""
+    hall = hall_of(tmp_path)
+    hall.put(0, 2)
+    assert [sum(found) for found in hall.turns()] == [1, 1, 1]
+    again = hall.put(1, 3)
+    with monkeypatch.context() as deviating:
+        pick = hall.rooms[0].pick
+        deviating.setattr(hall.rooms[0], "pick", lambda: 2 * pick())
+        refusals = hall.turns()[1:]
+    assert all(isinstance(found, HedgerowError) for found in refusals)
+    # Who hears that the other one has left may not come to read it.
+    assert Code.BAD_FRAME in {found.code for found in refusals}
+    for server in (1, 2):
+        config = hall.town.configs[SERVERS[server]]
+        hall.libraries[server].close()
+        hall.libraries[server] = Library(config.state, hall.keys[server], server)
+        assert hall.log(server).rows == 2
+    hall.rooms[0] = WaitingRoom(QUICK)
+    hall.rooms[0].put(again[0])
+    assert [sum(found) for found in hall.turns()] == [1, 1, 1]
+    assert [hall.log(s).rows for s in range(3)] == [5] * 3
+    hall.close()
+
+
 def test_what_fits_by_itself_waits_for_those_before_it(tmp_path: Path) -> None:
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=5.0, queries=5)
     first, second, third = (hall.put(i, 3) for i in range(3))

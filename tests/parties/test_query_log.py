@@ -45,6 +45,19 @@ def test_a_query_is_charged_once(state: StateFolder) -> None:
         log = opened(state)
 
 
+def test_one_request_twice_in_a_charge_leaves_the_journal_whole(state: StateFolder) -> None:
+    log = opened(state)
+    log.charge([asked(TWO, 4)])
+    refuses(Code.QUERY_CONFLICT, lambda: log.charge([asked(ONE, 3), asked(ONE, 3)]))
+    for _ in range(2):
+        assert (log.rows, log.find(ONE)) == (4, None)
+        log.close()
+        log = opened(state)
+    log.charge([asked(ONE, 3)])
+    assert log.rows == 7
+    log.close()
+
+
 def test_the_life_of_a_half(state: StateFolder) -> None:
     log = opened(state)
     assert log.state(ONE) == (None, "")

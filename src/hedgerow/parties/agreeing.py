@@ -90,6 +90,8 @@ class Announcement:
             if who >= len(members):
                 raise Code.BAD_FRAME.error(found="an announcement of a query by nobody")
             keys.append(Key(members[who], id_.hex()))
+        if len(set(keys)) < count:
+            raise Code.BAD_FRAME.error(found="an announcement that names a query twice")
         return cls(draw, WHATS[what], model, tag, tuple(keys))
 
 

@@ -96,7 +96,16 @@ class QueryLog:
         return ("done" if life.done else "held"), life.draw
 
     def charge(self, asked: Sequence[Asked]) -> None:
-        """Record requests that were not charged before; durable when it returns."""
+        """Record requests that were not charged before; durable when it returns.
+
+        Raises
+        ------
+        HedgerowError
+            H896 for one request twice, before anything is written: no journal with such a line
+            can be opened again.
+        """
+        if len({one.key for one in asked}) < len(asked):
+            raise Code.QUERY_CONFLICT.error(found="one request twice in one charge")
         fresh = [one for one in asked if self._index.find(one.key) is None]
         if fresh:
             lines = [[*one.key, one.what, one.n, one.digest] for one in fresh]
