@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from parties_calls import refuses
-from upload_servers import DOMAIN, consortium, people, serving, write_csv
+from upload_servers import DOMAIN, SERVERS, consortium, people, serving, write_csv
 
 from hedgerow.errors import Code
+from hedgerow.parties import uploading
 from hedgerow.parties.owner_tables import make_align_key, placed
 from hedgerow.parties.uploading import share_upload
+from hedgerow.parties.uploads import read_manifest
 from hedgerow.privacy import NoiseSource, TwoSidedGeometric
 from hedgerow.privacy.audit.bounds import epsilon_lower
 from hedgerow.tables import Attribute, Domain, Encoded, Target
@@ -115,3 +117,41 @@ def test_the_same_records_again_want_another_key(parties, tmp_path: Path) -> Non
         assert "'age'" in error.found
         refuses(Code.ALIGN_KEY_USED, lambda: upload("age", key, 1))
         assert len({first, upload("later", other, 1), upload("more", key, 0)}) == 3
+
+
+def test_an_upload_that_did_not_end_has_placed_its_records(
+    parties, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All servers have it and compare alignments, whether or not the owner heard of it."""
+    key = tmp_path / "cut.key"
+    make_align_key(key)
+    first = write_csv(tmp_path / "first.csv", people(seed=3).select(["id", "age"]))
+    later = write_csv(tmp_path / "later.csv", people(seed=4).select(["id", "age"]))
+    sex = write_csv(tmp_path / "sex.csv", people(seed=4).select(["id", "sex"]))
+
+    def upload(file: Path, id: str) -> str:
+        options = {"population": "patients", "ids": "id", "align_key": key}
+        return share_upload(parties["north"], file, DOMAIN, id=id, **options).manifest.alignment
+
+    ask = uploading._ask
+
+    def cut(config, server, verb, fields, payload=None):
+        reply = ask(config, server, verb, fields, payload)
+        if verb == "upload" and server.name == "cedar":
+            raise Code.PEER_TIMEOUT.error(found="a reply that did not come")
+        return reply
+
+    with serving(parties):
+        with monkeypatch.context() as patched:
+            patched.setattr(uploading, "_ask", cut)
+            refuses(Code.PEER_TIMEOUT, lambda: upload(first, "cut-1"))
+        kept = {read_manifest(parties[name].state, "cut-1").alignment for name in SERVERS}
+        error = refuses(Code.ALIGN_KEY_USED, lambda: upload(later, "cut-2"))
+        assert "'age'" in error.found
+        assert "cut-1" in error.found
+        # The same file is no second version, and other columns are of the first one.
+        assert {upload(first, "cut-3"), upload(sex, "cut-4")} == kept
+        refuses(Code.ALIGN_KEY_USED, lambda: upload(later, "cut-5"))
+        refuses(Code.ALIGN_KEY_USED, lambda: upload(first, "cut-6"))
+    for id in ("cut-2", "cut-5", "cut-6"):
+        assert not any(parties[name].state.path("uploads", id).exists() for name in SERVERS)

@@ -123,8 +123,8 @@ def share_upload(
     HedgerowError
         H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
         for another population, H308 for a second version of columns whose records the key has
-        placed before, and whatever is wrong with the table: those name rows, for the owner's eyes
-        alone.
+        placed before, in an upload that ended or not, and whatever is wrong with the table: those
+        name rows, for the owner's eyes alone.
     """
     begun = time.monotonic()
     if config.role != "owner":
@@ -149,7 +149,7 @@ def share_upload(
         if padded.domain.target is not None:
             columns.append(padded.domain.target.name)
         if alignment:
-            _check_placement(journal, alignment, columns)
+            _check_placement(journal, alignment, columns, content)
         # Not before: a server that was asked and gets nothing knows that a row was refused.
         for server in config.servers:
             _ask(config, server, "upload-check", {"id": id, "population": population})
@@ -195,21 +195,27 @@ def _check_before(journal: Journal, id: str, population: str, content: str) -> N
             )
 
 
-def _check_placement(journal: Journal, alignment: str, columns: Sequence[str]) -> None:
+def _check_placement(
+    journal: Journal, alignment: str, columns: Sequence[str], content: str
+) -> None:
     """Refuse a second version of columns whose records a key has placed before.
 
     Under one key it would have the slots of the first version, and one record more or less would
     give it others: what the two versions release together would tell one from the other, and so
-    would their alignments. Other columns of the same records belong to the same version.
+    would their alignments. Other columns of the same records belong to the same version. An upload
+    that did not end counts too, since servers may have all of it; the very same file may be sent
+    once more after it, as the one version that there is.
     """
     mine = _digest_each(columns)
     for entry in journal.entries():
-        if entry["event"] != "done" or entry.get("alignment") != alignment:
+        begun = entry["event"] == "begun"
+        if entry.get("alignment") != alignment or (begun and entry["hash"] == content):
             continue
         again = [name for name, one in zip(columns, mine, strict=True) if one in entry["columns"]]
         if again:
             raise Code.ALIGN_KEY_USED.error(
                 found=f"column {again[0]!r} of the same records in upload {entry['id']}"
+                + (", which was begun with another file" if begun else "")
             )
 
 
