@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from hedgerow.errors import Code
 from hedgerow.tables.column import listed
-from hedgerow.tables.reading import _numbered, _rechunk
+from hedgerow.tables.reading import _numbered, _rechunk, open_parquet
 
 _EXPECTED = "a Parquet file or a folder of them: only these are read in pieces by their path"
 _FIX = """\
@@ -100,7 +99,7 @@ class ParquetPieces:
 
     def _survey(self, path: Path) -> _File:
         stat = path.stat()
-        with _numbered(path, expected=_EXPECTED, fix=_FIX), pa.parquet.ParquetFile(path) as file:
+        with _numbered(path, expected=_EXPECTED, fix=_FIX), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         missing = [name for name in self.columns if name not in schema.names]
@@ -151,7 +150,7 @@ class ParquetPieces:
         self.check()
 
     def _read_run(self, file: _File, run: _Run) -> Iterator[Piece]:
-        with _numbered(file.path, expected=_EXPECTED), pa.parquet.ParquetFile(file.path) as reader:
+        with _numbered(file.path, expected=_EXPECTED), open_parquet(file.path) as reader:
             if not reader.schema_arrow.equals(file.schema):
                 raise Code.TABLE_CHANGED.error(found=f"{file.path} has another schema")
             batches = reader.iter_batches(

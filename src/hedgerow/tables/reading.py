@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -18,6 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.cells import BadCells, as_text, kinds_of, read_cells
 from hedgerow.tables.domain import Domain
+from hedgerow.tables.records import record_pieces
 from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
 
 _Format = Literal["csv", "parquet", "arrow"]
@@ -83,7 +84,7 @@ def read_table(
         H105 if it has no rows.
     """
     path = Path(path)
-    kind = _format(path, text)
+    kind = _format(path, text, domain)
     with _numbered(path):
         if kind == "csv":
             if domain is None:
@@ -91,13 +92,12 @@ def read_table(
             else:
                 table = pa.concat_tables(_csv_batches(path, domain, text, bad, absorbed))
         elif kind == "parquet":
-            with pa.parquet.ParquetFile(path) as file:
+            with open_parquet(path) as file:
                 table = file.read()
         else:
             with _open_arrow(path) as reader:
                 table = reader.read_all()
-            # Nothing in the file itself guards an offset that points outside of it.
-            table.validate(full=True)
+            _check_buffers(table, absorbed)
     if absorbed is None:
         _not_empty(table.num_rows, path)
     return table
@@ -145,10 +145,10 @@ def read_batches(
     if rows < 1:
         raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")
     path = Path(path)
-    kind = _format(path, text)
+    kind = _format(path, text, domain)
     if kind == "csv":
         return _pieces(path, _csv_batches(path, domain, text, bad, absorbed), rows, absorbed)
-    batches = _parquet_batches(path, rows) if kind == "parquet" else _arrow_batches(path)
+    batches = _parquet_batches(path, rows) if kind == "parquet" else _arrow_batches(path, absorbed)
     return _pieces(path, batches, rows, absorbed)
 
 
@@ -168,7 +168,7 @@ def _pieces(
         yield empty
 
 
-def _format(path: Path, text: TextFormat) -> _Format:
+def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
     """Choose the reader, or say why there is nothing to read."""
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
@@ -182,7 +182,7 @@ def _format(path: Path, text: TextFormat) -> _Format:
     if path.stat().st_size == 0:
         raise Code.UNREADABLE_FILE.error(found=f"{path} has 0 bytes")
     if kind == "csv":
-        text.check(path)
+        text.check(path, None if domain is None else kinds_of(domain))
     return kind
 
 
@@ -257,6 +257,30 @@ def _csv_batches(
     absorbed: AbsorbedRows | None,
 ) -> Iterator[pa.Table]:
     """Give the rows of a CSV file; one table without rows at the least, with its names."""
+    kinds = None if domain is None else kinds_of(domain)
+    first_row = 0
+    for table in _csv_tables(path, domain, text, absorbed):
+        if kinds is None:
+            yield _clean_csv(table)
+            continue
+        if absorbed is not None:
+            table = as_text(table)
+        table, wrong = read_cells(table, kinds, first_row)
+        if wrong and bad is None and absorbed is None:
+            raise bad_cells(path, wrong[0])
+        for cells in wrong:
+            if absorbed is not None:
+                absorbed.count(cells.column, unreadable=len(cells.rows))
+            elif bad is not None:
+                bad.append(cells)
+        yield table
+        first_row += table.num_rows
+
+
+def _csv_tables(
+    path: Path, domain: Domain | None, text: TextFormat, absorbed: AbsorbedRows | None
+) -> Iterator[pa.Table]:
+    """Parse a CSV file; with a domain all cells are text, or bytes where rows are absorbed."""
     parse = text.parse
     if absorbed is not None:
 
@@ -264,55 +288,123 @@ def _csv_batches(
             absorbed.count_rows(broken=1)
             return "skip"
 
-        parse.invalid_row_handler = lambda row: "skip"
-    with pa.csv.open_csv(path, text.read, parse) as file:
-        names = file.schema.names
-    if absorbed is not None:
-        parse.invalid_row_handler = broken
-    if domain is None:
-        types = {}
-    else:
-        types = dict.fromkeys(names, pa.string() if absorbed is None else pa.binary())
-    options = pa.csv.ConvertOptions(column_types=types)
-    kinds = None if domain is None else kinds_of(domain)
-    first_row = 0
-    with _cells_of(path, names), pa.csv.open_csv(path, text.read, parse, options) as file:
-        for batch in itertools.chain(file, [file.schema.empty_table()]):
-            table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
-            if kinds is None:
-                yield _clean_csv(table)
-                continue
+    types: dict[str, pa.DataType] = {}
+    names: list[str] | None = None
+    n_rows = 0
+    for piece in record_pieces(path, text, "strict" if absorbed is None else "replace"):
+        if names is None:
             if absorbed is not None:
-                table = as_text(table)
-            table, wrong = read_cells(table, kinds, first_row)
-            if wrong and bad is None and absorbed is None:
-                raise bad_cells(path, wrong[0])
-            for cells in wrong:
-                if absorbed is not None:
-                    absorbed.count(cells.column, unreadable=len(cells.rows))
-                elif bad is not None:
-                    bad.append(cells)
-            yield table
-            first_row += table.num_rows
+                parse.invalid_row_handler = lambda row: "skip"
+            schema = _parse(piece, None, parse, {}).schema
+            types = dict(zip(schema.names, schema.types, strict=True))
+            if domain is not None:
+                types = dict.fromkeys(types, pa.string() if absorbed is None else pa.binary())
+            if absorbed is not None:
+                parse.invalid_row_handler = broken
+            table = _parse(piece, None, parse, types)
+            names = schema.names
+        elif piece.strip(b"\r\n"):
+            with _cells_of(path, names):
+                table = _parse(piece, names, parse, types, n_rows + 1)
+        else:
+            continue
+        n_rows += table.num_rows
+        yield table
+    if names is None:
+        raise pa.ArrowInvalid("no line of names")
+
+
+def _parse(
+    piece: bytes,
+    names: list[str] | None,
+    parse: pa.csv.ParseOptions,
+    types: dict[str, pa.DataType],
+    rows_before: int = 0,
+) -> pa.Table:
+    """Parse whole records, after their names where these are not given."""
+    read = pa.csv.ReadOptions(column_names=names, block_size=len(piece) + 1)
+    convert = pa.csv.ConvertOptions(column_types=types)
+    try:
+        return pa.csv.read_csv(pa.BufferReader(piece), read, parse, convert)
+    except pa.ArrowInvalid:
+        # Arrow knows the number of a row only where it reads one after the other.
+        read.use_threads = False
+        try:
+            return pa.csv.read_csv(pa.BufferReader(piece), read, parse, convert)
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(
+                re.sub(
+                    r"Row #(\d+)", lambda m: f"Row #{int(m[1]) + rows_before}", str(error), count=1
+                )
+            ) from None
+
+
+def open_parquet(path: Path) -> pa.parquet.ParquetFile:
+    """Open a Parquet file; its dictionaries of text are read as they are stored."""
+    file = pa.parquet.ParquetFile(path)
+    coded = [f.name for f in file.schema_arrow if _is_text_dictionary(f.type)]
+    if not coded:
+        return file
+    # Arrow would cast them to the indices of whoever wrote it, and refuse all for one bad text.
+    file.close()
+    return pa.parquet.ParquetFile(path, read_dictionary=coded)
+
+
+def _is_text_dictionary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pa.Table]:
-    with pa.parquet.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         for batch in file.iter_batches(batch_size=rows):
             yield pa.Table.from_batches([batch])
         yield file.schema_arrow.empty_table()
 
 
-def _arrow_batches(path: Path) -> Iterator[pa.Table]:
+def _arrow_batches(path: Path, absorbed: AbsorbedRows | None) -> Iterator[pa.Table]:
     with _open_arrow(path) as reader:
         if isinstance(reader, pa.ipc.RecordBatchFileReader):
             batches = (reader.get_batch(i) for i in range(reader.num_record_batches))
         else:
             batches = iter(reader)
         for batch in batches:
-            batch.validate(full=True)
-            yield pa.Table.from_batches([batch])
+            table = pa.Table.from_batches([batch])
+            _check_buffers(table, absorbed)
+            yield table
         yield reader.schema.empty_table()
+
+
+def _check_buffers(table: pa.Table, absorbed: AbsorbedRows | None) -> None:
+    """Refuse offsets and indices that point outside of their file, which nothing in it guards.
+
+    Values are refused as well, such as a text that is not UTF-8, unless rows are absorbed.
+    """
+    if absorbed is None:
+        table.validate(full=True)
+        return
+    for column in table.columns:
+        for chunk in column.chunks:
+            _check_structure(chunk)
+
+
+def _check_structure(array: pa.Array) -> None:
+    array.validate()
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # As bytes, of which every value is one.
+        array.view(pa.binary() if pa.types.is_string(kind) else pa.large_binary()).validate(
+            full=True
+        )
+    elif pa.types.is_dictionary(kind):
+        of_entry = pa.nulls(len(array.dictionary))
+        pa.DictionaryArray.from_arrays(array.indices, of_entry, safe=False).validate(full=True)
+        _check_structure(array.dictionary)
+    elif pa.types.is_union(kind):
+        codes = [kind.type_codes[i] for i in range(kind.num_fields)]
+        if not np.isin(array.type_codes.to_numpy(), codes).all():
+            raise pa.ArrowInvalid("a union with a type that it does not have")
+        for i in range(kind.num_fields):
+            _check_structure(array.field(i))
 
 
 def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:

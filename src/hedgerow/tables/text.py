@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,12 +37,13 @@ class TextFormat(NamedTuple):
     delimiter: str = ","
     encoding: str = "utf-8"
 
-    def check(self, path: Path) -> None:
+    def check(self, path: Path, names: Collection[str] | None = None) -> None:
         """Look at the first lines; raise H903 or H904, with the remedy, if it is written otherwise.
 
-        H501 if there is no such encoding, or the delimiter is not one character.
+        With the `names` of declared columns, the line of names alone decides. H501 if there is no
+        such encoding, or the delimiter is not one character.
         """
-        if len(self.delimiter) != 1 or not self.delimiter.isascii():
+        if len(self.delimiter) != 1 or not self.delimiter.isascii() or self.delimiter in '"\r\n':
             raise Code.BAD_PARAMETER.error(
                 expected="a delimiter of one character, such as ';' or a tab",
                 found=f"delimiter {self.delimiter!r}",
@@ -62,16 +64,23 @@ class TextFormat(NamedTuple):
             if guess is not None:
                 raise wrong_encoding(path, f"the characters of {guess.upper()}", guess)
         lines = head.decode(name, errors="replace").lstrip("\ufeff").splitlines()
-        self._check_delimiter(path, lines[:2])
+        self._check_delimiter(path, lines[:2], names)
 
-    def _check_delimiter(self, path: Path, lines: list[str]) -> None:
+    def _check_delimiter(self, path: Path, lines: list[str], names: Collection[str] | None) -> None:
         """Refuse a header of a single column that another character would cut into several."""
-        if not lines or len(_cells(lines[0], self.delimiter)) > 1:
+        header = _cells(lines[0], self.delimiter) if lines else []
+        if len(header) != 1:
             return
         widths = {other: len(_cells(lines[0], other)) for other in _DELIMITERS}
         best = max(widths, key=lambda other: widths[other])
-        # A single column may well be called "height | cm"; then its rows have no such character.
-        if widths[best] == 1 or any(len(_cells(line, best)) != widths[best] for line in lines):
+        if widths[best] == 1:
+            return
+        # A single column may well be called "height | cm". Then it is declared; or, where nothing
+        # is, its rows have no such character.
+        if names is not None:
+            if header[0] in names:
+                return
+        elif any(len(_cells(line, best)) != widths[best] for line in lines):
             return
         shown = "$'\\t'" if best == "\t" else f"'{best}'"
         words = _DELIMITERS.get(self.delimiter, repr(self.delimiter))
@@ -91,7 +100,7 @@ class TextFormat(NamedTuple):
     @property
     def parse(self) -> pc.ParseOptions:
         """Arrow's options."""
-        return pc.ParseOptions(delimiter=self.delimiter)
+        return pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
 
 
 PLAIN = TextFormat()
@@ -109,13 +118,19 @@ def wrong_encoding(path: Path | str, found: str, guess: str = "latin-1") -> Hedg
 
 
 def _wide(head: bytes) -> str | None:
-    """Guess an encoding of several bytes per character from its mark, or from its zeros."""
+    """Guess an encoding of several bytes per character from its mark, or from zeros in the names.
+
+    What stands below the names is some record's, and guesses nothing.
+    """
     for mark, name in _MARKS.items():
         if head.startswith(mark):
             return name
-    if head[1:40:2].count(0) > 10:
-        return "utf-16-le"
-    return "utf-16-be" if head[:40:2].count(0) > 10 else None
+    header = head.lstrip(b"\r\n").partition(b"\n")[0]
+    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
+        half = header[first::2]
+        if 2 * half.count(0) > len(half):
+            return name
+    return None
 
 
 def _cells(header: str, delimiter: str) -> list[str]:
