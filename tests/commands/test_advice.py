@@ -45,7 +45,7 @@ PYTHON = re.compile(
         ("H501", "--delta", [*BOOSTING, "--delta", "2"], ""),
         ("H501", "--seed", [*TREE, "--seed", "-1"], ""),
         ("H114", "hedgerow domain suggest", TREE, "nonsense = 3\n"),
-        ("H101", 'missing = "own bin"', [*TREE, "--missing"], ""),
+        ("H101", 'missing = "own bin"', [*TREE, "--missing", "--bad-rows", "error"], ""),
     ],
 )
 def test_errors_of_a_fit_speak_of_flags_and_files(
