@@ -149,7 +149,7 @@ def test_domain_check_and_fit_agree_about_the_capacity(table: Path, tmp_path, mo
     result = runner.invoke(app, ["domain", "check", str(path), str(table)])
     assert result.exit_code == 2
     fit = ["fit", str(table), "--domain", str(path), "--model", "tree", "--epsilon", "1"]
-    more = ["--out", str(tmp_path / "m"), "--quiet"]
+    more = ["--out", str(tmp_path / "m"), "--quiet", "--bad-rows", "error"]
     said = fails_with(Code.CAPACITY_EXCEEDED, monkeypatch, capsys, *fit, *more)
     assert said.split() == result.stderr.split()
 

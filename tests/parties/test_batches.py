@@ -229,11 +229,16 @@ def test_a_server_that_denies_an_answer_it_has_given_gets_no_other_draw(
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
     hall.put(0, 20)
     finish, key = QueryLog.finish, Key("ann0", "0" * 32)
+    gave = threading.Event()
 
     def fail(log: QueryLog, keys) -> None:
         if log is hall.log(held_at):
+            # Not before the other has let go: its farewell must not meet a line that is gone.
+            assert gave.wait(60)
             raise Code.PEER_GONE.error(found="a line that was cut in the farewell")
         finish(log, keys)
+        if log is hall.log(honest):
+            gave.set()
 
     monkeypatch.setattr(QueryLog, "finish", fail)
     hall.turns()
