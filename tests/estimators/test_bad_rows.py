@@ -3,13 +3,14 @@
 import json
 import pickle
 import warnings
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, UserList, deque
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from hedgerow import (
@@ -27,7 +28,7 @@ from hedgerow import (
 )
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.tables import Batches, encode
+from hedgerow.tables import Batches, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 
 AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), bins=5, outside="error")
@@ -218,3 +219,107 @@ def test_a_table_in_pieces_is_absorbed_as_one_in_memory() -> None:
     assert counts["rows over the capacity"] == 5
     assert counts["values"]["age"] == {"clipped": 5, "missing": 5}
     assert np.all([counts["values"]["ward"][what] == 5 for what in ("missing", "unlisted")])
+
+
+def absorbed_training(X: Any, y: Any, domain: Domain = CLASSES) -> Encoded:
+    """Return what a fit that absorbs rows learns from."""
+    model = DPTreeClassifier(1e-6, domain, max_depth=1, bad_rows="absorb")
+    read: list[Encoded] = []
+    encode_declared = model._encode_declared
+    model._encode_declared = lambda *given: read.append(encode_declared(*given)) or read[-1]  # type: ignore[method-assign, func-returns-value]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HedgerowWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(X, y)
+    return read[0]
+
+
+def first_three(X: Any, y: Any, domain: Domain = CLASSES) -> tuple[list[Any], ...]:
+    encoded = absorbed_training(X, y, domain)
+    return encoded.bins[:3].tolist(), encoded.target[:3].tolist(), encoded.present[:3].tolist()
+
+
+ROWS: list[Any] = [[31, "a"], [80, "b"], [50, "a"]]
+LABELS: list[Any] = [0, 1, 0]
+READ = ([[1, 0], [3, 1], [2, 0]], LABELS, [True] * 3)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque, UserList])
+@pytest.mark.parametrize("odd", ["x", None, True, [1], b"x"])
+def test_a_label_in_any_sequence_changes_no_other(kind: Any, odd: Any) -> None:
+    assert first_three([*ROWS, [3, "a"]], kind([*LABELS, odd])) == READ
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque, UserList])
+@pytest.mark.parametrize("odd", [["x", "a"], ["x"], [1, "a", 2], None, 7])
+def test_a_row_in_any_sequence_changes_no_other(kind: Any, odd: Any) -> None:
+    assert first_three(kind([*ROWS, odd]), [*LABELS, 0]) == READ
+
+
+class OddRow(Sequence[Any]):
+    """A row that says two cells and gives some other number of them, or none but an error."""
+
+    def __init__(self, cells: int) -> None:
+        self.cells = cells
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: Any) -> Any:
+        if self.cells < 0:
+            raise RuntimeError("no such row")
+        if at >= self.cells:
+            raise IndexError
+        return 5
+
+
+@pytest.mark.parametrize("cells", [-1, 0, 1, 2, 3, 10])
+@pytest.mark.parametrize("place", range(4))
+def test_a_row_of_another_class_shifts_no_other(cells: int, place: int) -> None:
+    rows, labels = [*ROWS], [*LABELS]
+    rows.insert(place, OddRow(cells))
+    labels.insert(place, 0)
+    encoded = absorbed_training(rows, labels)
+    others = [at for at in range(4) if at != place]
+    assert encoded.bins[others].tolist() == READ[0]
+    assert encoded.target[others].tolist() == LABELS
+
+
+def test_half_a_character_changes_no_other_row() -> None:
+    half = "\ud800"
+    texts = np.array([["31", "a"], ["80", "b"], ["50", "a"], ["3", half]])
+    assert first_three(texts, [*LABELS, 0]) == first_three(texts[:3], LABELS)
+    wards = pd.Series(["a", "b", "a", half], dtype="string[python]")
+    frame = pd.DataFrame({"age": [31, 80, 50, 3], "ward": wards})
+    assert first_three(frame, [*LABELS, 0]) == READ
+    words = CLASSES.model_copy(update={"target": Target(name="ill", classes=("n", "y"))})
+    for y in (
+        np.array(["n", "y", "n", half]),
+        pd.Series(["n", "y", "n", half], dtype="string[python]"),
+    ):
+        assert first_three([*ROWS, [3, "a"]], y, words) == READ
+
+
+def test_a_number_beyond_all_floats_warns_of_nothing() -> None:
+    large = np.longdouble("1e4000")
+    ages = CLASSES.model_copy(update={"attributes": (AGE,)})
+    typed = np.array([[31], [80], [50], [large]], dtype=np.longdouble)
+    single = ([[1], [3], [2]], LABELS, [True] * 3)
+    assert first_three(typed, [*LABELS, 0], ages) == single
+    assert first_three(typed.astype(object), [*LABELS, 0], ages) == single
+    y = np.array([0, 1, 0, large], dtype=np.longdouble)
+    assert first_three(typed, y, ages) == single
+
+
+@pytest.mark.parametrize("odd", ["time", "text"])
+def test_a_value_of_a_union_changes_no_other(odd: str) -> None:
+    others = {
+        "time": pa.array([0, 0, 0, 2**62]).cast(pa.timestamp("s")),
+        "text": pa.Array.from_buffers(
+            pa.string(), 4, pa.array([b"", b"", b"", b"\xff"], pa.binary()).buffers()
+        ),
+    }
+    kinds, numbers = pa.array([0, 0, 0, 1], pa.int8()), pa.array([31, 80, 50, 3])
+    ages = pa.UnionArray.from_sparse(kinds, [numbers, others[odd]])
+    table = pa.table({"age": ages, "ward": ["a", "b", "a", "a"]})
+    assert first_three(table, [*LABELS, 0]) == READ

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -105,35 +105,44 @@ def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
         return table
 
 
-def objects(rows: Any, width: int, absorbed: AbsorbedRows | None) -> Any:
+def objects(rows: Sequence[Any], width: int, absorbed: AbsorbedRows | None) -> Any:
     """Keep the cells of a list of rows as they are; what is not a table stays for the refusal.
 
     Where rows are absorbed, one of another length than `width` is cut, or filled with None.
     """
-    sequences = [_is_sequence(row) for row in rows]
     if absorbed is None:
-        if not rows or not all(sequences):
+        if not rows or not all(map(is_sequence, rows)):
             return rows
-        width = len(rows[0])
-        if any(len(row) != width for row in rows):
+        found = [_row_cells(row, None) for row in rows]
+        width = len(found[0])
+        if any(len(row) != width for row in found):
             return rows
     else:
-        whole = [
-            len(row) == width if many else False for row, many in zip(rows, sequences, strict=True)
-        ]
-        absorbed.count_rows(broken=len(rows) - sum(whole))
-        rows = [
-            row if fits else [*(row if many else ()), *[None] * width][:width]
-            for row, fits, many in zip(rows, whole, sequences, strict=True)
-        ]
-    cells = np.fromiter(chain.from_iterable(rows), dtype=object, count=len(rows) * width)
-    return cells.reshape(len(rows), width)
+        found = []
+        for row in rows:
+            try:
+                cells = _row_cells(row, width + 1) if is_sequence(row) else ()
+            except Exception:
+                # Methods of anybody's class: whatever they raise, this one row cannot be read.
+                cells = ()
+            found.append(cells)
+        absorbed.count_rows(broken=sum(len(row) != width for row in found))
+        found = [row if len(row) == width else [*row, *[None] * width][:width] for row in found]
+    table = np.fromiter(chain.from_iterable(found), dtype=object, count=len(found) * width)
+    return table.reshape(len(found), width)
 
 
-def _is_sequence(row: Any) -> bool:
-    if isinstance(row, np.ndarray):
-        return row.ndim > 0
-    return isinstance(row, Sequence) and not isinstance(row, str | bytes)
+def is_sequence(values: Any) -> bool:
+    """Whether something is a sequence of values, each of a type of its own or not."""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _row_cells(row: Any, most: int | None) -> Any:
+    """Return the cells of one row, some of them at least where there are more than `most`."""
+    # What another class says of its length, and gives, need not agree.
+    return row if type(row) in (list, tuple, np.ndarray) else list(islice(iter(row), most))
 
 
 def declared_target(y: Any, rows: int) -> Any:
@@ -141,10 +150,9 @@ def declared_target(y: Any, rows: int) -> Any:
 
     What other rows hold must not decide about one; so nothing is converted here.
     """
-    if isinstance(y, list | tuple):
+    if is_sequence(y) and not isinstance(y, np.ndarray):
         values = np.fromiter(y, dtype=object, count=len(y))
-        nested = next((v for v in y if isinstance(v, list | tuple | np.ndarray)), None)
-        if nested is not None and len(y) != rows:
+        if len(y) != rows and any(map(is_sequence, y)):
             raise Code.WRONG_SHAPE.error(
                 expected="one target per row, in one dimension",
                 found="a list of lists",

@@ -18,6 +18,7 @@ from hedgerow.estimators.reading import (
     declared_columns,
     declared_target,
     has_columns,
+    is_sequence,
     labels_of,
     numbers_of,
     numbers_or_objects,
@@ -69,7 +70,7 @@ class TableEstimator(BaseEstimator):
         check_domain(self.domain)
         if self.domain is not None:
             X = declared_columns(X, self.domain)
-        if self.domain is not None and isinstance(X, list | tuple):
+        if self.domain is not None and is_sequence(X) and not isinstance(X, np.ndarray):
             # NumPy would choose one type for all cells, and one odd row would change the others.
             absorbed = self._absorbed() if reset else None
             X = objects(X, len(self.domain.attributes), absorbed)

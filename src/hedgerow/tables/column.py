@@ -98,7 +98,7 @@ class Column:
             chunks = [pc.run_end_decode(chunk) for chunk in values.chunks]
             values = pa.chunked_array(chunks, values.type.value_type)
         if pa.types.is_union(values.type):
-            return np.fromiter(values.to_pylist(), dtype=object, count=len(values))
+            return np.fromiter(values, dtype=object, count=len(values))
         return values
 
     def _from_pandas(self, raw: Any) -> Any:
@@ -110,7 +110,7 @@ class Column:
             typed = dtype.categories.dtype != object
         else:
             typed = hasattr(getattr(raw, "array", raw), "__arrow_array__")
-        return self._to_arrow(raw) if typed else np.asarray(raw, dtype=object)
+        return _typed_or_objects(raw) if typed else np.asarray(raw, dtype=object)
 
     def _from_numpy(self, raw: NDArray[Any]) -> NDArray[Any] | pa.ChunkedArray:
         if raw.ndim != 1:
@@ -131,9 +131,11 @@ class Column:
             # A unit without a length: one by one, NaT is missing and all else unreadable.
             return np.fromiter(iter(raw), dtype=object, count=len(raw))
         if kind == "f" and raw.dtype.itemsize > 8:
-            return raw.astype(np.float64)
+            with np.errstate(over="ignore"):
+                return raw.astype(np.float64)
         if kind == "U":
-            return pa.chunked_array([pa.array(raw)])
+            raw = _typed_or_objects(raw)
+            return raw if isinstance(raw, np.ndarray) else pa.chunked_array([raw])
         return raw if kind in "biufMmO" else raw.astype(object)
 
     def _import(self, raw: Any) -> Any:
@@ -310,6 +312,17 @@ def _family(kind: pa.DataType) -> Family:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "number"
     return "time" if is_instant(kind) else "other"
+
+
+def _typed_or_objects(raw: Any) -> Any:
+    """Return values as Arrow; as objects, each to be read alone, if one is not to be had there.
+
+    Arrow has no text with half a character of UTF-16, and would refuse all for one.
+    """
+    try:
+        return pa.array(raw, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return np.asarray(raw, dtype=object)
 
 
 def arrow_floats(values: Any) -> Any:

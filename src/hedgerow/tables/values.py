@@ -109,7 +109,8 @@ def _numpy(value: np.generic) -> Plain:
     if kind in "iu":
         return int(value)
     if kind == "f":
-        return _float(value)
+        with np.errstate(over="ignore"):
+            return _float(value)
     if kind == "U":
         return str(value)
     if kind in "Mm":
@@ -123,6 +124,8 @@ def _numpy(value: np.generic) -> Plain:
 def _arrow(value: pa.Scalar) -> Plain:
     if not value.is_valid:
         return None
+    if isinstance(value, pa.UnionScalar):
+        return plain(value.value)
     if is_instant(value.type):
         counts = pa.chunked_array([pa.array([value.value], pa.int64())])
         return _seconds(float(arrow_seconds(counts, value.type)[0]))
