@@ -197,7 +197,7 @@ class DaskCounts(_Partitions):
     Parameters
     ----------
     X, y, domain, make, absorbed
-        As for `DaskBoostCounts`.
+        As for `_Partitions`.
     most_cells : int, default=2**22
         Bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
     """
