@@ -23,7 +23,8 @@ def is_large(X: Any) -> bool:
 def _is_dask(X: Any) -> bool:
     # Whoever has a Dask collection has imported Dask; another thread may be doing so just now.
     asks = getattr(sys.modules.get("dask"), "is_dask_collection", None)
-    return asks is not None and bool(asks(X))
+    # The type first: a fit that is refused must not have read anything of the rows.
+    return asks is not None and hasattr(type(X), "__dask_graph__") and bool(asks(X))
 
 
 def has_names(X: Any) -> bool:
