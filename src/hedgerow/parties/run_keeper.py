@@ -260,8 +260,10 @@ class RunKeeper:
         try:
             run = self.store.get(run_id)
         except HedgerowError:
+            # One that has failed, too: it waited for the others no longer than they for it.
             for other in reversed(self.store.all()):
-                if str(run_id).rpartition("-")[0] == other.job.name and other.state in OPEN:
+                alike = str(run_id).rpartition("-")[0] == other.job.name
+                if alike and other.state in {*OPEN, "failed"}:
                     raise _differ(other, hash_) from None
             raise
         if run.job.hash != hash_:
