@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import HedgerowError
-from hedgerow.parties.asking import Analyst
-from hedgerow.parties.config import PartyConfig
-from hedgerow.parties.jobs import Job
-from hedgerow.parties.run_client import RunClient
-from hedgerow.parties.uploading import share_upload
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.queries.asking import Analyst
+from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.runs.client import RunClient
+from hedgerow.parties.runs.jobs import Job
 from hedgerow.tables import Domain, read_table
 
 Options = dict[str, Any]

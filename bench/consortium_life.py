@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bench.consortium_faults import Fault, Phase
 from bench.consortium_parties import OWNER, PEOPLE, POPULATION, Consortium, people
-from hedgerow.parties.jobs import Job
+from hedgerow.parties.runs.jobs import Job
 
 ROWS, REQUESTS = 100, 10
 TRIES = 4

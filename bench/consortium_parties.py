@@ -21,14 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.asking import Analyst
-from hedgerow.parties.config import Member, PartyConfig, Timeouts
-from hedgerow.parties.founding import found_consortium, list_members, party_toml, policy_toml
-from hedgerow.parties.jobs import Job
-from hedgerow.parties.members import add_certificate, make_keys
-from hedgerow.parties.policy import Policy
-from hedgerow.parties.run_client import RunClient, Status
-from hedgerow.parties.uploading import share_upload
+from hedgerow.parties.consortium.config import Member, PartyConfig, Timeouts
+from hedgerow.parties.consortium.founding import (
+    found_consortium,
+    list_members,
+    party_toml,
+    policy_toml,
+)
+from hedgerow.parties.consortium.members import add_certificate, make_keys
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.queries.asking import Analyst
+from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.runs.client import RunClient, Status
+from hedgerow.parties.runs.jobs import Job
 from hedgerow.tables import Attribute, Domain, Target
 
 SERVERS, OWNER = ("alder", "birch", "cedar"), "north"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from bench.consortium_links import Links
 from bench.consortium_parties import OWNER, SERVERS, Consortium
-from hedgerow.parties.run_client import RunClient
+from hedgerow.parties.runs.client import RunClient
 from hedgerow.tables import Domain
 from reproduce.data_000 import DATA
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, Opening
-from hedgerow.protocols.answers import answer, answer_openings
-from hedgerow.protocols.model import SecretForest, empty_shares
-from hedgerow.protocols.plan import HiddenPlan
-from hedgerow.protocols.predict import share_queries
-from hedgerow.protocols.table import SecretTable, horizontal_uploads, share_table
-from hedgerow.protocols.training import charge_what_is_exact, train_hidden, training_openings
+from hedgerow.protocols.hidden.answers import answer, answer_openings
+from hedgerow.protocols.hidden.model import SecretForest, empty_shares
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.predict import share_queries
+from hedgerow.protocols.hidden.training import charge_what_is_exact, train_hidden, training_openings
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.replicated import ReplicatedEngine

@@ -27,11 +27,11 @@ from bench.harness import row, seconds
 from bench.ppid3_modp import ModpCipher
 from hedgerow import ID3Classifier
 from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher
-from hedgerow.protocols.ppid3_job import SiteJob
-from hedgerow.protocols.ppid3_local import LocalSites, joined_tree
-from hedgerow.protocols.ppid3_secret_run import run_secret
-from hedgerow.protocols.ppid3_site import Site
-from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.local import LocalSites, joined_tree
+from hedgerow.protocols.vertical_id3.secret.run import run_secret
+from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.table import SiteTable
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees import grow_id3
 

@@ -25,7 +25,7 @@ from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, NoisyMax, Opening
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
-from hedgerow.secure.noise import geometric, precision
+from hedgerow.secure.noise.discrete import geometric, precision
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32, Z64, Ring
 from hedgerow.secure.secret import Secret

@@ -26,10 +26,10 @@ from bench.data import load
 from bench.environment import run_peer
 from bench.harness import row, seconds
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown import Traffic, grow_topdown
-from hedgerow.protocols.topdown_owner import Owner
-from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown_secure_run import run_secure
+from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown.secure_run import run_secure
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.tree import Tree
 

@@ -30,7 +30,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
 from hedgerow import CARTClassifier, Domain
-from hedgerow.cli import app
+from hedgerow.cli.main import app
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage, Ledger
 

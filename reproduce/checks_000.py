@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.protocols.plan import HiddenPlan
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from reproduce.data_000 import DEPTH
 from reproduce.protocol_000 import Part, Structure, hidden, opened
 from reproduce.study_000 import auto_plan, mechanism_of, paper_plan, part_of, seed_of, vote_plan

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.median_forest import grow_median_forest
-from hedgerow.protocols.median_plan import plan_median
-from hedgerow.trees.forest_counts import Batch, LocalCounts, Splits
+from hedgerow.protocols.median.forest import grow_median_forest
+from hedgerow.protocols.median.plan import plan_median
+from hedgerow.trees.counts.forest import Batch, LocalCounts, Splits
 from hedgerow.trees.layout import SplitKind
 from reproduce.data_001 import Task
 from reproduce.methods_001 import K, Setting, error, seed_of

@@ -17,10 +17,10 @@ from hedgerow.net.launch import run_parties
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.open_id3 import open_openings, train_open
-from hedgerow.protocols.plan import HiddenPlan
-from hedgerow.protocols.table import horizontal_uploads, share_table
-from hedgerow.protocols.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.open_id3 import open_openings, train_open
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from reproduce.study_000 import Extent, Record, mechanism_of, paper_plan, part_of
 

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from bench.data import load
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
-from hedgerow.trees.candidates import Candidates
-from hedgerow.trees.leaf_counts import LeafCounts, merged
+from hedgerow.trees.counts.leaves import LeafCounts, merged
+from hedgerow.trees.growing.candidates import Candidates
 from reproduce.mnist import TRAIN, blocks, digits
 
 TEST_SHARE = 0.1

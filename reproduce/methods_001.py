@@ -14,14 +14,14 @@ from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.dp_df import grow_dp_df, plan_dp_df
 from hedgerow.protocols.dp_rf import grow_dp_rf
 from hedgerow.protocols.dp_rf_plan import plan_dp_rf
-from hedgerow.protocols.median_forest import grow_median_forest
-from hedgerow.protocols.median_plan import plan_median
+from hedgerow.protocols.median.forest import grow_median_forest
+from hedgerow.protocols.median.plan import plan_median
 from hedgerow.protocols.wary import votes
 from hedgerow.tables import Encoded
+from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.forest_counts import LocalCounts
-from hedgerow.trees.grow_forest import grow_forest
-from hedgerow.trees.growth import Limits
+from hedgerow.trees.growing.grow_forest import grow_forest
+from hedgerow.trees.growing.growth import Limits
 from reproduce.data_001 import Task
 
 Accounting = Literal["paper", "strict"]

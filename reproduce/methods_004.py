@@ -23,10 +23,10 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.topdown import Traffic, grow_topdown
-from hedgerow.protocols.topdown_owner import Owner
-from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown_secure_run import run_secure
+from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown.secure_run import run_secure
 from hedgerow.trees.tree import Tree
 from reproduce.data_004 import Counts, Task, dealt, task_of
 

@@ -23,17 +23,14 @@ from sklearn.metrics import roc_auc_score
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.protocols import votes
-from hedgerow.protocols.answers import What, answer_openings, distribution, winner
-from hedgerow.protocols.hidden_id3 import Grown, grow
-from hedgerow.protocols.leaves import LEAF_COUNTS
-from hedgerow.protocols.model import SecretForest, forest
-from hedgerow.protocols.open_id3 import leaf_reason, open_openings, train_open
-from hedgerow.protocols.plan import HiddenPlan
-from hedgerow.protocols.predict import predict
-from hedgerow.protocols.queries import share_queries
-from hedgerow.protocols.table import SecretTable, horizontal_uploads, share_table
-from hedgerow.protocols.training import (
+from hedgerow.protocols.growers.leaves import LEAF_COUNTS
+from hedgerow.protocols.hidden.answers import What, answer_openings, distribution, winner
+from hedgerow.protocols.hidden.id3 import Grown, grow
+from hedgerow.protocols.hidden.model import SecretForest, forest
+from hedgerow.protocols.hidden.open_id3 import leaf_reason, open_openings, train_open
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.training import (
     charge_what_is_exact,
     frontier,
     leaf_update_of,
@@ -42,6 +39,9 @@ from hedgerow.protocols.training import (
     splits_of,
     training_openings,
 )
+from hedgerow.protocols.sharing.queries import share_queries
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.votes import votes
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -166,7 +166,7 @@ class Structure:
 
     @classmethod
     def of(cls, plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) -> Structure:
-        """Grow the trees of a plan (`hedgerow.protocols.hidden_id3.grow`)."""
+        """Grow the trees of a plan (`hedgerow.protocols.hidden.id3.grow`)."""
         ledger = Ledger(domain=plan.domain)
         engine = engine_for(training_openings(plan), ledger, seed, servers=servers)
         rows = frontier(shared(engine, plan, part), plan)
@@ -195,7 +195,7 @@ class Structure:
         return scores
 
     def voted(self, plan: HiddenPlan, seed: int) -> Score:
-        """Answer by noisy votes (`hedgerow.protocols.votes`) and score the answers."""
+        """Answer by noisy votes (`hedgerow.protocols.votes.votes`) and score the answers."""
         ledger, test = Ledger.from_json(self.charged), self.part.test
         votes.reserve_answers(plan, ledger)
         model = self._model(plan, ledger, seed)
@@ -256,7 +256,7 @@ class Structure:
     def _opened(
         self, plan: HiddenPlan, what: What, ledger: Ledger, found: Secret, seed: int
     ) -> NDArray[Any]:
-        """Open what was asked for to the analyst, as `hedgerow.protocols.answers.answer` does."""
+        """Open what was asked for to the analyst, as `hidden.answers.answer` does."""
         openings = answer_openings(plan, found.shape[0], what)
         engine = engine_for(openings, ledger, seed + 2, servers=self.servers)
         here = _at(engine, found)
@@ -295,7 +295,7 @@ def hidden(plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) ->
 
 
 def opened(plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) -> Score:
-    """Train a tree that is opened (`hedgerow.protocols.open_id3`) and score it."""
+    """Train a tree that is opened (`hedgerow.protocols.hidden.open_id3`) and score it."""
     ledger = Ledger(domain=plan.domain)
     engine = engine_for(open_openings(plan), ledger, seed, servers=servers)
     tree = train_open(shared(engine, plan, part), plan, ledger)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hedgerow.protocols.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
 from reproduce.data_000 import DATA, DEPTH
 from reproduce.jobs import run_jobs
 from reproduce.protocol_000 import Part, Score, Structure, hidden, opened

@@ -10,7 +10,7 @@ from sklearn.datasets import load_iris
 from typer.testing import CliRunner
 
 from hedgerow import Attribute, CARTClassifier, Domain, Target, __version__
-from hedgerow.cli import app, main
+from hedgerow.cli.main import app, main
 from hedgerow.errors import Code
 from hedgerow.tables import encode
 from hedgerow.trees import grow_forest, write_model
@@ -319,10 +319,10 @@ HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "opendp", "pandas"}
     [
         (["hedgerow.cli"], set()),
         # What `runs` and `models` need.
-        (["hedgerow.cli", "hedgerow.parties.run_client"], set()),
-        (["hedgerow.cli", "hedgerow.parties.model_client"], set()),
+        (["hedgerow.cli", "hedgerow.parties.runs.client"], set()),
+        (["hedgerow.cli", "hedgerow.parties.roles.model_client"], set()),
         # What `query` needs: it reads a table and encodes it.
-        (["hedgerow.cli", "hedgerow.parties.asking"], {"numba", "pyarrow"}),
+        (["hedgerow.cli", "hedgerow.parties.queries.asking"], {"numba", "pyarrow"}),
     ],
 )
 def test_a_verb_loads_what_it_needs(modules: list[str], needed: set[str]) -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent / "parties"))
-from free_ports import free_ports
+from tests.parties.free_ports import free_ports
 
 ROOT = Path(__file__).parents[1]
 DOMAIN = """\

@@ -1,6 +1,5 @@
 """The data sets of the reproductions: their sizes, their public domains, and what a tree makes."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from hedgerow.tables import encode
 
 ROOT = Path(__file__).parents[1]
 # The reproductions are no part of the package: they lie beside it, as the benchmarks do.
-sys.path.append(str(ROOT))
 
 from reproduce import data, data_000  # noqa: E402
 

@@ -1,12 +1,8 @@
 """Experiments as jobs: the same records, in the order of the jobs, wherever they run."""
 
 import operator
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1]))
 
 from reproduce.jobs import run_jobs
 

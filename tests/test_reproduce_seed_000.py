@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.protocols.predict import predict
-from hedgerow.protocols.queries import share_queries
+from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.sharing.queries import share_queries
 
 ROOT = Path(__file__).parents[1]
 # The reproductions are no part of the package: they lie beside it, as the benchmarks do.
-sys.path.append(str(ROOT))
 
 from reproduce import findings_000, protocol_000, study_000  # noqa: E402
 

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.protocols.median_plan import plan_median
-from hedgerow.trees.forest_counts import LocalCounts, Splits
+from hedgerow.protocols.median.plan import plan_median
+from hedgerow.trees.counts.forest import LocalCounts, Splits
 from hedgerow.trees.layout import SplitKind
 
 ROOT = Path(__file__).parents[1]
 # The reproductions are no part of the package: they lie beside it, as the benchmarks do.
-sys.path.append(str(ROOT))
 
 from reproduce import (  # noqa: E402
     checks_001,

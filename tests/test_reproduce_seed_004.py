@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.protocols.topdown_plan import plan_topdown
+from hedgerow.protocols.topdown.plan import plan_topdown
 
 ROOT = Path(__file__).parents[1]
 # The reproductions are no part of the package: they lie beside it, as the benchmarks do.
-sys.path.append(str(ROOT))
 
 from reproduce import (  # noqa: E402
     compare_004,

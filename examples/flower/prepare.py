@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import tomli_w
 from sklearn.datasets import load_breast_cancer
 
-from hedgerow.parties.folders import make_private, write_new
-from hedgerow.parties.founding import policy_toml
-from hedgerow.parties.policy import Policy
-from hedgerow.parties.topdown_job import TopDownJob
+from hedgerow.parties.consortium.founding import policy_toml
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.store.folders import make_private, write_new
+from hedgerow.parties.topdown.job import TopDownJob
 
 HERE = Path(__file__).parent
 

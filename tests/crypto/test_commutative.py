@@ -18,7 +18,7 @@ from hedgerow.crypto.commutative import (
 )
 from hedgerow.crypto.curve25519 import ORDER, P, elements
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.integrate import keyed
+from hedgerow.protocols.sharing.integrate import keyed
 
 CIPHER = Curve25519Cipher()
 POINTS = CIPHER.hash([str(i).encode() for i in range(300)], "test")

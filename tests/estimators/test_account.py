@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from one_table import DOMAIN, rows
 
 from hedgerow import (
     Account,
@@ -25,6 +24,7 @@ from hedgerow.estimators import account as module
 from hedgerow.estimators import account_file
 from hedgerow.estimators.account import account_of
 from hedgerow.privacy import ROOT, By, Partition, Release, part, step
+from tests.estimators.one_table import DOMAIN, rows
 
 
 class Untouchable:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from one_table import DOMAIN, rows
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -23,6 +22,7 @@ from hedgerow import (
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators.accounted import FitLedger
 from hedgerow.privacy import ROOT, Release
+from tests.estimators.one_table import DOMAIN, rows
 
 
 def tree(**parameters: object) -> DPTreeClassifier:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from private_models import PRIVATE, small_model, small_rows
 from sklearn.base import clone
 
 from hedgerow import (
@@ -18,7 +17,8 @@ from hedgerow import (
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Scope
 from hedgerow.privacy.accounting import basic
-from hedgerow.protocols.ppid3_leakage import INSTANCES
+from hedgerow.protocols.vertical_id3.leakage import INSTANCES
+from tests.estimators.private_models import PRIVATE, small_model, small_rows
 
 BUDGET = (1.8, 1e-4)
 

@@ -4,12 +4,12 @@ import signal
 from collections.abc import Callable, Iterator
 
 import pytest
-from private_models import PRIVATE, SMALL, small_model, small_rows
-from test_all_accounts import Untouchable
 
 from hedgerow import DPBoostingClassifier
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import noise_for_rate, rho_for
+from tests.estimators.private_models import PRIVATE, SMALL, small_model, small_rows
+from tests.estimators.test_all_accounts import Untouchable
 
 FAR = [5e-324, 1e-300, 1e-100, 1e100, 1.7e308]
 WITHIN = [1e-30, 1e-12, 1e6, 1e30]

@@ -5,12 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from one_table import COSTS, DOMAIN, people, write_files
 
 from hedgerow import Account, Ledger
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators.fitting import Files, Kind, account_summary, fit_table, private_model
 from hedgerow.trees import read_model
+from tests.estimators.one_table import COSTS, DOMAIN, people, write_files
 
 SMALL = {
     Kind.auto: {},

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.utils import get_tags
-from test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
 
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators import HiddenTreeClassifier
 from hedgerow.protocols.kinds import KINDS
 from hedgerow.tables import Attribute, Domain, Target
+from tests.estimators.test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
 
 
 @pytest.mark.parametrize(("noise", "noisy"), [("none", False), ("splits+leaves", True)])

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
 
 from hedgerow.errors import Code, HedgerowError
+from tests.estimators.test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
 
 IDS = np.arange(1000, 1200)
 WHOLE = model_of().fit(ROWS, ILL).predict(ROWS)

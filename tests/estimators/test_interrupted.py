@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from private_models import PRIVATE, small_model, small_rows
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -14,6 +13,7 @@ from hedgerow import Account, Ledger
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import accounted
 from hedgerow.privacy import NoiseSource
+from tests.estimators.private_models import PRIVATE, small_model, small_rows
 
 MODELS = {"tree_", "forest_", "boosted_", "model_", "root_"}
 

@@ -9,9 +9,9 @@ from rich.console import Console
 from hedgerow import Attribute, Domain, Ledger, MedianForestClassifier, Target
 from hedgerow.estimators.progress import shown
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.median_forest import grow_median_forest
+from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.tables import encode
-from hedgerow.trees.forest_counts import ForestCounts, LocalCounts
+from hedgerow.trees.counts.forest import ForestCounts, LocalCounts
 
 DOMAIN = Domain(
     attributes=(

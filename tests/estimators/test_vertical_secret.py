@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from test_vertical_id3 import DOMAIN, X, Y
 
 from hedgerow import ID3Classifier, VerticalID3Classifier
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Relation
-from hedgerow.protocols.ppid3_leakage import OF_QUESTIONS
+from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS
+from tests.estimators.test_vertical_id3 import DOMAIN, X, Y
 
 
 @pytest.mark.parametrize("engine", ["clear", "simulate"])

@@ -13,11 +13,11 @@ sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
 from federation import deployed, simulated, simulation_options
 from prepare import prepare
 
-from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_table import encoded_table
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.table import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.topdown import Traffic, grow_topdown
-from hedgerow.protocols.topdown_owner import Owner
+from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.trees import Tree, read_model
 
 SEED = 11

@@ -7,21 +7,20 @@ from pathlib import Path
 import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
-sys.path.append(str(Path(__file__).parent))
 
-from local_grid import LocalGrid
 from prepare import prepare
 from topdown_app.carrying import ASK_AGAIN, Carrying
 from topdown_app.messages import REFUSED
 from topdown_app.run_folder import RunFolder
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.topdown_job import TopDownJob, TopDownTimeouts
-from hedgerow.parties.topdown_table import encoded_table
+from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
+from hedgerow.parties.topdown.table import encoded_table
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown import grow_topdown
-from hedgerow.protocols.topdown_owner import Owner
+from hedgerow.protocols.topdown.coordinator import grow_topdown
+from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.trees import Tree, read_model
+from tests.examples.local_grid import LocalGrid
 
 SEED = 5
 WAIT = 20.0

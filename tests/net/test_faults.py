@@ -3,11 +3,11 @@
 from typing import get_args
 
 import pytest
-from net_parties import Club, exchange_all, faulty_at_the_end, ring
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.faults import Fault, Kind
 from hedgerow.net.launch import run_parties
+from tests.net.net_parties import Club, exchange_all, faulty_at_the_end, ring
 
 # What at least one party must report, with peer and step; the others may echo it.
 CAUSES = {

@@ -4,13 +4,13 @@ import os
 
 import numpy as np
 import pytest
-from net_parties import all_plans, metered
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
+from tests.net.net_parties import all_plans, metered
 
 
 def report(network: Network, array: np.ndarray, factor: int) -> dict:

@@ -12,9 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import net_noise
 import pytest
-from net_parties import Club, all_plans
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import meeting
@@ -22,6 +20,8 @@ from hedgerow.net.certificates import make_identity, tls_context
 from hedgerow.net.frames import HEADER_BYTES, Header, Kind, plan_digest
 from hedgerow.net.meeting import Member, listen
 from hedgerow.net.network import Route
+from tests.net import net_noise
+from tests.net.net_parties import Club, all_plans
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """The simulator moves copies and counts what would be sent."""
 
 import numpy as np
-from net_parties import PLANS, all_plans
 
 from hedgerow.net.frames import wire_bytes
 from hedgerow.net.network import Route
 from hedgerow.net.simulator import Simulator
+from tests.net.net_parties import PLANS, all_plans
 
 
 def test_all_routes_arrive() -> None:

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from net_parties import Club, all_plans, exchange_all, metered, ring
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Route
 from hedgerow.net.simulator import Simulator
+from tests.net.net_parties import Club, all_plans, exchange_all, metered, ring
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from free_ports import free_ports
+from tests.parties.free_ports import free_ports
 
 PROGRAM = Path(sys.executable).with_name("hedgerow")
 SERVERS, OWNERS, ANALYST = ("alder", "birch", "cedar"), ("north", "south"), "zoe"

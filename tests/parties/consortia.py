@@ -10,11 +10,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import NameOID
-from free_ports import free_ports
 
-from hedgerow.parties.config import PartyConfig
-from hedgerow.parties.founding import found_consortium, list_members
-from hedgerow.parties.members import add_certificate, make_keys
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.founding import found_consortium, list_members
+from hedgerow.parties.consortium.members import add_certificate, make_keys
+from tests.parties.free_ports import free_ports
 
 SERVERS = ["alder", "birch", "cedar"]
 OWNERS = ["north", "south"]

@@ -3,25 +3,28 @@
 ================================  ======  ====================================================
 attack                            number  tests, besides those below
 ================================  ======  ====================================================
-unknown certificate               H870    test_service
-unknown certificate of a server   H809    test_meeting test_client
-expired certificate               H855    test_service test_members test_reach
-right certificate, wrong role     H871    test_service test_uploads test_runs test_answering
-replayed upload                   H886    test_uploads
-replayed request                  H877    test_replays test_service
-another epsilon at one server     H891    test_runs
-run of another member             H930    test_run_keeper test_end_to_end
-analyst over budget (votes)       H207    test_answering test_end_to_end
-analyst over budget (policy)      H858    test_answering test_batches test_library
-policy violation                  H858    test_policy test_admission test_runs test_end_to_end
-oversized header                  H874    test_service test_requests
-oversized payload                 H875    test_service test_uploads
-oversized frame among servers     H806    test_frames test_channel
-path traversal in a name          H851    test_names test_folders test_uploads test_catalogue
-symlinked state folder            H854    test_folders test_uploads test_uploading
-world-readable key of a party     H810    test_members test_certificates
-world-readable key of the state   H866    test_state_key
-two daemons on one state folder   H899    test_daemon
+unknown certificate               H870    wire/service
+unknown certificate of a server   H809    net/meeting wire/client
+expired certificate               H855    wire/service consortium/members consortium/reach
+right certificate, wrong role     H871    wire/service store/uploads runs/manager
+right certificate, wrong role     H871    queries/answering
+replayed upload                   H886    store/uploads
+replayed request                  H877    store/replays wire/service
+another epsilon at one server     H891    runs/manager
+run of another member             H930    runs/keeper parties/end_to_end
+analyst over budget (votes)       H207    queries/answering parties/end_to_end
+analyst over budget (policy)      H858    queries/answering queries/batches store/library
+policy violation                  H858    consortium/policy runs/admission runs/manager
+policy violation                  H858    parties/end_to_end
+oversized header                  H874    wire/service wire/requests
+oversized payload                 H875    wire/service store/uploads
+oversized frame among servers     H806    net/frames net/channel
+path traversal in a name          H851    consortium/names store/folders store/uploads
+path traversal in a name          H851    roles/catalogue
+symlinked state folder            H854    store/folders store/uploads roles/uploading
+world-readable key of a party     H810    consortium/members net/certificates
+world-readable key of the state   H866    consortium/state_key
+two daemons on one state folder   H899    roles/daemon
 ================================  ======  ====================================================
 
 Below, all of them that one server can refuse alone are made against a `Daemon` as it is served.
@@ -34,29 +37,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consortia import found, introduce, read_key, write_certificate
-from free_ports import free_ports
-from parties_calls import refuses
-from run_servers import job
-from test_uploads import Dealer
 
 from hedgerow.errors import Code
 from hedgerow.net.certificates import Identity, make_identity, tls_context
-from hedgerow.parties.client import Reply, call
-from hedgerow.parties.config import PartyConfig
-from hedgerow.parties.daemon import Daemon
-from hedgerow.parties.link import Deadline, Link
-from hedgerow.parties.policy import Policy
-from hedgerow.parties.requests import MAGIC, PREFIX, VERSION, Body
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.roles.daemon import Daemon
+from hedgerow.parties.wire.client import Reply, call
+from hedgerow.parties.wire.link import Deadline, Link
+from hedgerow.parties.wire.requests import MAGIC, PREFIX, VERSION, Body
+from tests.parties.consortia import found, introduce, read_key, write_certificate
+from tests.parties.free_ports import free_ports
+from tests.parties.runs.run_servers import job
+from tests.parties.store.test_uploads import Dealer
+from tests.parties.wire.parties_calls import refuses
 
 ELSEWHERE = ("../../keys/party", "/etc/passwd", "a/../../b", "models/x", "..", "a\0b", "A", "")
 
 
 def test_the_table_above_is_true() -> None:
     rows = [line.split() for line in (__doc__ or "").splitlines()]
-    rows = [row for row in rows if "test_" in " ".join(row) and row[0] != "Attacks"]
-    tests = {path.stem: path for path in Path(__file__).parents[1].rglob("test_*.py")}
-    assert len(rows) == 19
+    rows = [row for row in rows if row and "/" in row[-1]]
+    paths = Path(__file__).parents[1].rglob("test_*.py")
+    tests = {f"{path.parent.name}/{path.stem.removeprefix('test_')}": path for path in paths}
+    assert len(rows) == 22
     for row in rows:
         at = next(k for k, word in enumerate(row) if word.startswith("H"))
         (code,) = [code for code in Code if code.number == row[at]]

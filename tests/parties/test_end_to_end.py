@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from cli_town import ANALYST, OWNERS, PARTIES, SERVERS, CliTown, cli_town
-from upload_servers import DOMAIN, people, reveal, write_csv
 
 from hedgerow.net.simulator import Simulator
-from hedgerow.parties.config import PartyConfig
-from hedgerow.parties.jobs import Job
-from hedgerow.parties.models import open_model
-from hedgerow.parties.owner_tables import encoded_part, placed
-from hedgerow.parties.state_key import operator_key, read_state_key
-from hedgerow.parties.uploads import open_upload
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.state_key import operator_key, read_state_key
+from hedgerow.parties.roles.owner_tables import encoded_part, placed
+from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.store.models import open_model
+from hedgerow.parties.store.uploads import open_upload
 from hedgerow.privacy import Leakage
-from hedgerow.protocols.uploaded import planes_of
+from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import Dealt, taken_bits
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Encoded
+from tests.parties.cli_town import ANALYST, OWNERS, PARTIES, SERVERS, CliTown, cli_town
+from tests.parties.roles.upload_servers import DOMAIN, people, reveal, write_csv
 
 ROWS, SLOTS, ASKED = 300, 350, 40
 COLUMNS = {"north": ["id", "age", "ill"], "south": ["id", "ward", "sex"]}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from release_strategies import FINITE, NODES, gaussian, release, release_lists
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy.accounting import (
@@ -27,6 +26,7 @@ from hedgerow.privacy.mechanisms import DiscreteGaussian
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.renyi import RHO_ORDERS, epsilon_at, sampled_curve
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
+from tests.privacy.release_strategies import FINITE, NODES, gaussian, release, release_lists
 
 X, Y = ROOT / part(NODES, "x"), ROOT / part(NODES, "y")
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE

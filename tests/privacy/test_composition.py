@@ -4,11 +4,11 @@ import itertools
 import math
 
 from hypothesis import given
-from release_strategies import NODES, TREES, release, release_lists
 
 from hedgerow.privacy.composition import fold
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, Scope, part, step
+from tests.privacy.release_strategies import NODES, TREES, release, release_lists
 
 
 def largest_sum(events: list[Release]) -> float:

@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from release_strategies import AUDIENCES, release
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.entries import Budget, as_budget, seen_by, sees, viewers_of
+from tests.privacy.release_strategies import AUDIENCES, release
 
 
 @pytest.mark.parametrize(

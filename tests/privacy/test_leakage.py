@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from release_strategies import release
 
 from hedgerow.errors import Code, FormatError, HedgerowError, LeakageError
 from hedgerow.privacy.leakage import Leakage
@@ -16,6 +15,7 @@ from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.opening import Opening
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import ROOT
+from tests.privacy.release_strategies import release
 
 SPLITS = Opening("splits", "public", ("nodes",), release="split", times="depth")
 MASKED = Opening("masked", "server 1", (2, "rows"), independent="a uniform mask hides it")

@@ -10,15 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_strategies import (
-    AUDIENCES,
-    NODES,
-    Provenance,
-    gaussian,
-    ledger_of,
-    release,
-    release_lists,
-)
 
 from hedgerow.errors import Code, FormatError, HedgerowError, PrivacyError
 from hedgerow.privacy.accounting import tightest
@@ -27,6 +18,15 @@ from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
 from hedgerow.privacy.statement import WHICH
+from tests.privacy.release_strategies import (
+    AUDIENCES,
+    NODES,
+    Provenance,
+    gaussian,
+    ledger_of,
+    release,
+    release_lists,
+)
 
 relaxed = settings(max_examples=60)
 

@@ -6,13 +6,13 @@ import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from release_strategies import NODES, Provenance, gaussian, ledger_of, release
 
 from hedgerow.errors import Code, PrivacyError
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.entries import Reservation
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
+from tests.privacy.release_strategies import NODES, Provenance, gaussian, ledger_of, release
 
 
 def test_charges_are_kept_in_order() -> None:

@@ -6,13 +6,21 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_strategies import AUDIENCES, FINITE, NODES, gaussian, ledger_of, release, release_lists
 
 from hedgerow.errors import Code, HedgerowError, PrivacyError
 from hedgerow.privacy.accounting import Guarantee, Relation, tightest
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import ROOT, part, step
+from tests.privacy.release_strategies import (
+    AUDIENCES,
+    FINITE,
+    NODES,
+    gaussian,
+    ledger_of,
+    release,
+    release_lists,
+)
 
 relaxed = settings(max_examples=60)
 

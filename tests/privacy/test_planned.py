@@ -1,7 +1,6 @@
 """Plans in words: every release with its cost, and the total; not the domain."""
 
 import pytest
-from release_strategies import release
 
 from hedgerow import (
     Attribute,
@@ -17,6 +16,7 @@ from hedgerow import (
 )
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.planned import cost, planned, planned_total
+from tests.privacy.release_strategies import release
 
 ATTRIBUTES = tuple(
     Attribute(name=f"attribute {i}", kind="numeric", bounds=(0, 100), bins=20) for i in range(300)

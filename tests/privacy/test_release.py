@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from release_strategies import gaussian, release, releases
 
 from hedgerow.errors import PrivacyError
 from hedgerow.jsonfile import shown
@@ -19,6 +18,7 @@ from hedgerow.privacy.release import (
     register_mechanism,
     registered_mechanisms,
 )
+from tests.privacy.release_strategies import gaussian, release, releases
 
 
 @pytest.mark.parametrize(

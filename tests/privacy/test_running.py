@@ -6,7 +6,6 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_strategies import NODES, TREES, gaussian, release, release_lists
 
 from hedgerow.errors import PrivacyError
 from hedgerow.privacy import running
@@ -16,6 +15,7 @@ from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.running import RunningTotals, Spent
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
+from tests.privacy.release_strategies import NODES, TREES, gaussian, release, release_lists
 
 
 @given(release_lists(max_size=12))

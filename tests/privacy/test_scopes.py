@@ -2,10 +2,10 @@
 
 import pytest
 from hypothesis import given
-from release_strategies import NODES, SCOPES, TREES
 
 from hedgerow.errors import Code, PrivacyError
 from hedgerow.privacy.scopes import EACH, MAX_DEPTH, ROOT, By, Partition, Scope, Segment, part, step
+from tests.privacy.release_strategies import NODES, SCOPES, TREES
 
 
 @pytest.mark.parametrize("by", By)

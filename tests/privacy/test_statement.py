@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-from release_strategies import NODES, release
 
 from hedgerow.errors import FormatError
 from hedgerow.privacy.accounting import Guarantee, Relation
@@ -19,6 +18,7 @@ from hedgerow.privacy.statement import (
     summary_row,
     text,
 )
+from tests.privacy.release_strategies import NODES, release
 
 
 def test_columns_are_aligned_and_empty_ones_left_out() -> None:

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from engines import reveal
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints, Stage
-from hedgerow.protocols.model import SecretForest
-from hedgerow.protocols.plan import HiddenPlan, plan_hidden
-from hedgerow.protocols.table import horizontal_uploads, share_table
-from hedgerow.protocols.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Target, encode, pad
+from tests.secure.engines import reveal
 
 SIZES = (3, 4, 2, 5)
 N = 120

@@ -18,7 +18,7 @@ from hedgerow.protocols.dp_df import (
 )
 from hedgerow.protocols.wary import grow_wary, tree_of, votes, wary_candidates
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
-from hedgerow.trees.rows import Rows
+from hedgerow.trees.counts.rows import Rows
 
 DOMAIN = Domain(
     attributes=tuple(

@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from hidden_jobs import encoded, owners, plan
 
 from hedgerow.errors import Code, HedgerowError, PrivacyError
 from hedgerow.net.launch import run_parties
@@ -15,9 +14,10 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage
 from hedgerow.protocols import run
-from hedgerow.protocols.answers import CLASS
+from hedgerow.protocols.hidden.answers import CLASS
 from hedgerow.protocols.run import _check_alike, ask, train
-from hedgerow.protocols.votes import answers_left
+from hedgerow.protocols.votes.votes import answers_left
+from tests.protocols.hidden.hidden_jobs import encoded, owners, plan
 
 TABLE = encoded()
 SERVERS = (0, 1, 2)

@@ -15,8 +15,8 @@ from hedgerow.protocols.wary import (
     wary_candidates,
 )
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.rows import Rows
 
 
 def domain_of(*bins: int, classes: int = 2) -> Domain:

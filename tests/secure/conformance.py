@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engines import clear, metered, reveal, share, share_bits, three_servers
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
-from primitive_calls import calls, mixed_calls
 
 from hedgerow.errors import HedgerowError, LeakageError, SecretError
 from hedgerow.privacy import Leakage, Opening
@@ -26,6 +24,8 @@ from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Secret, concatenate, stack
+from tests.secure.engines import clear, metered, reveal, share, share_bits, three_servers
+from tests.secure.primitive_calls import calls, mixed_calls
 
 RINGS = st.sampled_from([Z16, Z32, Z64])
 SHAPES = npst.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)

@@ -2,11 +2,10 @@
 
 import pytest
 
-pytest.register_assert_rewrite("conformance")
-
-from engines import ENGINES  # noqa: E402
+pytest.register_assert_rewrite("tests.secure.conformance")
 
 from hedgerow.secure.engine import Engine  # noqa: E402
+from tests.secure.engines import ENGINES  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=list(ENGINES))

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from engines import metered, reveal, share, share_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -11,6 +10,7 @@ from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import SecretBits
+from tests.secure.engines import metered, reveal, share, share_bits
 
 RINGS = st.sampled_from([Z16, Z32, Z64])
 WIDTHS = [1, 2, 3, 7, 8, 16]

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from engines import metered, reveal, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -9,6 +8,7 @@ from hedgerow.errors import HedgerowError
 from hedgerow.secure.argmax import argmax, cost_argmax, cost_max, max_, max_and_argmax
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from tests.secure.engines import metered, reveal, share
 
 
 def one_hot(values: np.ndarray, axis: int) -> np.ndarray:

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from conformance import Conformance
-from engines import ENGINES, clear
 
 from hedgerow.errors import InputError
 from hedgerow.privacy import Leakage, NoiseSource
@@ -11,6 +9,8 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z32
+from tests.secure.conformance import Conformance
+from tests.secure.engines import ENGINES, clear
 
 
 @pytest.fixture(scope="module", params=["clear", "two addends", "five addends"])

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from engines import metered, reveal, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -9,6 +8,7 @@ from hedgerow.errors import HedgerowError, InputError
 from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from tests.secure.engines import metered, reveal, share
 
 RINGS = st.sampled_from([Z16, Z32, Z64])
 

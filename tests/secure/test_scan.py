@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from engines import metered, reveal, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -10,6 +9,7 @@ from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.scan import exclusive_sum, prefix_sum, public_group_sums, suffix_sum
+from tests.secure.engines import metered, reveal, share
 
 
 @settings(max_examples=25, deadline=None)

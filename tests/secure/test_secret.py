@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from engines import clear, reveal, share, share_bits
 from hypothesis import given
 from hypothesis.extra import numpy as npst
 
 from hedgerow.errors import HedgerowError, InputError, SecretError
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Secret, SecretBits, concatenate, pack, stack, unpack, words
+from tests.secure.engines import clear, reveal, share, share_bits
 
 
 @given(npst.arrays(np.bool_, npst.array_shapes(max_dims=3, min_side=0, max_side=70)))

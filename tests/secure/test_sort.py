@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from engines import metered, reveal, share, share_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -10,6 +9,7 @@ from hedgerow.privacy import Leakage
 from hedgerow.secure import sort
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from tests.secure.engines import metered, reveal, share, share_bits
 
 
 def declare(engine: Engine, n: int, times: int) -> Leakage:

@@ -3,7 +3,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from engines import metered, reveal, share
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
@@ -26,6 +25,7 @@ from hedgerow.secure.wide import (
     mul_wide,
     reduce_wide,
 )
+from tests.secure.engines import metered, reveal, share
 
 MODULUS = 2**128
 EDGES = [0, 1, 2**63, 2**64 - 1, 2**64, 2**127 - 1, 2**127, MODULUS - 1]

@@ -3,11 +3,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
-from table_strategies import attributes, relaxed
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Attribute, Target
 from hedgerow.tables.attribute import family
+from tests.tables.table_strategies import attributes, relaxed
 
 
 def numeric(**given_):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
-from table_strategies import relaxed
 
 from hedgerow.tables.binning import bin_numbers, midpoints, quantile_cuts, search_tree
+from tests.tables.table_strategies import relaxed
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 sorted_sets = st.lists(finite, min_size=0, max_size=40, unique=True).map(sorted)

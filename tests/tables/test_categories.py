@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import categories, relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, encode
 from hedgerow.tables.categories import MISSING, OTHER_TYPE, UNLISTED, distinct, lookup
 from hedgerow.tables.column import Column
+from tests.tables.table_strategies import categories, relaxed
 
 
 def codes(values, wanted):

@@ -4,11 +4,11 @@ import tomllib
 import numpy as np
 import pytest
 from hypothesis import given
-from table_strategies import domains, relaxed
 
 import hedgerow.tables.domain as module
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.tables import Attribute, Domain, Target
+from tests.tables.table_strategies import domains, relaxed
 
 AGE = Attribute(name="age", kind="numeric", bounds=(17, 90), bins=32)
 WORK = Attribute(

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import attributes, encodeds, relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
+from tests.tables.table_strategies import attributes, encodeds, relaxed
 
 AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), edges=(18, 65), missing="own bin")
 JOB = Attribute(name="job", kind="categorical", categories=("x", "y"), missing="own bin")

@@ -4,11 +4,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables.column import Column
 from hedgerow.tables.ids import id_bytes, repeated_rows, row_ids
+from tests.tables.table_strategies import relaxed
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import encodeds, relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, encode, offsets, one_hot
+from tests.tables.table_strategies import encodeds, relaxed
 
 DOMAIN = Domain(
     attributes=(

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from table_strategies import encodeds, records, relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, check_capacity, encode, pad
 from hedgerow.tables.padding import random_order
+from tests.tables.table_strategies import encodeds, records, relaxed
 
 
 def seeded(seed):

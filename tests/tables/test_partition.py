@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from table_strategies import encodeds, records, relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import (
@@ -19,6 +18,7 @@ from hedgerow.tables import (
     pad,
     vertical,
 )
+from tests.tables.table_strategies import encodeds, records, relaxed
 
 KEY = b"0123456789abcdef"
 DOMAIN = Domain(

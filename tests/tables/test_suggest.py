@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from table_strategies import relaxed
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Domain, encode
+from tests.tables.table_strategies import relaxed
 
 
 def suggest(*args, **options):

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from scipy.special import expit, softmax
-from tree_strategies import (
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.attribute import Attribute, Target
+from hedgerow.tables.domain import Domain
+from hedgerow.trees.boosted import Boosted, step_domain
+from hedgerow.trees.export.draw import to_svg, to_text
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.predict import CHUNK
+from hedgerow.trees.tree import Tree
+from tests.trees.tree_strategies import (
     boosteds,
     quick,
     random_bins,
@@ -16,15 +25,6 @@ from tree_strategies import (
     single_split,
     walk,
 )
-
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.attribute import Attribute, Target
-from hedgerow.tables.domain import Domain
-from hedgerow.trees.boosted import Boosted, step_domain
-from hedgerow.trees.draw import to_svg, to_text
-from hedgerow.trees.layout import SplitKind
-from hedgerow.trees.predict import CHUNK
-from hedgerow.trees.tree import Tree
 
 COLOUR = Attribute(name="colour", kind="categorical", categories=("red", "green", "blue"))
 LEAF = {"kind": [0], "feature": [-1], "cut": [-1], "first_child": [-1], "weight": [1]}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from tree_strategies import forests, quick, random_bins, random_domain, random_tree
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.predict import CHUNK
+from tests.trees.tree_strategies import forests, quick, random_bins, random_domain, random_tree
 
 
 @quick

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from tree_strategies import quick, random_tree, trees
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
@@ -13,6 +12,7 @@ from hedgerow.tables.domain import Domain
 from hedgerow.trees import layout
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
+from tests.trees.tree_strategies import quick, random_tree, trees
 
 DOMAIN = Domain(
     attributes=(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tree_strategies import random_boosted, random_domain, random_tree
 
 import hedgerow
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.model import model_from_json, read_model, write_model
+from tests.trees.tree_strategies import random_boosted, random_domain, random_tree
 
 
 def models():

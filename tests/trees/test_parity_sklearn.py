@@ -14,8 +14,8 @@ from sklearn.datasets import load_diabetes, load_digits
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from hedgerow.tables import Domain, encode
-from hedgerow.trees.grow_tree import grow_cart
-from hedgerow.trees.growth import Limits
+from hedgerow.trees.growing.grow_tree import grow_cart
+from hedgerow.trees.growing.growth import Limits
 from hedgerow.trees.layout import SplitKind
 
 TIE = 1e-9

@@ -8,7 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from tree_strategies import (
+
+from hedgerow import threads
+from hedgerow.trees import predict
+from hedgerow.trees.layout import SplitKind
+from tests.trees.tree_strategies import (
     domains,
     quick,
     random_bins,
@@ -17,10 +21,6 @@ from tree_strategies import (
     trees_with_bins,
     walk,
 )
-
-from hedgerow import threads
-from hedgerow.trees import predict
-from hedgerow.trees.layout import SplitKind
 
 
 @quick

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from test_tree import DOMAIN, by_hand
-from tree_strategies import quick, trees_with_bins
 
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.prune import cut_back
 from hedgerow.trees.tree import Tree
+from tests.trees.test_tree import DOMAIN, by_hand
+from tests.trees.tree_strategies import quick, trees_with_bins
 
 
 def test_merges_upwards_and_adds_up():

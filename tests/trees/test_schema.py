@@ -10,7 +10,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tree_strategies import (
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.tables.attribute import Attribute
+from hedgerow.trees import schema
+from hedgerow.trees.boosted import Boosted
+from hedgerow.trees.forest import Forest
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.model import model_from_json
+from hedgerow.trees.tree import Tree
+from tests.trees.tree_strategies import (
     boosteds,
     forests,
     quick,
@@ -21,15 +30,6 @@ from tree_strategies import (
     single_split,
     trees,
 )
-
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.attribute import Attribute
-from hedgerow.trees import schema
-from hedgerow.trees.boosted import Boosted
-from hedgerow.trees.forest import Forest
-from hedgerow.trees.layout import SplitKind
-from hedgerow.trees.model import model_from_json
-from hedgerow.trees.tree import Tree
 
 VALIDATOR = jsonschema.Draft202012Validator(schema.json_schema())
 

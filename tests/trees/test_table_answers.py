@@ -1,6 +1,5 @@
 """Answers for files: in pieces as in one, columns by name, errors that say where."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +8,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "estimators"))
-from one_table import COSTS, DOMAIN, people
-
 from hedgerow import CARTClassifier, CARTRegressor, DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode
 from hedgerow.trees import grow_forest
 from hedgerow.trees.table_answers import answer_table
+from tests.estimators.one_table import COSTS, DOMAIN, people
 
 INPUTS = ["age", "ward"]
 

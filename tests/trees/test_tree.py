@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
-from tree_strategies import chain, quick, random_tree, trees, trees_with_bins, walk
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
 from hedgerow.trees.tree import SplitKind, Tree, n_outputs
+from tests.trees.tree_strategies import chain, quick, random_tree, trees, trees_with_bins, walk
 
 DOMAIN = Domain(
     attributes=(

@@ -16,9 +16,9 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 
 from hedgerow.errors import HedgerowError
-from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_rounds import Rounds
-from hedgerow.parties.topdown_turns import digest
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.rounds import Rounds
+from hedgerow.parties.topdown.turns import digest
 from topdown_app.messages import name_question, question, read_answer, read_name
 
 LOOK_FOR_NODES = 1.0

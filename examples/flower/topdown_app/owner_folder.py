@@ -9,7 +9,7 @@
     state/          accounts, and for every run: ledger, last answer, journal
 
 Every question is answered by a process of its own, which opens the run, answers and ends. In which
-order it checks, keeps and charges is in `hedgerow.parties.topdown_accounted`: it may be killed
+order it checks, keeps and charges is in `hedgerow.parties.topdown.accounted`: it may be killed
 between any two steps, and the same question again gets the same bytes. An owner whose state is
 gone, or older than the copy that Flower keeps for the node, answers no more: drawn again, the noise
 would differ.
@@ -24,14 +24,14 @@ from pydantic import Field, StrictInt
 
 from hedgerow.errors import Code
 from hedgerow.numbered import Numbered
-from hedgerow.parties.config import read_toml
-from hedgerow.parties.folders import StateFolder, check_private
-from hedgerow.parties.names import Name
-from hedgerow.parties.policy import Policy
-from hedgerow.parties.topdown_accounted import AccountedRun
-from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_owner_run import OwnerRun, last_round
-from hedgerow.parties.topdown_table import encoded_table
+from hedgerow.parties.consortium.config import read_toml
+from hedgerow.parties.consortium.names import Name
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.store.folders import StateFolder, check_private
+from hedgerow.parties.topdown.accounted import AccountedRun
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.owner_run import OwnerRun, last_round
+from hedgerow.parties.topdown.table import encoded_table
 
 
 class OwnerFile(Numbered):

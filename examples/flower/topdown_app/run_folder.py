@@ -9,14 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from hedgerow.parties.durable import replacing
-from hedgerow.parties.folders import FOLDER_MODE, StateFolder
-from hedgerow.parties.topdown_job import TopDownJob
-from hedgerow.parties.topdown_log import RunLog
-from hedgerow.parties.topdown_record import Record, replay
-from hedgerow.parties.topdown_rounds import Rounds
+from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.folders import FOLDER_MODE, StateFolder
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.log import RunLog
+from hedgerow.parties.topdown.record import Record, replay
+from hedgerow.parties.topdown.rounds import Rounds
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.topdown import Coordinator
+from hedgerow.protocols.topdown.coordinator import Coordinator
 
 SEES = (
     "the coordinator sees every answer of every owner, and so does the SuperLink: counts and "

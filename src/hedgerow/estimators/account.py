@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account_file import followed, locked
-from hedgerow.parties.durable import replacing, write_once
+from hedgerow.parties.store.durable import replacing, write_once
 from hedgerow.privacy import ROOT, Guarantee, Ledger, Release, Scope, step
 from hedgerow.privacy.accounting import basic, has_rho, tightest
 from hedgerow.privacy.entries import Mark, as_budget, seen_by

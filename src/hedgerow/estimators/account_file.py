@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hedgerow.errors import Code
-from hedgerow.parties.durable import open_regular
+from hedgerow.parties.store.durable import open_regular
 
 # A file that is being made has two names for a moment; somebody's own link stays.
 _TRIES, _PAUSE = 20, 0.02

@@ -21,14 +21,14 @@ from hedgerow.estimators.parameters import (
     is_count,
 )
 from hedgerow.estimators.public_model import normalised
-from hedgerow.protocols.boost_plan import MOST_ROUNDS, BoostPlan, plan_boosting
-from hedgerow.protocols.dp_boosting import Tell, boost
+from hedgerow.protocols.boosting.plan import MOST_ROUNDS, BoostPlan, plan_boosting
+from hedgerow.protocols.boosting.rounds import Tell, boost
 from hedgerow.tables import Domain
 from hedgerow.tables.absorbing import AbsorbedRows
-from hedgerow.trees.batch_counts import MakeBatch
-from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
 from hedgerow.trees.boosted import Boosted
-from hedgerow.trees.forest_counts import Batch
+from hedgerow.trees.counts.batches import MakeBatch
+from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
+from hedgerow.trees.counts.forest import Batch
 
 
 class DPBoostingEstimator(CuratedEstimator[BoostPlan, BoostCounts]):

@@ -15,8 +15,8 @@ from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Domain, Encoded
 from hedgerow.tables.absorbing import AbsorbedRows
-from hedgerow.trees.batch_counts import MakeBatch
-from hedgerow.trees.forest_counts import Batch
+from hedgerow.trees.counts.batches import MakeBatch
+from hedgerow.trees.counts.forest import Batch
 
 
 class CountingPlan(HasReleases, Protocol):

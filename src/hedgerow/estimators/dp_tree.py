@@ -14,7 +14,7 @@ from hedgerow.estimators.parameters import check_domain, check_epsilon, check_pa
 from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
-from hedgerow.trees.private import PrivatePlan
+from hedgerow.trees.growing.private import PrivatePlan
 
 
 class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, TreeClassifier):

@@ -21,7 +21,7 @@ from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegr
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
-from hedgerow.parties.durable import replacing
+from hedgerow.parties.store.durable import replacing
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.forecast import NoiseForecast, forecast
 from hedgerow.reports.privacy_curve import privacy_curve

@@ -14,10 +14,10 @@ from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.options import check_option
-from hedgerow.protocols.answers import distribution
-from hedgerow.protocols.plan import Grower, HiddenPlan, LeafRelease, Mechanism, plan_hidden
+from hedgerow.protocols.hidden.answers import distribution
+from hedgerow.protocols.hidden.plan import Grower, HiddenPlan, LeafRelease, Mechanism, plan_hidden
 from hedgerow.tables import Domain
-from hedgerow.trees.candidates import Branching
+from hedgerow.trees.growing.candidates import Branching
 
 TreeNoise = Literal["none", "leaves", "splits+leaves"]
 Score = Literal["auto", "max", "gini"]

@@ -20,11 +20,11 @@ from hedgerow.estimators.hidden_owners import check_lists, columns_of_owners, ro
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
-from hedgerow.parties.costs import charge_training
+from hedgerow.parties.runs.costs import charge_training
 from hedgerow.privacy import Leakage, Ledger, Release
-from hedgerow.protocols.integrate import Entropy, Integrated, Partition, dealt, keyed
-from hedgerow.protocols.programs import SEEDED, mark_collusion
+from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
 from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
+from hedgerow.protocols.sharing.integrate import Entropy, Integrated, Partition, dealt, keyed
 from hedgerow.tables import Domain, Encoded, encode
 
 # Bins per numeric attribute where the domain is read from the data: each is a branch or a cut.

@@ -14,10 +14,10 @@ from hedgerow.estimators.hidden_regressor import HiddenRegressor
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.options import check_option
-from hedgerow.protocols.boosting_answers import probabilities
-from hedgerow.protocols.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
+from hedgerow.protocols.hidden.boosting_answers import probabilities
+from hedgerow.protocols.hidden.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
 from hedgerow.tables import Domain
-from hedgerow.trees.budget import SPLIT_SHARE
+from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 Splitter = Literal["best", "random"]
 

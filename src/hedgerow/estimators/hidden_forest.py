@@ -13,13 +13,13 @@ from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden import HiddenClassifier, Score
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.options import check_option
-from hedgerow.protocols import votes
-from hedgerow.protocols.plan import HiddenPlan, LeafRelease, Noise, Sampling, plan_hidden
-from hedgerow.protocols.sampling import RATE_BITS, tree_epsilon_for
-from hedgerow.protocols.vote_budget import vote_scale
+from hedgerow.protocols.hidden.plan import HiddenPlan, LeafRelease, Noise, Sampling, plan_hidden
+from hedgerow.protocols.hidden.sampling import RATE_BITS, tree_epsilon_for
+from hedgerow.protocols.votes import votes
+from hedgerow.protocols.votes.budget import vote_scale
 from hedgerow.tables import Domain
-from hedgerow.trees.budget import SPLIT_SHARE
-from hedgerow.trees.candidates import Branching
+from hedgerow.trees.growing.budget import SPLIT_SHARE
+from hedgerow.trees.growing.candidates import Branching
 
 
 class HiddenForestClassifier(HiddenClassifier):

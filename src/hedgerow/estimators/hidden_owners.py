@@ -7,7 +7,13 @@ from typing import Any
 
 from hedgerow.errors import Code, HedgerowError, InputError
 from hedgerow.estimators.reading import has_columns
-from hedgerow.protocols.integrate import Entropy, Integrated, by_columns, by_rows, equal_slots
+from hedgerow.protocols.sharing.integrate import (
+    Entropy,
+    Integrated,
+    by_columns,
+    by_rows,
+    equal_slots,
+)
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 

@@ -13,10 +13,14 @@ from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableRegressor
 from hedgerow.options import check_option
-from hedgerow.protocols.plan import Grower
-from hedgerow.protocols.regression_plan import RegressionNoise, RegressionPlan, plan_regression
+from hedgerow.protocols.hidden.plan import Grower
+from hedgerow.protocols.hidden.regression_plan import (
+    RegressionNoise,
+    RegressionPlan,
+    plan_regression,
+)
 from hedgerow.tables import Domain
-from hedgerow.trees.budget import SPLIT_SHARE
+from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
 class HiddenRegressor(TableRegressor, HiddenEstimator):

@@ -8,11 +8,11 @@ from typing import Any
 from hedgerow.errors import Code
 from hedgerow.tables import Batches, Domain
 from hedgerow.tables.absorbing import AbsorbedRows
-from hedgerow.trees.batch_counts import BatchCounts, MakeBatch
-from hedgerow.trees.boost_counts import BoostCounts, LocalBoostCounts
-from hedgerow.trees.dask_counts import DaskBoostCounts, DaskCounts
-from hedgerow.trees.forest_counts import ForestCounts
-from hedgerow.trees.spill import Spill
+from hedgerow.trees.counts.batches import BatchCounts, MakeBatch
+from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
+from hedgerow.trees.counts.dask import DaskBoostCounts, DaskCounts
+from hedgerow.trees.counts.forest import ForestCounts
+from hedgerow.trees.counts.spill import Spill
 
 
 def is_large(X: Any) -> bool:

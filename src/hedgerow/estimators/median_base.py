@@ -16,14 +16,14 @@ from hedgerow.estimators.parameters import check_domain, check_epsilon, check_pa
 from hedgerow.estimators.progress import shown
 from hedgerow.estimators.public_model import normalised
 from hedgerow.options import check_option
-from hedgerow.protocols.median_budget import DepthBudget
-from hedgerow.protocols.median_forest import grow_median_forest
-from hedgerow.protocols.median_plan import Accounting, MedianPlan, Variant, plan_median
+from hedgerow.protocols.median.budget import DepthBudget
+from hedgerow.protocols.median.forest import grow_median_forest
+from hedgerow.protocols.median.plan import Accounting, MedianPlan, Variant, plan_median
 from hedgerow.tables import Domain
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Forest, impurity_decrease
-from hedgerow.trees.batch_counts import MakeBatch
-from hedgerow.trees.forest_counts import Batch, ForestCounts, LocalCounts
+from hedgerow.trees.counts.batches import MakeBatch
+from hedgerow.trees.counts.forest import Batch, ForestCounts, LocalCounts
 
 
 class MedianForestEstimator(CuratedEstimator[MedianPlan, ForestCounts]):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from hedgerow.trees.forest_counts import ForestCounts, ForestShape, Splits
+from hedgerow.trees.counts.forest import ForestCounts, ForestShape, Splits
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 
 from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.hidden_owners import check_lists
-from hedgerow.protocols.topdown_parts import SERVER_NAMES
-from hedgerow.protocols.topdown_secure_run import SecureRun
+from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.secure_run import SecureRun
 
 
 def names_of_owners(

@@ -23,12 +23,12 @@ from hedgerow.estimators.parameters import (
 from hedgerow.estimators.public_model import ReleasedModelEstimator
 from hedgerow.estimators.topdown_owners import names_of_owners, of_owner, warn_of_owners_left_out
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.programs import mark_collusion
-from hedgerow.protocols.topdown import Traffic, grow_topdown
-from hedgerow.protocols.topdown_budget import BUDGETS
-from hedgerow.protocols.topdown_owner import Owner, charge, counts_of
-from hedgerow.protocols.topdown_plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown_secure_run import SecureRun, run_secure
+from hedgerow.protocols.hidden.programs import mark_collusion
+from hedgerow.protocols.topdown.budget import BUDGETS
+from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.owner import Owner, charge, counts_of
+from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown.secure_run import SecureRun, run_secure
 from hedgerow.tables import Domain, Encoded
 from hedgerow.tables.absorbing import within_capacity
 

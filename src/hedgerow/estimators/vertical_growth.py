@@ -12,14 +12,14 @@ from hedgerow.estimators.vertical_answers import SitesClassifier
 from hedgerow.estimators.vertical_sites import empty_site
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.ppid3_job import SiteJob
-from hedgerow.protocols.ppid3_leakage import parties_of, summary_releases
-from hedgerow.protocols.ppid3_local import LocalSites
-from hedgerow.protocols.ppid3_noise import CountNoise
-from hedgerow.protocols.ppid3_secret_leakage import mark_secret, summary_of_secret
-from hedgerow.protocols.ppid3_secret_parts import session_of_tables
-from hedgerow.protocols.ppid3_secret_run import run_secret, sites_of
-from hedgerow.protocols.ppid3_table import SiteTable
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.leakage import parties_of, summary_releases
+from hedgerow.protocols.vertical_id3.local import LocalSites
+from hedgerow.protocols.vertical_id3.noise import CountNoise
+from hedgerow.protocols.vertical_id3.secret.leakage import mark_secret, summary_of_secret
+from hedgerow.protocols.vertical_id3.secret.parts import session_of_tables
+from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
+from hedgerow.protocols.vertical_id3.table import SiteTable
 from hedgerow.secure.cost import SERVERS
 
 

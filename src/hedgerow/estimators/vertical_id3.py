@@ -15,9 +15,9 @@ from hedgerow.estimators.parameters import check_epsilon, check_parameter, is_co
 from hedgerow.estimators.vertical_growth import GrownAtSites
 from hedgerow.estimators.vertical_sites import columns_of_sites, parts_of_sites
 from hedgerow.options import check_option
-from hedgerow.protocols.ppid3_job import AnswersTo, Ring
-from hedgerow.protocols.ppid3_table import SiteTable
 from hedgerow.protocols.run import EngineName
+from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring
+from hedgerow.protocols.vertical_id3.table import SiteTable
 from hedgerow.tables import Domain
 
 Cardinality = Literal["commutative", "secret"]

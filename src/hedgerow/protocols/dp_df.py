@@ -49,14 +49,14 @@ from hedgerow.privacy import (
 from hedgerow.protocols import bootstrap
 from hedgerow.protocols.dp_rf import start_forest, stop_at_one_class
 from hedgerow.protocols.dp_rf_plan import NODES, TREES, Accounting
-from hedgerow.protocols.units import rounded_down
+from hedgerow.protocols.growers.units import rounded_down
 from hedgerow.protocols.wary import check_depth, grow_wary, tree_of, wary_candidates
 from hedgerow.tables import Domain, Encoded
-from hedgerow.trees.criteria import Criterion, Public, criterion_named
+from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.private import GRID_BITS
+from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
+from hedgerow.trees.growing.private import GRID_BITS
 from hedgerow.trees.prune import cut_back
-from hedgerow.trees.rows import Rows
 from hedgerow.trees.tree import Tree
 
 LOCAL = "exponential mechanism by local sensitivity"

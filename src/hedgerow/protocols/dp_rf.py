@@ -35,10 +35,10 @@ from hedgerow.protocols.wary import (
     wary_candidates,
 )
 from hedgerow.tables import Domain, Encoded, check_capacity
+from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.nodes import Split
+from hedgerow.trees.growing.nodes import Split
 from hedgerow.trees.prune import cut_back
-from hedgerow.trees.rows import Rows
 from hedgerow.trees.tree import Tree
 
 _FINE = 20

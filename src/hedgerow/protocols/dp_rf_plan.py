@@ -35,13 +35,13 @@ from hedgerow.privacy import (
 )
 from hedgerow.protocols import bootstrap
 from hedgerow.protocols.as_published import DATA_SCALED
-from hedgerow.protocols.median_budget import SUM_SHARE
-from hedgerow.protocols.units import COARSE, Units, cut, rounded_down, units_for
+from hedgerow.protocols.growers.units import COARSE, Units, cut, rounded_down, units_for
+from hedgerow.protocols.median.budget import SUM_SHARE
 from hedgerow.protocols.wary import check_depth
 from hedgerow.tables import Domain
-from hedgerow.trees.budget import SPLIT_SHARE, divide
-from hedgerow.trees.criteria import Criterion, Public, criterion_named
-from hedgerow.trees.private import GRID_BITS
+from hedgerow.trees.growing.budget import SPLIT_SHARE, divide
+from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
+from hedgerow.trees.growing.private import GRID_BITS
 
 Accounting = Literal["strict", "paper"]
 

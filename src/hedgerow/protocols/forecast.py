@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hedgerow.privacy import TwoSidedGeometric
-from hedgerow.protocols.boost_plan import BoostPlan
-from hedgerow.protocols.boosting_plan import BoostingPlan
-from hedgerow.protocols.median_plan import MedianPlan
-from hedgerow.protocols.plan import HiddenPlan
-from hedgerow.protocols.regression_plan import SCORE_SENSITIVITY, RegressionPlan
-from hedgerow.protocols.topdown_plan import TopDownPlan
-from hedgerow.protocols.vote_budget import vote_scale
-from hedgerow.trees.criteria import Criterion, Public
-from hedgerow.trees.private import PrivatePlan
+from hedgerow.protocols.boosting.plan import BoostPlan
+from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.regression_plan import SCORE_SENSITIVITY, RegressionPlan
+from hedgerow.protocols.median.plan import MedianPlan
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.votes.budget import vote_scale
+from hedgerow.trees.growing.criteria import Criterion, Public
+from hedgerow.trees.growing.private import PrivatePlan
 
 SPREAD = {"numbers": 1 / 3, "classes": 1 / 2}
 """Standard deviation of what is summed, of the most that a record can add. A number is taken to

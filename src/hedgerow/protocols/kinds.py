@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
-from hedgerow.protocols import votes
-from hedgerow.protocols.answers import What, answer, answer_openings, answered, distribution
 from hedgerow.protocols.checkpoint import Checkpoints
-from hedgerow.protocols.hidden_id3 import NOTHING_KEPT, Progress, no_progress
-from hedgerow.protocols.layout import Layout
-from hedgerow.protocols.model import SecretForest
-from hedgerow.protocols.plan import HiddenPlan
-from hedgerow.protocols.table import SecretTable
-from hedgerow.protocols.training import train_hidden, training_openings
-from hedgerow.protocols.units import Units
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.growers.units import Units
+from hedgerow.protocols.hidden.answers import What, answer, answer_openings, answered, distribution
+from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
+from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.sharing.table import SecretTable
+from hedgerow.protocols.votes import votes
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
@@ -250,9 +250,9 @@ TREES = Kind(
 
 KINDS: dict[str, str] = {
     "trees": "hedgerow.protocols.kinds:TREES",
-    "open": "hedgerow.protocols.open_id3:OPEN",
-    "regression": "hedgerow.protocols.hidden_regression:REGRESSION",
-    "boosting": "hedgerow.protocols.boosting_answers:BOOSTING",
+    "open": "hedgerow.protocols.hidden.open_id3:OPEN",
+    "regression": "hedgerow.protocols.hidden.regression:REGRESSION",
+    "boosting": "hedgerow.protocols.hidden.boosting_answers:BOOSTING",
 }
 """Where each kind is found; a module is loaded when its kind is first asked for."""
 

@@ -19,9 +19,9 @@ from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.integrate import Integrated
+from hedgerow.protocols.hidden.programs import ANALYST, SERVERS, answer_program, train_program
 from hedgerow.protocols.kinds import Plan, kind_named
-from hedgerow.protocols.programs import ANALYST, SERVERS, answer_program, train_program
+from hedgerow.protocols.sharing.integrate import Integrated
 
 EngineName = Literal["clear", "simulate", "processes"]
 Marks = Sequence[tuple[str, Sequence[str]]]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import NoiseSource
 from hedgerow.tables import Domain
-from hedgerow.trees.candidates import Candidates
+from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
+from hedgerow.trees.growing.candidates import Candidates
+from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.private import MOST_LEAVES
+from hedgerow.trees.growing.reachable import below, undecided
 from hedgerow.trees.layout import Bins, SplitKind
-from hedgerow.trees.nodes import Split
-from hedgerow.trees.private import MOST_LEAVES
-from hedgerow.trees.reachable import below, undecided
-from hedgerow.trees.rows import Rows
 from hedgerow.trees.tree import Tree
 
 Choose = Callable[[NDArray[np.int64], NDArray[np.bool_], int], NDArray[np.int64]]

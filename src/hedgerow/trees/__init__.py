@@ -1,15 +1,15 @@
 """Public trees and forests, learners over counts, drawing and export."""
 
-from hedgerow.trees.draw import to_svg, to_text
-from hedgerow.trees.export_onnx import to_onnx
-from hedgerow.trees.export_sklearn import to_sklearn
+from hedgerow.trees.export.draw import to_svg, to_text
+from hedgerow.trees.export.onnx import to_onnx
+from hedgerow.trees.export.sklearn import to_sklearn
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.grow_forest import grow_forest
-from hedgerow.trees.grow_tree import grow_cart, grow_id3
-from hedgerow.trees.growth import Limits
+from hedgerow.trees.growing.grow_forest import grow_forest
+from hedgerow.trees.growing.grow_tree import grow_cart, grow_id3
+from hedgerow.trees.growing.growth import Limits
+from hedgerow.trees.growing.private import grow_private, plan_private
 from hedgerow.trees.importance import impurity_decrease
 from hedgerow.trees.model import read_model, write_model
-from hedgerow.trees.private import grow_private, plan_private
 from hedgerow.trees.tree import SplitKind, Tree
 
 __all__ = [

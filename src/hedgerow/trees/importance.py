@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.trees.criteria import criterion_named
-from hedgerow.trees.scoring import unsplit_scores
+from hedgerow.trees.growing.criteria import criterion_named
+from hedgerow.trees.growing.scoring import unsplit_scores
 from hedgerow.trees.tree import Tree
 
 
@@ -21,7 +21,7 @@ def impurity_decrease(tree: Tree, criterion: str) -> NDArray[np.float64]:
     tree : Tree
         With counts or means in every node.
     criterion : str
-        Key of `hedgerow.trees.criteria.CRITERIA` that fits the tree's task.
+        Key of `hedgerow.trees.growing.criteria.CRITERIA` that fits the tree's task.
 
     Returns
     -------

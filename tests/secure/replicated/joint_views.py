@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
-from wires import Recorder, everything
 
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Secret, SecretBits, unpack
 from hedgerow.secure.wide import extend_wide
+from tests.secure.replicated.wires import Recorder, everything
 
 LANES = 128
 SERVERS = 3

@@ -3,11 +3,11 @@
 from typing import Any
 
 import numpy as np
-from wires import SEED, everything
 
 from hedgerow.net.network import Network
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from tests.secure.replicated.wires import SEED, everything
 
 
 def values(ring: Ring, *shape: int, seed: int = 0) -> Any:

@@ -1,0 +1,1 @@
+"""What the auditor attacks: every mechanism, protocol and estimator with a claim."""

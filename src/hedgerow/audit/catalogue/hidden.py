@@ -1,0 +1,226 @@
+"""What the auditor attacks in this room: answers of hidden trees on three servers.
+
+The servers run in the simulator, which computes the real shares, and train with the real protocol.
+Runs are side by side: the same table in the slots of every tree gives as many independent trees as
+there are runs, and voting trees, which have no noise of their own, are asked as often.
+
+The first pair of tables is a counterexample to noise at the leaves alone: one more record changes
+the best split, and with it whether two queries are in one leaf or in two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.audit import Pair, Table, Target, families, neighbours, register
+from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
+from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.sampling import sampled_release
+from hedgerow.protocols.hidden.training import answers_derive_from, train_hidden, training_openings
+from hedgerow.protocols.sharing.queries import share_queries
+from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.votes import votes
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.tables import Attribute, Domain, Encoded
+from hedgerow.tables import Target as DomainTarget
+
+EPSILON = 1.0
+RUNS = 4_000
+SMALL_RUNS = 20_000
+TIES = (1, 2, 5)
+SAMPLED_RUNS = 10_000
+RATE, SAMPLED_EPSILON = 0.5, 4.0
+SEED_BYTES = 32
+ANSWERS = "class of each query in each tree"
+OWNER, ANALYST = 3, 4
+
+DOMAIN = Domain(
+    attributes=tuple(
+        Attribute(name=name, kind="categorical", categories=(0, 1)) for name in ("a1", "a2")
+    ),
+    target=DomainTarget(name="class", classes=(0, 1)),
+)
+QUERIES = np.array([[0, 0], [0, 1]], dtype=np.uint8)
+
+
+def counterexample() -> Pair:
+    """Return 240 records whose best split is a1, by a tie, and 241 whose best split is a2."""
+    return next(pair for pair in families() if pair[0] == "tie of 240 records")
+
+
+def one_record() -> Pair:
+    """Return no record, and one."""
+    row, label = np.zeros((1, 2), dtype=np.int64), np.ones(1, dtype=np.int64)
+    return "no record and one", Table(row[:0], label[:0], (2, 2), 2), Table(row, label, (2, 2), 2)
+
+
+def small_tie(n: int) -> Pair:
+    """Return n records for each of two classes, a tie, and one record more for which a2 is better.
+
+    With so few records the noise of the leaves shows in the answers as well as that of the split.
+    """
+    rows = np.repeat([[0, 1], [1, 0]], n, axis=0)
+    first = Table(rows, np.repeat([0, 1], n), (2, 2), 2)
+    second = Table(np.vstack([rows, [[0, 0]]]), np.append(first.classes, 1), (2, 2), 2)
+    return neighbours(f"tie of {2 * n} records", first, second)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Train on an audit table, and return the classes of the two queries, one row per run.
+
+    Parameters
+    ----------
+    options
+        Of `plan_hidden`.
+    slots : int
+        Of one run; public.
+    """
+
+    options: dict[str, Any] = field(default_factory=dict)
+    slots: int = 241
+
+    def plan(self, runs: int) -> HiddenPlan:
+        """Return the plan of `runs` trees that do not know of each other."""
+        own = 1 if self.options.get("sampling") == "poisson" else runs
+        return _plan(capacity=self.slots * own, n_trees=runs, **self.options)
+
+    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Return classes, int64 (runs, 2)."""
+        plan = self.plan(runs)
+        shape = (len(QUERIES), runs)
+        opening = Opening(ANSWERS, "analyst", shape, derived=answers_derive_from(plan))
+        engine, ledger = _engine(plan, [opening], source)
+        copies = plan.n_slots // self.slots
+        trained = train_hidden(_shared(engine, plan, table, self.slots, copies), plan, ledger)
+        queries = share_queries(engine, plan.layout, trained.ring, _asked(1), 2, ANALYST)
+        labels = predict(trained, queries)
+        index = (labels * np.arange(plan.n_classes)).sum(axis=-1)
+        opened = engine.open(index, ANSWERS, "analyst")
+        assert opened is not None
+        return opened.astype(np.int64).T
+
+
+class Votes(Answers):
+    """The same for voting trees: one noiseless model, asked once more for every run."""
+
+    def plan(self, runs: int) -> HiddenPlan:
+        """Return the plan of one model whose two answers of a run cost `EPSILON`."""
+        q = len(QUERIES)
+        once = _plan(capacity=self.slots, noise="votes", epsilon=EPSILON, queries=q)
+        return replace(once, queries=runs * len(QUERIES))
+
+    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Return classes, int64 (runs, 2)."""
+        plan, n = self.plan(runs), runs * len(QUERIES)
+        engine, ledger = _engine(plan, votes.vote_openings(plan, n), source)
+        trained = train_hidden(_shared(engine, plan, table, self.slots, 1), plan, ledger)
+        queries = share_queries(engine, plan.layout, trained.ring, _asked(runs), n, ANALYST)
+        opened = votes.answer(trained, plan, queries, ledger)
+        assert opened is not None
+        return opened.reshape(runs, len(QUERIES))
+
+
+@register
+def hidden_trees() -> list[Target]:
+    """Targets for the sound modes, and for what the paper claims of the others."""
+    pair = [counterexample()]
+    noisy = Answers({"noise": "splits+leaves", "epsilon": EPSILON}, slots=2 * max(TIES) + 1)
+    leaves = Answers({"noise": "leaves", "epsilon": EPSILON})
+    sampled = Answers(
+        {
+            "noise": "leaves",
+            "random_splits": True,
+            "epsilon": SAMPLED_EPSILON,
+            "sampling": "poisson",
+            "rate": RATE,
+        },
+        slots=1,
+    )
+    each = sampled_release(sampled.plan(1))
+    alone = [one_record()]
+    assert each.claimed is not None
+    return [
+        replace(
+            _target(
+                f"hidden-tree/splits+leaves@{EPSILON:g}",
+                noisy,
+                [small_tie(n) for n in TIES],
+                EPSILON,
+            ),
+            runs=SMALL_RUNS,
+        ),
+        # A record that was alone decides both answers, by one vote for each class.
+        replace(
+            _target(f"hidden-tree/votes@{EPSILON:g}", Votes(slots=1), alone, EPSILON),
+            runs=SMALL_RUNS,
+        ),
+        replace(
+            _target(f"hidden-tree/sampled@{each.epsilon:.3g}", sampled, alone, each.epsilon),
+            runs=SAMPLED_RUNS,
+        ),
+        replace(
+            _target(f"hidden-tree/broken-leaves-alone@{EPSILON:g}", leaves, pair, EPSILON),
+            sound=False,
+        ),
+        replace(
+            _target(
+                f"hidden-tree/broken-sampled-as-claimed@{each.claimed:g}",
+                sampled,
+                alone,
+                each.claimed,
+            ),
+            proven=each.epsilon,
+            sound=False,
+            runs=SAMPLED_RUNS,
+        ),
+    ]
+
+
+def _plan(**options: Any) -> HiddenPlan:
+    return plan_hidden(DOMAIN, depth=1, criterion="max", branching="wary", **options)
+
+
+def _target(name: str, run: Answers, pairs: Sequence[Pair], claimed: float) -> Target:
+    # Finite precision: two answers, or one tree, each below 2**-60.
+    return Target(name, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=RUNS)
+
+
+def _engine(
+    plan: HiddenPlan, openings: list[Opening], source: NoiseSource
+) -> tuple[ReplicatedEngine, Ledger]:
+    ledger = Ledger(domain=DOMAIN)
+    leakage = Leakage([*training_openings(plan), *openings], ledger=ledger)
+    seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
+    return ReplicatedEngine(Simulator(ANALYST + 1), leakage, insecure_seed=seed), ledger
+
+
+def _shared(
+    engine: ReplicatedEngine, plan: HiddenPlan, table: Table, slots: int, copies: int
+) -> Any:
+    """Share as many copies of a table, each padded to its slots."""
+    n = len(table.classes)
+    bins = np.zeros((slots, 2), dtype=np.uint8)
+    target = np.zeros(slots, dtype=np.uint8)
+    bins[:n], target[:n] = table.rows, table.classes
+    present = np.arange(slots) < n
+    encoded = Encoded(
+        DOMAIN,
+        np.asfortranarray(np.tile(bins, (copies, 1))),
+        np.tile(target, copies),
+        np.tile(present, copies),
+    )
+    uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
+    return share_table(engine, plan.layout, plan.ring, uploads, {OWNER: encoded}, plan.n_classes)
+
+
+def _asked(times: int) -> Encoded:
+    bins = np.asfortranarray(np.tile(QUERIES, (times, 1)))
+    return Encoded(DOMAIN, bins, None, np.ones(len(bins), dtype=np.bool_))

@@ -1,0 +1,105 @@
+"""What the auditor attacks in this room: noise drawn by three servers together.
+
+The servers run in the simulator, which computes the real shares; what is attacked is what they
+open.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.audit import Target, register
+from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import (
+    EACH,
+    ROOT,
+    By,
+    Leakage,
+    Ledger,
+    NoiseSource,
+    NoisyMax,
+    Opening,
+    Partition,
+    TwoSidedGeometric,
+    part,
+)
+from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.noise.releases import Charge, add_geometric_noise, open_noisy_max
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.ring import Z32
+
+RUNS = 40_000
+# Every run is a part of its own, so that they are drawn side by side and charged once.
+RUN = ROOT / part(Partition("runs", By.SLOT), EACH)
+RELEASED = "released"
+REASON = "an audit"
+SEED_BYTES = 32
+
+
+def _engine(shape: tuple[int, ...], ledger: Ledger, source: NoiseSource) -> ReplicatedEngine:
+    leakage = Leakage([Opening(RELEASED, "server", shape, release=REASON)], ledger=ledger)
+    seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
+    return ReplicatedEngine(Simulator(3), leakage, insecure_seed=seed)
+
+
+def noisy_counts(mechanism: TwoSidedGeometric, value: int, runs: int, source: NoiseSource) -> Any:
+    """Open one noisy count per run."""
+    ledger = Ledger()
+    engine = _engine((runs,), ledger, source)
+    secret = engine.public(np.full(runs, value), Z32)
+    noisy = add_geometric_noise(secret, mechanism, Charge(ledger, RUN, "server", REASON))
+    opened = engine.open(noisy, RELEASED, "server")
+    assert opened is not None
+    return Z32.signed(opened).astype(np.int64)
+
+
+def noisy_choices(
+    mechanism: NoisyMax, scores: NDArray[np.int64], runs: int, source: NoiseSource
+) -> Any:
+    """Open one noisy choice per run."""
+    ledger = Ledger()
+    engine = _engine((runs,), ledger, source)
+    secret = engine.public(np.broadcast_to(scores, (runs, scores.size)), Z32)
+    return open_noisy_max(
+        secret,
+        mechanism,
+        Charge(ledger, RUN, "server", REASON),
+        bound=int(np.abs(scores).max()),
+        name=RELEASED,
+    )
+
+
+@register
+def three_servers() -> list[Target]:
+    """Targets for the two-sided geometric mechanism and noisy max on three servers."""
+    count, choice, monotone = TwoSidedGeometric(1.0), NoisyMax(1.0), NoisyMax(1.0, monotone=True)
+    behind = np.array([0, 2]), np.array([1, 1])
+    alone = np.array([0, 1]), np.array([1, 1])
+    return [
+        Target(
+            "three-servers/two-sided-geometric@1",
+            partial(noisy_counts, count),
+            [("0 and 1", 0, 1)],
+            claimed=1.0,
+            delta=precision(count, 1).delta,
+            runs=RUNS,
+        ),
+        *(
+            Target(
+                f"three-servers/noisy-max{suffix}@1",
+                partial(noisy_choices, mechanism),
+                [("two candidates", *pair)],
+                claimed=1.0,
+                delta=precision(mechanism, 2).delta,
+                runs=RUNS,
+            )
+            for suffix, mechanism, pair in (
+                ("", choice, behind),
+                ("-monotone", monotone, alone),
+            )
+        ),
+    ]

@@ -1,0 +1,220 @@
+"""``hedgerow account``: what all fits on a table, or all jobs of a party, may cost and have."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.cli.formats import NOT_ALL, Format, FormatOption
+
+if TYPE_CHECKING:
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.roles.charge_client import Charged
+    from hedgerow.parties.store.balances import Balance
+
+app = typer.Typer(
+    help="Keep an account over the fits on one table, with a budget; look at a party's accounts.",
+    no_args_is_help=True,
+)
+
+
+@app.command("new")
+def new(
+    file: Annotated[Path, typer.Argument(help="file to make (JSON)")],
+    *,
+    epsilon: Annotated[float, typer.Option(help="what all fits together may cost")],
+    delta: Annotated[
+        float | None, typer.Option(help="at which it holds; boosting needs one")
+    ] = None,
+    fit_delta: Annotated[
+        float | None,
+        typer.Option(help="what each fit of boosting takes of delta; by default a hundredth"),
+    ] = None,
+    format: FormatOption = Format.text,
+) -> None:
+    """Make an account; every fit with --account FILE is charged to it, or refused."""
+    from hedgerow.estimators.account import Account
+
+    Account.new(file, epsilon, delta, fit_delta)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "file": str(file)}))
+    else:
+        print(f"{file}: epsilon {epsilon:g} for all fits on the same people.")
+
+
+@app.command("show")
+def show(
+    file: Annotated[Path, typer.Argument(help="file of the account, or folder of a party")],
+    here: Annotated[
+        bool, typer.Option("--here", help="look into an owner's folder alone, and ask no server")
+    ] = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Show what each fit, or each job of a party, has cost, and what is left.
+
+    In the folder of an owner beside servers: what they have charged to its populations, and for
+    whom. It ends with 1 if a server does not answer or servers differ.
+    """
+    from hedgerow.estimators.account import Account
+    from hedgerow.parties.roles.charge_client import plain
+    from hedgerow.parties.store.balances import balance_of, balances_in, population_of
+
+    if file.is_dir():
+        balances = balances_in(file)
+        config = None if here else _beside_servers(file)
+        if config is None:
+            _show_balances(balances, format)
+            return
+        # What was never charged here was perhaps charged there: "0 spent" would be misread.
+        _show_charged(config, [one for one in balances if one.spent.charges], format)
+        return
+    population = population_of(file)
+    if population is not None:
+        _show_balances([balance_of(file, population)], format)
+        return
+    account = Account(file)
+    costs, spent, budget = account.costs(), account.spent(), account.ledger.budget
+    if format is Format.json:
+        epsilon = spent.epsilon if spent.private else None
+        report = {
+            "ok": True,
+            "fits": [{**cost._asdict(), "epsilon": plain(cost.epsilon)} for cost in costs],
+            "spent": {"epsilon": epsilon, "delta": spent.delta, "why": spent.why},
+            "budget": budget and {"epsilon": budget.epsilon, "delta": budget.delta},
+        }
+        print(json.dumps(report))
+        return
+    table = Table("fit", "epsilon", "delta")
+    for cost in costs:
+        table.add_row(cost.fit, f"{cost.epsilon:.6g}", f"{cost.delta:.3g}")
+    Console().print(table)
+    limit = f" of epsilon {budget.epsilon:g}, delta {budget.delta:.3g}" if budget else ""
+    why = f" ({spent.why})" if spent.why else ""
+    print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
+
+
+def _beside_servers(folder: Path) -> PartyConfig | None:
+    """Return the party of a folder if it is an owner in a consortium with servers."""
+    from hedgerow.parties.consortium.config import PartyConfig
+
+    if not (folder / "party.toml").exists():
+        return None
+    config = PartyConfig.load(folder)
+    return config if config.role == "owner" and config.servers else None
+
+
+def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) -> None:
+    """Print what the servers have charged, and what this owner has charged itself."""
+    from hedgerow.parties.roles.charge_client import ChargeClient
+
+    charged, refusals = ChargeClient(config).charged()
+    well = not refusals and not any(one.differs for one in charged)
+    if format is Format.json:
+        told = [
+            {
+                "population": one.population,
+                "servers": {name: account.to_dict() for name, account in one.accounts.items()},
+                "differs": one.differs,
+            }
+            for one in charged
+        ]
+        refused = {name: error.code.number for name, error in refusals.items()}
+        report = {"ok": well, "accounts": _rows(balances), "charged": told, "refused": refused}
+        print(json.dumps(report))
+        raise typer.Exit(0 if well else NOT_ALL)
+    for one in charged:
+        _print_charged(one)
+    if not charged and not refusals:
+        print("The servers know no upload of this owner, and tell nothing of any account.")
+    for name, error in refusals.items():
+        Console(stderr=True).print(
+            f"{name} tells nothing: {error}", markup=False, highlight=False, soft_wrap=True
+        )
+    if balances:
+        print("\nCharged in this folder, by this owner itself:")
+        _show_balances(balances, format)
+    print(
+        "\nThe servers' policies limit what servers charge. policy.toml in this folder binds this "
+        "owner alone: it does not bind the servers."
+    )
+    raise typer.Exit(0 if well else NOT_ALL)
+
+
+def _print_charged(one: Charged) -> None:
+    """Print the charges to a population, at all servers that tell."""
+    console = Console()
+    table = Table("charged", "run", "model", "posted by", "epsilon", "delta", "at")
+    for charge, servers in one.lines:
+        day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
+        texts = (charge.run or charge.what or charge.key, charge.model or "-", charge.by or "-")
+        figures = f"{charge.epsilon:.6g}", f"{charge.delta:.3g}"
+        where = "all" if len(servers) == len(one.accounts) else ", ".join(servers)
+        table.add_row(day, *map(escape, texts), *figures, where)
+    if one.lines:
+        console.print(table)
+    for name, account in one.accounts.items():
+        epsilon, delta = account.spent
+        limit = (
+            "which its policy does not list"
+            if account.epsilon is None or account.delta is None
+            else f"of at most {account.epsilon:g} and {account.delta:g}"
+        )
+        print(
+            f"{one.population} at {name}: spent epsilon {epsilon:.6g}, delta {delta:.3g}, {limit}"
+        )
+    if one.differs:
+        print(f"The servers DIFFER in what they have charged to {one.population}.")
+
+
+def _rows(balances: list[Balance]) -> list[dict[str, object]]:
+    from hedgerow.parties.roles.charge_client import plain
+
+    return [
+        {
+            "population": one.population,
+            "charges": [
+                {**vars(charge), "epsilon": plain(charge.epsilon)} for charge in one.spent.charges
+            ],
+            "spent": {"epsilon": plain(one.spent.epsilon), "delta": one.spent.delta},
+            "limit": plain(None if one.limit is None else one.limit.epsilon),
+            "left": plain(one.left),
+            "delta_limit": None if one.limit is None else one.limit.delta,
+            "delta_left": one.delta_left,
+        }
+        for one in balances
+    ]
+
+
+def _show_balances(balances: list[Balance], format: Format) -> None:
+    """Print accounts of a party."""
+    if format is Format.json:
+        print(json.dumps({"ok": True, "accounts": _rows(balances)}))
+        return
+    if not balances:
+        print("no accounts: policy.toml lists no population, and nothing was charged")
+    for one in balances:
+        if one.spent.charges:
+            table = Table("charged", "for", "epsilon", "delta")
+            for charge in one.spent.charges:
+                day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
+                what = escape(charge.what or charge.key)
+                table.add_row(day, what, f"{charge.epsilon:.6g}", f"{charge.delta:.3g}")
+            Console().print(table)
+        spent = f"{one.population}: spent epsilon {one.spent.epsilon:.6g}"
+        if one.limit is None:
+            print(
+                f"{spent}, delta {one.spent.delta:.3g}; no policy.toml that lists it is beside it"
+            )
+        else:
+            delta = "" if one.delta_left is None else f" and {one.delta_left:.6g}"
+            print(
+                f"{spent} of {one.limit.epsilon:g}, delta {one.spent.delta:.3g} of "
+                f"{one.limit.delta:g}; left: {one.left:.6g}{delta}"
+            )

@@ -1,0 +1,87 @@
+"""What a plan comes to, before anything is spent: its noise, and ``hedgerow plan``."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.cli.formats import Format, FormatOption
+
+if TYPE_CHECKING:
+    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.protocols.forecast import NoiseForecast
+
+
+def print_forecast(foreseen: NoiseForecast, console: Console | None = None) -> None:
+    """Print the expected noise, with a warning where it drowns the model; on standard error."""
+    if not foreseen.expected:
+        return
+    console = console or Console(stderr=True)
+    console.print(str(foreseen), markup=False, highlight=False, soft_wrap=True)
+    if foreseen.drowns:
+        console.print(f"[bold yellow]warning:[/] {escape(foreseen.warning)}", soft_wrap=True)
+
+
+def plan(
+    job: Annotated[Path, typer.Argument(help="what would be trained, on which uploads (TOML)")],
+    format: FormatOption = Format.text,
+) -> None:
+    """Print what a job would charge, to whom, what it opens, and how large its noise would be.
+
+    Nobody is asked, and nothing is charged.
+    """
+    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.protocols.forecast import forecast
+    from hedgerow.protocols.kinds import kind_named
+
+    read = Job.load(job)
+    made, costs = read.make_plan(), read.costs()
+    foreseen, opened = forecast(made), kind_named(read.kind).training_openings(made)
+    if format is Format.json:
+        report = {
+            "ok": True,
+            "run": read.run_id,
+            "hash": read.hash,
+            "population": read.population,
+            "costs": {
+                audience: {
+                    "epsilon": "inf" if math.isinf(cost.epsilon) else cost.epsilon,
+                    "delta": cost.delta,
+                }
+                for audience, cost in costs.items()
+            },
+            "opens": [{"name": one.name, "audience": one.audience} for one in opened],
+            "forecast": foreseen.to_dict(),
+        }
+        print(json.dumps(report))
+        return
+    _print(read)
+    table = Table("audience", "epsilon", "delta", "why")
+    for audience, cost in costs.items():
+        table.add_row(
+            escape(audience), f"{cost.epsilon:.6g}", f"{cost.delta:.3g}", escape(cost.why or "")
+        )
+    Console().print(table)
+    print("training opens nothing" if not opened else "training opens:")
+    for one in opened:
+        print(f"  {one.name}, to {one.audience}")
+    print()
+    print_forecast(foreseen, Console())
+
+
+def _print(job: Job) -> None:
+    made = job.make_plan()
+    print(f"run {job.run_id}: kind {job.kind}, model {job.model}")
+    print(f"  uploads: {', '.join(job.uploads)} ({made.n_slots:,} slots)")
+    print(f"  may be asked by: {', '.join(job.analysts) or 'everybody'}")
+    print(
+        f"\nEach of the three servers charges this to its account of {job.population}, "
+        "before anything is opened:"
+    )

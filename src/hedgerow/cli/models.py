@@ -1,0 +1,126 @@
+"""``hedgerow models``: which models the servers keep, and what is known of one."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
+
+if TYPE_CHECKING:
+    from hedgerow.errors import HedgerowError
+    from hedgerow.parties.roles.model_client import ModelClient, Shown
+
+HERE = Path()
+
+app = typer.Typer(help="Look at the models that the servers keep.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+    """List the models that you may know, and whether all servers keep the same."""
+    shelves, refusals = _client(folder).list()
+    well = not refusals and all(shelf.is_well for shelf in shelves)
+    if format is Format.json:
+        rows = [shelf.line.model_dump() | {"servers": shelf.servers} for shelf in shelves]
+        down = {name: error.code.number for name, error in refusals.items()}
+        print(json.dumps({"ok": well, "refused": down, "rows": rows}))
+    else:
+        table = Table("model", "kind", "population", "analysts", "run", "servers")
+        for shelf in shelves:
+            line = shelf.line
+            names = [", ".join(part) or "-" for part in (line.populations, line.analysts)]
+            table.add_row(line.model, line.kind, *names, line.run, _servers(shelf.servers))
+        Console().print(table)
+        _print_refusals(refusals)
+    raise typer.Exit(0 if well else NOT_ALL)
+
+
+@app.command("show")
+def show(
+    model: Annotated[str, typer.Argument(help="name of the model")],
+    folder: FolderArgument = HERE,
+    format: FormatOption = Format.text,
+) -> None:
+    """Show whose data a model rests on, what each audience learns of it, and what it has cost."""
+    shown = _client(folder).show(model)
+    if format is Format.json:
+        print(json.dumps({"ok": shown.is_well, **shown.to_dict()}))
+    else:
+        _print(shown)
+        _print_refusals(shown.refusals)
+    raise typer.Exit(0 if shown.is_well else NOT_ALL)
+
+
+def _client(folder: Path) -> ModelClient:
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.roles.model_client import ModelClient
+
+    return ModelClient(PartyConfig.load(folder))
+
+
+def _print(shown: Shown) -> None:
+    console, report = Console(), shown.report
+
+    def line(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    line(f"{report.model}: kind {report.kind}, of run {report.run}")
+    line(f"  job: {report.job}")
+    line(f"  data of: {', '.join(report.populations) or '-'}")
+    line(f"  may be asked by: {', '.join(report.analysts) or 'everybody'}")
+    if shown.cost is not None:
+        cost = shown.cost
+        line(
+            f"  training: {cost.rounds:,} rounds, {cost.payload / 1e6:,.2f} MB by all servers "
+            f"({cost.wire / 1e6:,.2f} MB on the wire)"
+        )
+    line("\nwhat is learned of a person, at most")
+    table = Table("audience", "epsilon", "delta", "relation", "by", "why")
+    for one in report.learned:
+        figures = f"{one.epsilon:.6g}", f"{one.delta:.3g}"
+        # One text says by which accountant, or why nothing is promised.
+        beside = (one.why, "") if math.isfinite(one.epsilon) else ("", one.why)
+        table.add_row(escape(one.audience), *figures, escape(one.relation), *map(escape, beside))
+    console.print(table)
+    if report.asking:
+        line("\nrows asked and charged")
+        table = Table("analyst", "asked", "left")
+        for by in report.asking:
+            table.add_row(by.analyst, f"{by.asked:,}", f"{by.left:,}")
+        console.print(table)
+        if report.rows_left is not None:
+            line(f"{report.rows_left:,} left for all analysts together")
+    line("\nwhat training opened" if report.opened else "\ntraining opened nothing")
+    table = Table("name", "to", "shape", "declared", "opened", "why")
+    for value in report.opened:
+        texts = [escape(text) for text in (value.name, value.audience, value.shape)]
+        counts = f"{value.declared:,}", f"{value.opened:,}"
+        table.add_row(*texts, *counts, escape(value.why))
+    if report.opened:
+        console.print(table)
+    for key, said in shown.differences.items():
+        line(f"\nThe servers DIFFER in {key}:")
+        for server, value in said.items():
+            line(f"  {server}: {json.dumps(value)}")
+
+
+def _servers(states: dict[str, str]) -> str:
+    """Say in a word that all is well, and otherwise what is where."""
+    if set(states.values()) == {"kept"}:
+        return "all"
+    return ", ".join(f"{name}: {state}" for name, state in states.items())
+
+
+def _print_refusals(refusals: dict[str, HedgerowError]) -> None:
+    for name, error in refusals.items():
+        Console(stderr=True).print(
+            f"{name} tells nothing: {error}", markup=False, highlight=False, soft_wrap=True
+        )

@@ -1,0 +1,50 @@
+"""``hedgerow predict``: what a public model says of the rows of a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="model file (JSON)")],
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file of rows")],
+    *,
+    proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="file ending in .csv or .parquet; else CSV is printed")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
+    format: FormatOption = Format.text,
+) -> None:
+    """Predict every row with a model of a file; its columns are found by name."""
+    from hedgerow.errors import Code
+    from hedgerow.parties.store.durable import replacing
+    from hedgerow.tables import TextFormat
+    from hedgerow.tables.writing import check_ending, write_pieces
+    from hedgerow.trees import read_model
+    from hedgerow.trees.table_answers import answer_table
+
+    if out is not None:
+        check_ending(out)
+        if out.exists() and not force:
+            raise Code.FILE_EXISTS.error(found=str(out))
+    text = TextFormat(delimiter, encoding)
+    pieces = answer_table(read_model(model).model, table, proba=proba, text=text)
+    if out is not None:
+        with replacing(out) as file:
+            rows = write_pieces(pieces, file, out.suffix.lower())
+        as_json = json.dumps({"ok": True, "out": str(out), "rows": rows})
+        print(as_json if format is Format.json else f"{rows:,} rows: {out}")
+    elif format is Format.json:
+        print(json.dumps({"ok": True, "rows": [row for p in pieces for row in p.to_pylist()]}))
+    else:
+        write_pieces(pieces, sys.stdout.buffer, ".csv")

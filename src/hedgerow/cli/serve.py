@@ -1,0 +1,44 @@
+"""``hedgerow serve``: be a server of a consortium."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from hedgerow.cli.formats import FolderArgument, Format, FormatOption
+
+HERE = Path()
+
+
+def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+    """Serve: take uploads and jobs, train with the other servers, and answer queries.
+
+    Runs until it is told to stop (Ctrl-C, or SIGTERM); what is under way goes on at the next start.
+    SIGHUP reads policy.toml and the certificates again.
+    """
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.consortium.policy import Policy
+    from hedgerow.parties.roles.daemon import LOG_FILE
+    from hedgerow.parties.roles.daemon import serve as run
+
+    config = PartyConfig.load(folder)
+    policy = Policy.load(folder)
+    log = config.state.path(LOG_FILE)
+
+    def ready() -> None:
+        address = f"{config.listen or config.me.host}:{config.me.port}"
+        text = f"{config.name} serves {config.consortium} at {address}; log: {log}"
+        _say(format, text, event="serving", name=config.name, address=address, log=str(log))
+
+    run(config, policy, ready=ready)
+    _say(format, f"{config.name} has stopped", event="stopped", name=config.name)
+
+
+def _say(format: Format, text: str, **fields: Any) -> None:
+    if format is Format.json:
+        print(json.dumps({"ok": True, **fields}), flush=True)
+    else:
+        Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,46 @@
+"""``hedgerow show``: what a public model promises, and how it decides."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def show(
+    model: Annotated[
+        Path, typer.Argument(help="model file (JSON), or the folder that hedgerow fit made")
+    ],
+    svg: Annotated[bool, typer.Option(help="print an SVG picture instead of text")] = False,
+    depth: Annotated[int | None, typer.Option(help="levels to draw")] = None,
+    number: Annotated[
+        int, typer.Option("--tree", help="which tree of a forest, or function of boosting")
+    ] = 0,
+) -> None:
+    """Draw a tree from its model file; of a boosted model also say how its functions add up."""
+    from hedgerow.errors import Code
+    from hedgerow.trees import Tree, read_model, to_svg, to_text
+    from hedgerow.trees.boosted import Boosted
+    from hedgerow.trees.export.describe import describe, function_caption
+
+    read = read_model(model)
+    trees = (read.model,) if isinstance(read.model, Tree) else read.model.trees
+    if not 0 <= number < len(trees):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
+        )
+    if read.privacy is not None:
+        from hedgerow.privacy import Ledger
+
+        total = Ledger.from_json(json.dumps(read.privacy)).total("public")
+        Console(stderr=True).print(f"public: {total}", highlight=False)
+    if isinstance(read.model, Boosted):
+        # A picture has standard output for itself.
+        drawn = f"function {number}, {function_caption(read.model, number)}: what it adds"
+        print(f"{describe(read.model)}\n\n{drawn}", file=sys.stderr if svg else sys.stdout)
+    draw = to_svg if svg else to_text
+    print(draw(trees[number], max_depth=depth, noisy=read.privacy is not None))

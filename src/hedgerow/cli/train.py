@@ -1,0 +1,242 @@
+"""``hedgerow train`` and ``hedgerow runs``: train a model on the servers, and look at runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from hedgerow.cli.foresight import print_forecast
+from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
+from hedgerow.errors import Code, HedgerowError
+
+if TYPE_CHECKING:
+    from hedgerow.parties.runs.client import RunClient, Status
+    from hedgerow.parties.wire.requests import Fields
+
+HERE = Path()
+INTERRUPTED = 130
+
+app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
+RunArgument = Annotated[str, typer.Argument(help="identifier, such as wards-0123456789ab")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="show no progress")]
+
+
+def train(
+    job: Annotated[Path, typer.Argument(help="what is trained, on which uploads (TOML)")],
+    folder: FolderArgument = HERE,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="until the model is trained")
+    ] = True,
+    quiet: QuietOption = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Post a job to the three servers and watch the training."""
+    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.protocols.forecast import forecast
+
+    client = _client(folder)
+    read = Job.load(job)
+    foreseen = forecast(read.make_plan())
+    if format is Format.text and not quiet:
+        print_forecast(foreseen)
+    run = client.post(read)
+    if format is Format.json:
+        posted = {"event": "posted", "run": run, "hash": read.hash}
+        print(json.dumps({**posted, "forecast": foreseen.to_dict()}), flush=True)
+    elif not quiet:
+        Console(stderr=True).print(f"run {run}", highlight=False)
+    if wait:
+        _follow(client, run, folder, quiet=quiet, format=format)
+    elif format is Format.text and quiet:
+        print(run)
+
+
+@app.command("list")
+def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+    """List the runs, with their state at each server; ends with 1 if one does not answer."""
+    client = _client(folder)
+    told = client.list()
+    refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
+    if len(refusals) == len(told):
+        raise refusals[0]
+    runs: dict[str, dict[str, Fields]] = {}
+    for server, fields in told.items():
+        for run in fields["runs"] if isinstance(fields, dict) else ():
+            runs.setdefault(run["run"], {})[server] = run
+    if format is Format.json:
+        rows = [
+            {"run": run, "servers": {server: at["state"] for server, at in known.items()}}
+            for run, known in runs.items()
+        ]
+        down = [name for name, fields in told.items() if isinstance(fields, HedgerowError)]
+        print(json.dumps({"ok": not down, "unreachable": down, "rows": rows}))
+        raise typer.Exit(NOT_ALL if refusals else 0)
+    table = Table("run", "model", "since", *told)
+    for run, known in runs.items():
+        one = next(iter(known.values()))
+        since = datetime.fromtimestamp(float(one["created"]), UTC)
+        states = [_state(known.get(s), told[s]) for s in told]
+        table.add_row(escape(run), escape(str(one["model"])), f"{since:%Y-%m-%d %H:%M}", *states)
+    Console().print(table)
+    raise typer.Exit(NOT_ALL if refusals else 0)
+
+
+@app.command("show")
+def show(
+    run: RunArgument,
+    folder: FolderArgument = HERE,
+    wait: Annotated[bool, typer.Option("--wait", help="watch it until it has ended")] = False,
+    quiet: QuietOption = False,
+    format: FormatOption = Format.text,
+) -> None:
+    """Show how far a run is, what it waits for and why it has failed."""
+    client = _client(folder)
+    if wait:
+        _follow(client, run, folder, quiet=quiet, format=format)
+        return
+    status = client.status(run)
+    if format is Format.json:
+        print(json.dumps({"ok": status.state != "failed", **status.to_dict()}))
+        return
+    _print(status)
+
+
+@app.command("stop")
+def stop(
+    run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
+) -> None:
+    """Stop a run; what it has charged stays charged, and it can be resumed."""
+    _done(_client(folder).stop(run), "stopped", format)
+
+
+@app.command("resume")
+def resume(
+    run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
+) -> None:
+    """Take up a run that was stopped or has failed, where it was."""
+    _done(_client(folder).resume(run), "resumed", format)
+
+
+def _client(folder: Path) -> RunClient:
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.runs.client import RunClient
+
+    return RunClient(PartyConfig.load(folder))
+
+
+def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Format) -> None:
+    """Watch a run to its end; leaving does not end it."""
+    # Looking at runs and models needs no bars.
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[more]}"),
+        TimeElapsedColumn(),
+    )
+    hidden = quiet or format is Format.json
+    console = Console(stderr=True)
+    status: Status | None = None
+    try:
+        with Progress(*columns, console=console, transient=True, disable=hidden) as bars:
+            task = bars.add_task("waiting", total=None, more="")
+            for status in client.watch(run):
+                if format is Format.json:
+                    print(json.dumps({"event": "status", **status.to_dict()}), flush=True)
+                known = status.level >= 0
+                bars.update(
+                    task,
+                    description=escape(_description(status)),
+                    completed=max(0, status.level),
+                    total=status.depth if known else None,
+                    more=escape(_more(status)),
+                )
+    except KeyboardInterrupt:
+        where = "" if folder == HERE else f" {folder}"
+        console.print(
+            f"\nThe run goes on. Look at it with: hedgerow runs show {run}{where} --wait",
+            markup=False,
+            highlight=False,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    assert status is not None
+    if status.state == "failed" and status.error is not None:
+        raise status.error
+    if status.state != "done":
+        raise Code.WRONG_RUN_STATE.error(
+            expected=f"run {run} to end with a model",
+            found=f"it is {status.state}",
+            fix=f"hedgerow runs resume {run}",
+        )
+    if format is Format.text and not quiet:
+        _print(status)
+
+
+def _description(status: Status) -> str:
+    if status.waiting_for:
+        return f"waiting for {', '.join(status.waiting_for)}"
+    if status.state != "running" or status.level < 0:
+        return status.state
+    if status.level >= status.depth:
+        return "leaves"
+    return f"level {status.level + 1} of {status.depth}, {status.nodes:,} nodes"
+
+
+def _more(status: Status) -> str:
+    parts = [f"{status.octets / 1e6:,.1f} MB"] if status.octets else []
+    if status.left is not None:
+        parts.append(f"about {status.left:,.0f} s left")
+    if status.attempt > 1:
+        parts.append(f"attempt {status.attempt}")
+    return ", ".join(parts)
+
+
+def _print(status: Status) -> None:
+    console = Console(emoji=False)
+
+    def line(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    line(f"{status.run}: {status.state}")
+    for server, state in status.servers.items():
+        line(f"  {server}: {state}")
+    if not status.has_ended:
+        line(f"  {_description(status)}{'; ' if _more(status) else ''}{_more(status)}")
+    elif status.octets:
+        line(f"  {_more(status)} in {status.seconds:,.1f} s")
+    if status.reason is not None and not status.has_ended:
+        line(f"  why: {status.reason}")
+    if status.error is not None:
+        line(f"  {status.error}")
+
+
+def _state(known: Fields | None, told: Fields | HedgerowError) -> str:
+    if isinstance(told, HedgerowError):
+        return "unreachable"
+    if known is None:
+        return "-"
+    error = known.get("error")
+    return escape(str(known["state"]) + (f" ({error})" if error else ""))
+
+
+def _done(told: dict[str, Fields | HedgerowError], what: str, format: Format) -> None:
+    refusals = {name: error for name, error in told.items() if isinstance(error, HedgerowError)}
+    if len(refusals) == len(told):
+        raise next(iter(refusals.values()))
+    if format is Format.json:
+        states = {n: f["state"] for n, f in told.items() if isinstance(f, dict)}
+        failed = {name: error.code.number for name, error in refusals.items()}
+        print(json.dumps({"ok": not refusals, "servers": states, "refused": failed}))
+    else:
+        for name, fields in told.items():
+            print(f"{name}: {what if isinstance(fields, dict) else str(fields)}")
+    raise typer.Exit(NOT_ALL if refusals else 0)

@@ -1,0 +1,118 @@
+"""``hedgerow upload``: share a table with the servers, as an owner."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from hedgerow.cli.formats import (
+    DelimiterOption,
+    EncodingOption,
+    FolderArgument,
+    Format,
+    FormatOption,
+)
+
+if TYPE_CHECKING:
+    from hedgerow.parties.roles.uploading import Progress, Receipt
+
+HERE = Path()
+
+
+def upload(
+    table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
+    folder: FolderArgument = HERE,
+    *,
+    domain: Annotated[Path, typer.Option(help="public domain of the table (TOML)")],
+    id: Annotated[str, typer.Option("--id", help="of this upload, never used before")],
+    population: Annotated[str, typer.Option(help="whose account is charged")],
+    slots: Annotated[
+        int | None, typer.Option(help="public number of slots; the domain's capacity by default")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="column of the target, if not named as in the domain")
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="column of ids, where owners hold columns of one table")
+    ] = None,
+    align_key: Annotated[
+        Path | None, typer.Option(help="key file of these owners; made by `hedgerow align-key`")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
+    delimiter: DelimiterOption = ",",
+    encoding: EncodingOption = "utf-8",
+    format: FormatOption = Format.text,
+) -> None:
+    """Encode a table, cut it into shares and send each server its part; no row leaves."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.roles.uploading import share_upload
+    from hedgerow.tables import Domain, TextFormat
+
+    config = PartyConfig.load(folder)
+    public = Domain.from_toml(domain)
+    with _shown(quiet or format is Format.json) as progress:
+        receipt = share_upload(
+            config,
+            table,
+            public,
+            id=id,
+            population=population,
+            slots=slots,
+            target=target,
+            ids=ids,
+            align_key=align_key,
+            text=TextFormat(delimiter, encoding),
+            progress=progress,
+        )
+    _print(receipt, [server.name for server in config.servers], format)
+
+
+def align_key(
+    path: Annotated[Path, typer.Argument(help="file to make")],
+    format: FormatOption = Format.text,
+) -> None:
+    """Make a key with which owners of columns place the same records in the same slots."""
+    from hedgerow.parties.roles.owner_tables import make_align_key
+
+    make_align_key(path)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "file": str(path)}))
+        return
+    print(f"{path}: hand it to the other owners of columns of this table, and to no server.")
+    print("Make a new one for another set of records.")
+
+
+def _print(receipt: Receipt, servers: list[str], format: Format) -> None:
+    manifest = receipt.manifest
+    if format is Format.json:
+        cost = {"sent": receipt.sent, "seconds": round(receipt.seconds, 3)}
+        print(json.dumps({"ok": True, **manifest.summary(), **cost, "servers": servers}))
+        return
+    print(
+        f"{manifest.id}: {manifest.rows:,} slots of {manifest.planes} bits, "
+        f"{receipt.sent / 1e6:,.1f} MB to {', '.join(servers)} in {receipt.seconds:.1f} s"
+    )
+    print(f"Everything that is computed from it is charged to {manifest.population}.")
+
+
+@contextmanager
+def _shown(quiet: bool) -> Iterator[Progress]:
+    """Yield what shows a bar on standard error, or nothing at all."""
+    # All other verbs would wait for it, too.
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Bars(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
+        task = bars.add_task("checking", total=None)
+
+        def progress(stage: str, done: int, total: int) -> None:
+            bars.update(task, description=stage, completed=done, total=total if done else None)
+
+        yield progress

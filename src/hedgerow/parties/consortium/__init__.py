@@ -1,0 +1,1 @@
+"""Who takes part: founding, members, keys, policy, and whether all can be reached."""

@@ -1,0 +1,386 @@
+"""`PartyConfig`: who a party is and who the others are, from the ``party.toml`` of its folder.
+
+The list of members is the same at all parties. The order of its three servers is their numbering:
+the first is server 0. Owners whose jobs need no servers have a coordinator instead, or both. Sites
+that hold columns of the same records need neither: they call each other.
+``hedgerow consortium new`` writes the file with a comment on every option.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from pydantic import Field, PrivateAttr, Strict, field_validator, model_validator
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net import meeting
+from hedgerow.net.certificates import Identity
+from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.names import Name, check_name
+from hedgerow.parties.store.folders import StateFolder, check_private, read_small
+
+Role = Literal["server", "owner", "analyst", "coordinator", "site"]
+Plane = Literal["run", "query", "topdown", "count"]
+
+SERVERS = 3
+MAX_FILE_BYTES = 1 << 20
+"""Of a TOML file or a certificate of a party."""
+
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45}")
+
+_Model = TypeVar("_Model", bound=Numbered)
+
+Port = Annotated[int, Strict(), Field(ge=0, le=65535)]
+Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
+
+
+def check_host(host: str) -> str:
+    """Return a host name or an address of IPv4 or IPv6; `ValueError` for anything else."""
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"a host name or an address is expected, {host!r} was found")
+    return host
+
+
+class Member(Numbered):
+    """A party as the list has it.
+
+    Parameters
+    ----------
+    name : str
+    role : {"server", "owner", "analyst", "coordinator", "site"}
+    host : str
+        Where the others reach a server, a coordinator or a site; empty for the other roles, who are
+        never called.
+    port, run_port, query_port : int
+        Of a server: for requests, for training with the other servers, for answers with them. A
+        coordinator and a site have the first of them alone.
+    topdown_port : int
+        Of a server: for runs of a coordinator with the other servers; 0 where there are none.
+    site_port, count_port : int
+        Of a server: for requests of sites that have it count, and for counting with the other
+        servers; 0 where there are no sites.
+    """
+
+    code: ClassVar[Code] = Code.BAD_PARTY_FILE
+
+    name: Name
+    role: Role
+    host: str = ""
+    port: Port = 0
+    run_port: Port = 0
+    query_port: Port = 0
+    topdown_port: Port = 0
+    site_port: Port = 0
+    count_port: Port = 0
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Those that it has."""
+        more = self.run_port, self.query_port, self.topdown_port, self.site_port, self.count_port
+        return tuple(port for port in (self.port, *more) if port)
+
+    @property
+    def kind(self) -> str:
+        """Its role with an article, for messages."""
+        return f"{'an' if self.role[0] in 'ao' else 'a'} {self.role}"
+
+    @property
+    def takes_calls(self) -> bool:
+        """Whether others call it, at its host and port."""
+        return self.role in ("server", "coordinator", "site")
+
+    @model_validator(mode="after")
+    def _address(self) -> Self:
+        if self.role == "server":
+            check_host(self.host)
+            if not (self.port and self.run_port and self.query_port):
+                raise ValueError("a server needs port, run_port and query_port")
+        elif self.takes_calls:
+            check_host(self.host)
+            if self.ports != (self.port,):
+                raise ValueError(f"{self.kind} needs port, and has no other")
+        elif self.host or self.ports:
+            raise ValueError(f"{self.kind} is never called and has neither host nor ports")
+        return self
+
+
+class Timeouts(Numbered):
+    """How long this party waits, in seconds.
+
+    Parameters
+    ----------
+    connect : float
+        For a connection to a server, with its handshake.
+    request : float
+        For the answer to a request.
+    step : float
+        For one step of a computation with the other servers, besides the time its bytes need.
+    rejoin : float
+        For a server that fell over to come back, before a run ends for all.
+    clock : float
+        By which the clock of a server may differ.
+    """
+
+    code: ClassVar[Code] = Code.BAD_PARTY_FILE
+
+    connect: Seconds = 10.0
+    request: Seconds = 60.0
+    step: Seconds = 60.0
+    rejoin: Seconds = 600.0
+    clock: Seconds = 30.0
+
+
+class PartyConfig(Numbered):
+    """A party and its consortium; use `load`.
+
+    Parameters
+    ----------
+    consortium : str
+        Its name, the same at all parties.
+    name : str
+        This party's name in the list.
+    members : tuple of Member
+        All of them, this party too; exactly three servers, whose order counts, or none where there
+        is a coordinator or are two sites.
+    listen : str
+        Address on which this party takes calls, if it is another one than its host in the list.
+    timeouts : Timeouts
+
+    Raises
+    ------
+    FormatError
+        H852.
+    """
+
+    code: ClassVar[Code] = Code.BAD_PARTY_FILE
+
+    consortium: Name
+    name: Name
+    listen: str = ""
+    timeouts: Timeouts = Timeouts()
+    members: tuple[Member, ...]
+    _folder: Path = PrivateAttr(default=Path())
+
+    @field_validator("listen")
+    @classmethod
+    def _host(cls, listen: str) -> str:
+        return check_host(listen) if listen else listen
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = Counter(member.name for member in self.members)
+        repeated = [name for name, count in names.items() if count > 1]
+        if repeated:
+            raise ValueError(f"{', '.join(repeated)} more than once among the members")
+        if self.name not in names:
+            raise ValueError(f"this party, {self.name}, is not among the members")
+        coordinators = [member for member in self.members if member.role == "coordinator"]
+        if len(coordinators) > 1:
+            raise ValueError(f"at most one coordinator is expected, {len(coordinators)} listed")
+        alone = coordinators or len(self.sites) > 1
+        if len(self.servers) != SERVERS and (self.servers or not alone):
+            raise ValueError(f"exactly {SERVERS} servers are expected, {len(self.servers)} listed")
+        called = [member for member in self.members if member.takes_calls]
+        used = Counter((member.host, port) for member in called for port in member.ports)
+        twice = [f"{host}:{port}" for (host, port), count in used.items() if count > 1]
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is used twice")
+        if self.listen and not self.me.takes_calls:
+            raise ValueError("listen is for servers alone, for a coordinator and for sites")
+        return self
+
+    @classmethod
+    def load(cls, folder: str | Path) -> PartyConfig:
+        """Read the ``party.toml`` of a party's folder.
+
+        Raises
+        ------
+        HedgerowError
+            H854 if the folder is not closed to others, H852 if the file is not as it should be, or
+            there is none.
+        """
+        folder = Path(folder).absolute()
+        # Before its mode: it would be wrong to have somebody close a folder that is no party's.
+        if _is_no_party(folder):
+            raise Code.BAD_PARTY_FILE.error(
+                expected="the folder of a party, with its party.toml",
+                found=f"{folder}, which has none and is no party's folder",
+                fix="go to the folder of this party, or name it behind the other arguments",
+            )
+        check_private(folder)
+        config = read_toml(cls, folder / "party.toml")
+        config._folder = folder
+        return config
+
+    @property
+    def folder(self) -> Path:
+        """Of this party."""
+        return self._folder
+
+    @property
+    def state(self) -> StateFolder:
+        """What this party keeps; made at first use."""
+        return StateFolder(self.folder / "state")
+
+    @property
+    def identity(self) -> Identity:
+        """Where this party's key and certificate are."""
+        return Identity(self.folder / "keys" / "party.key", self.folder / "keys" / "party.pem")
+
+    @property
+    def me(self) -> Member:
+        """The entry of this party."""
+        return self.member(self.name)
+
+    @property
+    def role(self) -> Role:
+        """The role of this party."""
+        return self.me.role
+
+    @property
+    def servers(self) -> tuple[Member, ...]:
+        """The three servers, in order; none in a consortium that needs none."""
+        return tuple(member for member in self.members if member.role == "server")
+
+    @property
+    def sites(self) -> tuple[Member, ...]:
+        """The sites, in order."""
+        return tuple(member for member in self.members if member.role == "site")
+
+    def check_servers(self) -> None:
+        """Refuse what needs servers in a consortium without any; H907."""
+        if not self.servers:
+            raise Code.ROLE_MISSING.error(
+                expected=f"three servers among the members of {self.consortium}", found="none"
+            )
+
+    @property
+    def coordinator(self) -> Member:
+        """The coordinator; H907 if there is none."""
+        for member in self.members:
+            if member.role == "coordinator":
+                return member
+        raise Code.ROLE_MISSING.error(
+            expected=f"a coordinator among the members of {self.consortium}", found="none"
+        )
+
+    @property
+    def number(self) -> int:
+        """Which of the servers this party is; H905 if it is none."""
+        if self.role != "server":
+            raise Code.WRONG_ROLE.error(
+                expected="a server", found=f"{self.name}, which is {self.me.kind}"
+            )
+        return self.servers.index(self.me)
+
+    def speaks_to(self, member: Member) -> bool:
+        """Whether this party calls a member or is called by it, and needs its certificate."""
+        roles = {self.role, member.role}
+        pairs = ({"coordinator", "owner"}, {"site"})
+        return member != self.me and ("server" in roles or roles in pairs)
+
+    def port_of(self, member: Member) -> int:
+        """Return the port at which requests of this party reach a member.
+
+        A server that counts for sites has one for them; it is the only one that it listens at where
+        nobody uploads.
+        """
+        owners = any(one.role == "owner" for one in self.members)
+        counts = member.site_port and (self.role == "site" or not owners)
+        return member.site_port if counts else member.port
+
+    @property
+    def list_digest(self) -> str:
+        """Hash of the consortium's name and of all names and roles in order, to be compared.
+
+        Addresses are left out: one machine may be reached under different ones.
+        """
+        parts = [self.consortium, *(f"{member.name} {member.role}" for member in self.members)]
+        return hashlib.sha256("\n".join(["hedgerow/members/1", *parts]).encode()).hexdigest()
+
+    def member(self, name: str, *roles: Role) -> Member:
+        """Return a member by its name; H850 if there is none, H905 if it has none of `roles`.
+
+        Parameters
+        ----------
+        name : str
+        *roles : {"server", "owner", "analyst", "coordinator", "site"}
+        """
+        check_name(name, "member")
+        wanted = f"a member of {self.consortium}"
+        wanted += f" with the role {' or '.join(roles)}" if roles else ""
+        for member in self.members:
+            if member.name != name:
+                continue
+            if roles and member.role not in roles:
+                raise Code.WRONG_ROLE.error(
+                    expected=wanted, found=f"{name}, which is {member.kind}"
+                )
+            return member
+        raise Code.UNKNOWN_MEMBER.error(expected=wanted, found=name)
+
+    def certificate_file(self, name: str) -> Path:
+        """Where the certificate of a member is kept."""
+        if self.member(name).name == self.name:
+            return self.identity.certificate
+        return self.folder / "members" / f"{name}.pem"
+
+    def certificate(self, name: str) -> str:
+        """Return the certificate of a member in PEM; H857 if it was not added yet."""
+        return read_small(self.certificate_file(name), MAX_FILE_BYTES, Code.MISSING_CERTIFICATE)
+
+    def roster(self, plane: Plane) -> tuple[meeting.Member, ...]:
+        """Return the three servers as the network among them wants them.
+
+        Parameters
+        ----------
+        plane : {"run", "query", "topdown", "count"}
+            For training, for answers, for runs of a coordinator or for sites: sessions on different
+            ports, side by side.
+
+        Raises
+        ------
+        HedgerowError
+            H908 if a server has no port for it, H857 if its certificate was not added.
+        """
+        ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}
+        for name, port in ports.items():
+            if not port:
+                raise Code.PORT_MISSING.error(
+                    expected=f"a {plane}_port of every server",
+                    found=f"none of {name}",
+                    fix=f"add a line {plane}_port to {name} in party.toml, the same at all parties",
+                )
+        return tuple(
+            meeting.Member(server.host, ports[server.name], self.certificate(server.name))
+            for server in self.servers
+        )
+
+
+def _is_no_party(folder: Path) -> bool:
+    """Whether a folder, which can be looked into, has no ``party.toml``."""
+    try:
+        return "party.toml" not in os.listdir(folder)
+    except OSError:
+        return False
+
+
+def read_toml(model: type[_Model], path: Path) -> _Model:
+    """Read a TOML file into a model; whatever is wrong with it has the model's number."""
+    text = read_small(path, MAX_FILE_BYTES, model.code)
+    try:
+        data: Mapping[str, Any] = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise model.code.error(found=f"in {path}: {error}") from None
+    try:
+        return model.model_validate(data)
+    except HedgerowError as error:
+        title = "" if error.code is model.code else f"{error.code.spec.title}: "
+        raise model.code.error(found=f"in {path}: {title}{error.found}") from error

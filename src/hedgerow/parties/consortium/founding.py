@@ -1,0 +1,349 @@
+"""A new consortium: one folder per party, with commented files and without any key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Role
+from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.policy import Lifetime, Policy
+from hedgerow.parties.store.folders import make_private, write_new
+
+HOST = "127.0.0.1"
+FIRST_PORT = 7600
+_STEP = 10
+
+_PARTY = """\
+# Who this party is, and who the others are. Nothing in this file is secret.
+
+# Name of the consortium, the same at all parties.
+consortium = "{consortium}"
+
+# This party's name in the list of members below; the one line that differs between the parties.
+name = "{name}"
+{listen}
+# How long this party waits, in seconds.
+[timeouts]
+connect = {t.connect:g}     # for a connection to a server, with its handshake
+request = {t.request:g}     # for the answer to a request
+step = {t.step:g}        # for one step of a computation among the servers, besides its bytes
+rejoin = {t.rejoin:g}     # for a server that fell over to come back, before a run ends for all
+clock = {t.clock:g}       # by which the clock of a server may differ
+
+# The members, the same list in the same order at all parties: names, roles and, for those who are
+# called, addresses. The first server is server 0. Names have the characters a-z, 0-9 and -.
+# role        server: computes on shares; there are exactly three, or none beside a coordinator or
+#             sites.
+#             owner: uploads shares of its table, or answers a coordinator with noise.
+#             analyst: asks models. coordinator: carries a top-down run; nobody trusts it.
+#             site: holds columns of records that other sites have columns of; they call each other.
+# host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
+#             alone, for study: write the real host name before other machines are used.
+# port        for requests: of owners, of analysts, of the servers and of sites.
+# run_port    for training with the other servers.
+# query_port  for answers with the other servers.
+# topdown_port  for runs of a coordinator with the other servers; only where there is one.
+# site_port   of a server that counts for sites: for their requests; only where there are sites.
+# count_port  for counting with the other servers; only where there are sites.
+{members}"""
+
+_LISTEN = """
+# Address on which this party takes calls, if it is another one than its host below: such as
+# "0.0.0.0" (all networks) behind a router. Empty: the host below.
+listen = "{listen}"
+"""
+
+_POLICY = """\
+# What this party allows, whatever the others propose. It is read from here alone.
+
+# Largest epsilon of one job, for every audience (such as the analyst or the public).
+largest_epsilon_per_job = {p.largest_epsilon_per_job!r}
+
+# Largest delta of one job: the chance that epsilon does not hold. The default has room for the
+# finite precision of noise and for nothing else.
+largest_delta_per_job = {p.largest_delta_per_job:g}
+
+# Whether a job may have no finite epsilon: its answers are exact and say what they say about
+# people. false refuses such jobs.
+allow_exact = {exact}
+
+# Kinds of models that may be trained. "trees", "regression" and "boosting" stay hidden on the
+# servers; "open" would publish the tree, with noise by its epsilon, and so does "topdown".
+# "ppid3" grows a tree in pieces that stay at their sites, which learn exact counts: it needs
+# allow_exact, and a population without a limit.
+allowed_protocols = [{protocols}]
+
+# Members that may ask models.
+allowed_analysts = [{analysts}]
+
+# Members, owners or analysts, that may post jobs: each can spend what the populations below have.
+# Without this line the owners of the uploads of a job may. Who has posted a run, and the owners of
+# its uploads, may stop and resume it.
+{posters}
+
+# Largest job: trees, over all rounds and classes, and levels of splits of each.
+largest_trees_per_job = {p.largest_trees_per_job}
+largest_depth = {p.largest_depth}
+
+# Bytes of one upload, which a server reads into memory, and of all uploads of one owner, which it
+# keeps. A larger first number counts after a restart.
+largest_upload_bytes = {p.largest_upload_bytes}
+upload_bytes_per_owner = {p.upload_bytes_per_owner}
+
+# Runs of one member that have no model: those under way, and those that were stopped or have
+# failed, whose jobs are kept as well.
+runs_per_poster = {p.runs_per_poster}
+
+# Rows that may be asked of one model: by all analysts together, and by each of them.
+queries_per_model = {p.queries_per_model}
+queries_per_analyst = {p.queries_per_analyst}
+
+# Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs,
+# models and queries on their data are charged to it, also after another upload. A population that
+# is not listed here is not used. For example: patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
+# A number alone is the epsilon, with delta 1e-06.
+[populations]
+{populations}"""
+
+_README = """\
+{name}: {role} in the consortium {consortium}
+
+What you do next, on this party's own machine, in this folder:
+
+1. Make sure that nobody else can read it:         chmod 700 . keys members
+2. Look through party.toml and policy.toml; every option is explained there. The list of members
+   must be the same at all parties; the policy is yours alone.
+3. Make your key and certificate:                  hedgerow keys
+   The key (keys/party.key) never leaves this machine.{state}
+4. Send your certificate (keys/party.pem) to {others},
+   and read its fingerprint to them by telephone.
+5. Add each certificate that you get:              hedgerow consortium add FILE
+   Compare its fingerprint by telephone too.
+6. See whether all is well:                        hedgerow consortium check
+{last}
+"""
+
+_STATE = """
+   What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
+   move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
+
+_SERVED, _CARRIED, _SITED = "with servers", "with a coordinator", "with sites"
+_LAST: dict[Role, list[tuple[str, str, str]]] = {
+    "server": [
+        ("Run this server:", "hedgerow serve", _SERVED),
+        ("Compute in a run of the coordinator:", "hedgerow topdown serve --help", _CARRIED),
+        ("Count for the sites:", "hedgerow site count --help", _SITED),
+    ],
+    "owner": [
+        ("Share your table with the servers:", "hedgerow upload --help", _SERVED),
+        ("Take part in a run of the coordinator:", "hedgerow topdown join --help", _CARRIED),
+    ],
+    "analyst": [("Ask a model:", "hedgerow query --help", _SERVED)],
+    "coordinator": [("Carry a run:", "hedgerow topdown coordinate --help", _CARRIED)],
+    "site": [
+        ("Take part in a run, and answer:", "hedgerow site serve --help", ""),
+        ("Grow the tree, and ask it:", "hedgerow site --help", ""),
+    ],
+}
+"""What a role is for: what is done, how, and in which consortium."""
+
+
+def list_members(
+    servers: Sequence[str],
+    owners: Sequence[str],
+    analysts: Sequence[str] = (),
+    *,
+    coordinator: str = "",
+    sites: Sequence[str] = (),
+    hosts: Sequence[str] = (),
+    first_port: int = FIRST_PORT,
+) -> tuple[Member, ...]:
+    """List the members of a new consortium.
+
+    Parameters
+    ----------
+    servers, owners, analysts : sequence of str
+        Their names; three servers, or none if there is a coordinator or are sites.
+    coordinator : str, optional
+        Its name.
+    sites : sequence of str, optional
+        Names of sites, at least two.
+    hosts : sequence of str, optional
+        Of the servers, one each, then of the coordinator and of the sites; by default this
+        machine's loopback address.
+    first_port : int
+        Server i gets first_port + 10 i and the ports after it; the coordinator comes next, then
+        the sites.
+
+    Raises
+    ------
+    HedgerowError
+        H851 for a name, H852 for what a list of members may not be.
+    """
+    if len(sites) == 1:
+        raise Code.BAD_PARTY_FILE.error(expected="two sites or more", found=f"{sites[0]} alone")
+    if len(servers) != SERVERS and (servers or not (coordinator or sites)):
+        raise Code.BAD_PARTY_FILE.error(
+            expected=f"exactly {SERVERS} servers",
+            found=f"{len(servers)}: {', '.join(servers)}",
+            fix="name three servers, run by three organisations that do not pool their shares",
+        )
+    called = [*servers, *([coordinator] if coordinator else []), *sites]
+    if hosts and len(hosts) != len(called):
+        raise Code.BAD_PARTY_FILE.error(
+            expected=f"a host for each of {', '.join(called)}",
+            found=f"{len(hosts)} hosts",
+            fix=f"name {len(called)} hosts",
+        )
+    for name in (*called, *owners, *analysts):
+        check_name(name, "member")
+    listed = [
+        Member(
+            name=name,
+            role="server",
+            host=hosts[i] if hosts else HOST,
+            port=first_port + _STEP * i,
+            run_port=first_port + _STEP * i + 1,
+            query_port=first_port + _STEP * i + 2,
+            topdown_port=first_port + _STEP * i + 3 if coordinator else 0,
+            site_port=first_port + _STEP * i + 4 if sites else 0,
+            count_port=first_port + _STEP * i + 5 if sites else 0,
+        )
+        for i, name in enumerate(servers)
+    ]
+    listed += [Member(name=name, role="owner") for name in owners]
+    listed += [Member(name=name, role="analyst") for name in analysts]
+    for i in range(len(servers), len(called)):
+        host, port = hosts[i] if hosts else HOST, first_port + _STEP * i
+        role: Role = "coordinator" if called[i] == coordinator else "site"
+        listed.append(Member(name=called[i], role=role, host=host, port=port))
+    return tuple(listed)
+
+
+def found_consortium(
+    folder: Path,
+    name: str,
+    members: Sequence[Member],
+    populations: Mapping[str, float] | None = None,
+) -> list[Path]:
+    """Write a folder ``<name>`` with a folder per member in it.
+
+    Parameters
+    ----------
+    folder : Path
+        Existing; there must be no ``<name>`` in it.
+    name : str
+        Of the consortium.
+    members : sequence of Member
+        From `list_members`.
+    populations : mapping of str to float, optional
+        Lifetime epsilon by population, for all policies to begin with.
+
+    Returns
+    -------
+    list of Path
+        The folders, in the order of the members.
+
+    Raises
+    ------
+    HedgerowError
+        H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
+    """
+    check_name(name, "consortium")
+    allowed = ["trees", "regression", "boosting"]
+    for role, protocol in (("coordinator", "topdown"), ("site", "ppid3")):
+        if any(member.role == role for member in members):
+            allowed.append(protocol)
+    policy = Policy(
+        largest_epsilon_per_job=1.0,
+        allowed_protocols=tuple(allowed),
+        allowed_analysts=tuple(member.name for member in members if member.role == "analyst"),
+        allowed_posters=tuple(member.name for member in members if member.role == "owner"),
+        queries_per_model=1000,
+        queries_per_analyst=1000,
+        populations={name: Lifetime(epsilon=eps) for name, eps in (populations or {}).items()},
+    )
+    configs = [
+        PartyConfig(consortium=name, name=member.name, members=tuple(members)) for member in members
+    ]
+    root = folder / name
+    make_private(root)
+    made = []
+    for config in configs:
+        path = root / config.name
+        make_private(path)
+        make_private(path / "keys")
+        make_private(path / "members")
+        write_new(path / "party.toml", party_toml(config))
+        write_new(path / "policy.toml", policy_toml(policy))
+        write_new(path / "README.txt", _readme(config))
+        made.append(path)
+    return made
+
+
+def party_toml(config: PartyConfig) -> str:
+    """Write a ``party.toml`` with a comment on every option."""
+    return _PARTY.format(
+        consortium=config.consortium,
+        name=config.name,
+        listen=_LISTEN.format(listen=config.listen) if config.me.takes_calls else "",
+        t=config.timeouts,
+        members="\n".join(_member(member) for member in config.members),
+    )
+
+
+def policy_toml(policy: Policy) -> str:
+    """Write a ``policy.toml`` with a comment on every option."""
+    return _POLICY.format(
+        p=policy,
+        exact=str(policy.allow_exact).lower(),
+        protocols=", ".join(f'"{name}"' for name in policy.allowed_protocols),
+        analysts=", ".join(f'"{name}"' for name in policy.allowed_analysts),
+        posters=_posters(policy),
+        populations="".join(
+            f"{name} = {{ epsilon = {one.epsilon!r}, delta = {one.delta!r} }}\n"
+            for name, one in policy.populations.items()
+        ),
+    )
+
+
+def _posters(policy: Policy) -> str:
+    if policy.allowed_posters is None:
+        return '# allowed_posters = ["north"]'
+    names = ", ".join(f'"{name}"' for name in policy.allowed_posters)
+    return f"allowed_posters = [{names}]"
+
+
+def _member(member: Member) -> str:
+    lines = ["[[members]]", f'name = "{member.name}"', f'role = "{member.role}"']
+    if member.takes_calls:
+        lines += [f'host = "{member.host}"', f"port = {member.port}"]
+    if member.role == "server":
+        lines += [f"run_port = {member.run_port}", f"query_port = {member.query_port}"]
+        more = ("topdown_port", "site_port", "count_port")
+        lines += [f"{port} = {getattr(member, port)}" for port in more if getattr(member, port)]
+    return "\n".join(lines) + "\n"
+
+
+def _readme(config: PartyConfig) -> str:
+    others = [member.name for member in config.members if config.speaks_to(member)]
+    carried = any(member.role == "coordinator" for member in config.members)
+    owners = any(member.role == "owner" for member in config.members)
+    served = bool(config.servers) and (owners or not config.sites)
+    there = {"": True, _SERVED: served, _CARRIED: carried, _SITED: bool(config.sites)}
+    verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
+    last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
+    if config.role in ("owner", "server", "site"):
+        last.append(
+            f"{7 + len(last)}. {'See what the account has paid:':<47} hedgerow account show ."
+        )
+    return _README.format(
+        name=config.name,
+        role=config.role,
+        consortium=config.consortium,
+        others=", ".join(others),
+        state=_STATE if config.role == "server" else "",
+        last="\n".join(last),
+    )

@@ -1,0 +1,269 @@
+"""Keys and certificates in a party's folder: its own, and those of the other members."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from hedgerow.errors import Code
+from hedgerow.net.certificates import DAYS, Identity, fingerprint, make_identity, tls_context
+from hedgerow.parties.consortium.config import MAX_FILE_BYTES, PartyConfig
+from hedgerow.parties.consortium.state_key import VARIABLE, key_path, make_state_key
+from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.folders import check_private, make_private, read_small
+from hedgerow.parties.wire.handlers import Caller
+
+MAX_DAYS = 36_500
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A certificate, read and found well formed.
+
+    Attributes
+    ----------
+    name : str
+        Of its party, as the party says; who it is, the fingerprint decides.
+    pem : str
+        The certificate itself.
+    fingerprint : bytes
+        Its SHA-256.
+    public_key : bytes
+        In DER.
+    begins, ends : datetime
+        When it is valid, with a time zone.
+    """
+
+    name: str
+    pem: str
+    fingerprint: bytes
+    public_key: bytes
+    begins: datetime.datetime
+    ends: datetime.datetime
+
+    @classmethod
+    def parse(cls, text: str, source: str) -> Certificate:
+        """Read one self-signed certificate in PEM; H856 for anything else.
+
+        Parameters
+        ----------
+        text : str
+        source : str
+            Where it is from, for the message.
+        """
+        if "PRIVATE KEY" in text:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected="a certificate, which is public",
+                found=f"a private key in {source}",
+                fix="if it was sent to you: tell its party to make a new one, and delete the file",
+            )
+        try:
+            found = x509.load_pem_x509_certificates(text.encode())
+            if len(found) != 1:
+                raise ValueError(f"{len(found)} certificates")
+            certificate = found[0]
+            # Others could not be trusted by themselves: there are no authorities here.
+            certificate.verify_directly_issued_by(certificate)
+            names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            if len(names) != 1 or not isinstance(names[0].value, str):
+                raise ValueError("not exactly one common name")
+            key = certificate.public_key()
+        except (ValueError, TypeError, InvalidSignature) as error:
+            reason = str(error) or "it is not signed with its own key"
+            raise Code.WRONG_CERTIFICATE.error(found=f"{source}: {reason}") from None
+        pem = certificate.public_bytes(Encoding.PEM).decode("ascii")
+        return cls(
+            name=names[0].value,
+            pem=pem,
+            fingerprint=fingerprint(pem),
+            public_key=key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+            begins=certificate.not_valid_before_utc,
+            ends=certificate.not_valid_after_utc,
+        )
+
+    @classmethod
+    def of(cls, config: PartyConfig, name: str) -> Certificate:
+        """Read the certificate of a member from the party's folder.
+
+        Raises
+        ------
+        FormatError
+            H857 if it is not there, H856 if it is not that member's.
+        """
+        path = config.certificate_file(name)
+        certificate = cls.parse(config.certificate(name), str(path))
+        if certificate.name != name:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected=f"the certificate of {name} in {path}",
+                found=f"one with the name {certificate.name!r}",
+            )
+        return certificate
+
+    def check_time(self, now: datetime.datetime | None = None) -> None:
+        """Refuse a certificate outside its time; H855."""
+        now = datetime.datetime.now(datetime.UTC) if now is None else now
+        if not self.begins <= now <= self.ends:
+            raise Code.CERTIFICATE_EXPIRED.error(
+                found=f"{self.name!r}: valid from {self.begins:%Y-%m-%d %H:%M} "
+                f"to {self.ends:%Y-%m-%d %H:%M} UTC, now {now:%Y-%m-%d %H:%M}"
+            )
+
+
+def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
+    """Make this party's key and certificate in its folder; an existing key is not replaced.
+
+    A server gets a key for its state, too, if it has none.
+
+    Parameters
+    ----------
+    config : PartyConfig
+    days : int
+        For which the certificate is valid.
+
+    Raises
+    ------
+    HedgerowError
+        H810 if there is a key, H501 for a time that is too long or none.
+    """
+    if not 1 <= days <= MAX_DAYS:
+        raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
+    folder = config.identity.key.parent
+    _ensure(folder)
+    identity: Identity = make_identity(folder, config.name, stem="party", days=days)
+    state_key = key_path(config.folder)
+    if config.role == "server" and VARIABLE not in os.environ and not os.path.lexists(state_key):
+        make_state_key(state_key)
+    return Certificate.parse(identity.pem, str(identity.certificate))
+
+
+def introduce_all(folders: Sequence[Path]) -> None:
+    """Make the keys of all parties on this machine, and add every certificate that is needed.
+
+    For study alone: whoever runs it could be any of the parties.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Of all parties, as `hedgerow.parties.consortium.founding.found_consortium` returns them.
+    """
+    configs = [PartyConfig.load(folder) for folder in folders]
+    for config in configs:
+        make_keys(config)
+    for config in configs:
+        for other in configs:
+            if config.speaks_to(other.me):
+                add_certificate(config, other.identity.certificate)
+
+
+def check_keys(config: PartyConfig) -> Certificate:
+    """Return this party's certificate if its key is there, is private and belongs to it.
+
+    Raises
+    ------
+    FormatError
+        H810 for a key that others can read, H855 to H857 for the certificate.
+    """
+    certificate = Certificate.of(config, config.name)
+    # Loading both of them compares them.
+    tls_context(config.identity, [certificate.pem], server=False)
+    certificate.check_time()
+    return certificate
+
+
+def add_certificate(config: PartyConfig, path: Path, *, replace: bool = False) -> Certificate:
+    """Keep the certificate of another member.
+
+    Parameters
+    ----------
+    config : PartyConfig
+    path : Path
+        Where the certificate is now.
+    replace : bool
+        Whether an earlier one of that member may be replaced.
+
+    Returns
+    -------
+    Certificate
+        Its fingerprint is to be compared with that member, by telephone.
+
+    Raises
+    ------
+    HedgerowError
+        H856 if it is not well formed, is this party's own, has the key of another member or
+        would replace another one, H850 if its name is not a member's, H855 if its time is over.
+    """
+    # Where the operator has the file is the operator's business: a link is fine here.
+    text = read_small(path.resolve(), MAX_FILE_BYTES, Code.WRONG_CERTIFICATE)
+    certificate = Certificate.parse(text, str(path))
+    name = config.member(certificate.name).name
+    if name == config.name:
+        raise Code.WRONG_CERTIFICATE.error(
+            expected="the certificate of another member",
+            found=f"one of {name}, which is this party",
+        )
+    certificate.check_time()
+    for member in config.members:
+        if member.name == name or not config.certificate_file(member.name).exists():
+            continue
+        if Certificate.of(config, member.name).public_key == certificate.public_key:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected="a key of its own for every member",
+                found=f"the key of {member.name} in the certificate of {name}",
+                fix=f"have {name} make a key of its own with `hedgerow keys`",
+            )
+    target = config.certificate_file(name)
+    _ensure(target.parent)
+    if os.path.lexists(target) and not replace:
+        if read_small(target, MAX_FILE_BYTES, Code.WRONG_CERTIFICATE) == certificate.pem:
+            return certificate
+        raise Code.WRONG_CERTIFICATE.error(
+            expected=f"the certificate of {name} that was added before",
+            found="another one",
+            fix=f"ask {name} by telephone whether it made a new key, then pass --replace",
+        )
+    with replacing(target) as file:
+        file.write(certificate.pem.encode("ascii"))
+    return certificate
+
+
+def known_callers(config: PartyConfig) -> dict[str, Caller]:
+    """Return the other members whose certificates are here, for a service to answer them.
+
+    Returns
+    -------
+    dict of str to Caller
+        By certificate in PEM. One whose time is over is among them: who calls with it is told so.
+
+    Raises
+    ------
+    FormatError
+        H856 if two members have one key.
+    """
+    callers: dict[str, Caller] = {}
+    keys = {Certificate.of(config, config.name).public_key: config.name}
+    for member in config.members:
+        if member == config.me or not config.certificate_file(member.name).exists():
+            continue
+        certificate = Certificate.of(config, member.name)
+        other = keys.setdefault(certificate.public_key, member.name)
+        if other != member.name:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected="a key of its own for every member",
+                found=f"the same key for {other} and {member.name}",
+            )
+        callers[certificate.pem] = Caller(member.name, member.role)
+    return callers
+
+
+def _ensure(folder: Path) -> None:
+    if not os.path.lexists(folder):
+        make_private(folder)
+    check_private(folder)

@@ -1,0 +1,396 @@
+"""`Policy`: what a party allows, from the ``policy.toml`` of its folder.
+
+A policy is for its party alone to set and is never taken from a message. The checks take plain
+numbers and names; a refusal names the line that is in the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, Strict, StrictBool, field_validator, model_validator
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.config import read_toml
+from hedgerow.parties.consortium.names import Name, check_name
+from hedgerow.parties.store.folders import check_private
+from hedgerow.protocols.kinds import KINDS
+
+# Sums of shares of a budget may exceed it by their rounding.
+_SLACK = 1 + 1e-12
+
+Count = Annotated[int, Strict(), Field(ge=0)]
+
+PROTOCOLS = (*KINDS, "topdown", "ppid3")
+"""What a policy may allow: the kinds that servers train, runs of a coordinator, and of sites."""
+
+LIFETIME_DELTA = 1e-6
+"""Of a population for which a policy names an epsilon alone."""
+
+
+class Lifetime(Numbered):
+    """What all jobs, models and queries on the data of a population may cost together.
+
+    Parameters
+    ----------
+    epsilon : float
+        Infinite where jobs without a guarantee are allowed; delta says nothing then.
+    delta : float
+    """
+
+    code: ClassVar[Code] = Code.BAD_POLICY_FILE
+
+    epsilon: Annotated[float, Field(gt=0)]
+    delta: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = LIFETIME_DELTA
+
+
+class Policy(Numbered):
+    """What a party allows; use `load`.
+
+    Parameters
+    ----------
+    largest_epsilon_per_job : float
+        For every audience of a job by itself.
+    largest_delta_per_job : float
+        Likewise.
+    allow_exact : bool
+        Whether a job may have no finite epsilon for some audience.
+    allowed_protocols : tuple of str
+        Kinds of models, of `PROTOCOLS`.
+    allowed_analysts : tuple of str
+        Members that may ask models.
+    allowed_posters : tuple of str, optional
+        Members that may post jobs. Where it is missing, the owners of the uploads of a job may.
+    largest_trees_per_job, largest_depth : int
+        Trees of a job, over all rounds and classes, and levels of splits of each.
+    largest_upload_bytes, upload_bytes_per_owner : int
+        Bytes of one upload, and of all uploads of one owner together.
+    runs_per_poster : int
+        Runs of one member, without those that have ended with a model: a server keeps them all.
+    queries_per_model : int
+        Rows that all analysts together may ask of one model.
+    queries_per_analyst : int
+        Rows that one analyst may ask of one model.
+    populations : mapping of str to Lifetime
+        What every population may spend: all jobs, models and queries on its data together. A
+        number stands for that epsilon, and `LIFETIME_DELTA`.
+
+    Raises
+    ------
+    FormatError
+        H853.
+    """
+
+    code: ClassVar[Code] = Code.BAD_POLICY_FILE
+
+    largest_epsilon_per_job: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    largest_delta_per_job: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 1e-9
+    allow_exact: StrictBool = False
+    allowed_protocols: tuple[Name, ...]
+    allowed_analysts: tuple[Name, ...]
+    allowed_posters: tuple[Name, ...] | None = None
+    largest_trees_per_job: Count = 1000
+    largest_depth: Count = 20
+    largest_upload_bytes: Count = 1 << 28
+    upload_bytes_per_owner: Count = 1 << 32
+    runs_per_poster: Count = 1000
+    queries_per_model: Count
+    queries_per_analyst: Count
+    populations: dict[Name, Lifetime] = {}
+
+    @field_validator("populations", mode="before")
+    @classmethod
+    def _epsilon_alone(cls, populations: Any) -> Any:
+        if not isinstance(populations, Mapping):
+            return populations
+        return {name: _lifetime(name, value) for name, value in populations.items()}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters"):
+            names = getattr(self, key) or ()
+            if len(set(names)) < len(names):
+                raise ValueError(f"{key} lists a name twice")
+        unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
+        if unknown:
+            raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(PROTOCOLS)}")
+        for name, lifetime in self.populations.items():
+            if math.isinf(lifetime.epsilon) and not self.allow_exact:
+                raise ValueError(f"populations.{name} is infinite, and allow_exact is false")
+        return self
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Policy:
+        """Read the ``policy.toml`` of a party's folder; H854 or H853 if it is not safe or sound."""
+        folder = Path(folder).absolute()
+        check_private(folder)
+        return read_toml(cls, folder / "policy.toml")
+
+    def become(self, other: Policy) -> None:
+        """Take over all lines of another policy, for everybody who holds this one.
+
+        Who checks something at this moment finds the old lines or the new ones, and no third.
+        """
+        # In one step, where pydantic keeps the fields; a policy is no key of anything.
+        object.__setattr__(self, "__dict__", dict(vars(other)))
+
+    def check_protocol(self, protocol: str) -> None:
+        """Refuse a kind of model that is not listed."""
+        if protocol not in self.allowed_protocols:
+            raise self._refusal("allowed_protocols", f"protocol {protocol!r}")
+
+    def check_analysts(self, analysts: Iterable[str]) -> None:
+        """Refuse analysts that are not listed."""
+        for analyst in analysts:
+            if analyst not in self.allowed_analysts:
+                raise self._refusal("allowed_analysts", f"analyst {analyst!r}")
+
+    def check_poster(self, poster: str, owners: Iterable[str]) -> None:
+        """Refuse a job of somebody who may not post it.
+
+        Parameters
+        ----------
+        poster : str
+        owners : iterable of str
+            Of its uploads; they may where nobody is listed.
+        """
+        if self.allowed_posters is not None:
+            if poster not in self.allowed_posters:
+                raise self._refusal("allowed_posters", f"a job posted by {poster!r}")
+        elif poster not in owners:
+            raise self._refusal(
+                "allowed_posters", f"a job posted by {poster!r}, which owns no upload of it"
+            )
+
+    def check_size(self, *, trees: int, depth: int, epsilon: float, queries: int) -> None:
+        """Refuse a job by the numbers that stand in it, before anything is computed from them.
+
+        Parameters
+        ----------
+        trees, depth : int
+        epsilon : float
+            One that the job cannot stay below.
+        queries : int
+            Answers that it pays for in advance.
+        """
+        for key, value, what in (
+            ("largest_trees_per_job", trees, "trees"),
+            ("largest_depth", depth, "levels"),
+            ("queries_per_model", queries, "queries"),
+        ):
+            if value > getattr(self, key):
+                raise self._refusal(key, f"a job of {value} {what}")
+        if epsilon > self.largest_epsilon_per_job * _SLACK:
+            raise self._refusal("largest_epsilon_per_job", f"epsilon {epsilon:.6g} in the job")
+
+    def check_runs(self, poster: str, runs: int) -> None:
+        """Refuse one more run of a member that has so many here, none of them with a model."""
+        if runs >= self.runs_per_poster:
+            raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
+
+    def check_upload(self, octets: int, *, kept: int) -> None:
+        """Refuse an upload that is too large, by itself or with what its owner has here already.
+
+        Parameters
+        ----------
+        octets, kept : int
+            Bytes of the upload, and of all uploads of its owner that are here.
+        """
+        if octets > self.largest_upload_bytes:
+            raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
+        if kept + octets > self.upload_bytes_per_owner:
+            raise self._refusal(
+                "upload_bytes_per_owner", f"{kept} bytes of this owner here and {octets} more"
+            )
+
+    def check_epsilon(
+        self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
+    ) -> None:
+        """Refuse a job that costs too much.
+
+        Parameters
+        ----------
+        epsilon : mapping of str to float
+            Of every audience, as the ledger names them; infinite where there is no guarantee.
+        delta : mapping of str to float, optional
+            Likewise; zero where it is not given.
+        """
+        if not epsilon:
+            # No figures are not the same as no cost.
+            raise self._refusal("largest_epsilon_per_job", "a job that names no audience")
+        for audience, value in epsilon.items():
+            _check_amount(value, f"epsilon for {audience}")
+            if math.isinf(value):
+                if not self.allow_exact:
+                    raise self._refusal("allow_exact", f"no finite epsilon for {audience}")
+            elif value > self.largest_epsilon_per_job * _SLACK:
+                raise self._refusal(
+                    "largest_epsilon_per_job", f"epsilon {value:.6g} for {audience}"
+                )
+        for audience, value in (delta or {}).items():
+            _check_amount(value, f"delta for {audience}")
+            # Without a finite epsilon, delta says nothing.
+            exact = math.isinf(epsilon.get(audience, 0.0))
+            if not exact and value > self.largest_delta_per_job * _SLACK:
+                raise self._refusal("largest_delta_per_job", f"delta {value:.3g} for {audience}")
+
+    def check_account(
+        self,
+        population: str,
+        *,
+        spent: float,
+        epsilon: float,
+        spent_delta: float = 0.0,
+        delta: float = 0.0,
+    ) -> None:
+        """Refuse what would take a population beyond its lifetime epsilon or delta.
+
+        Parameters
+        ----------
+        population : str
+        spent, spent_delta : float
+            Charged to it so far, over all jobs, models and queries.
+        epsilon, delta : float
+            What is to be charged now.
+        """
+        check_name(population, "population")
+        _check_amount(spent, "epsilon spent")
+        _check_amount(epsilon, "epsilon")
+        _check_amount(spent_delta, "delta spent")
+        _check_amount(delta, "delta")
+        if population not in self.populations:
+            raise self._refusal("populations", f"population {population!r}, which is not listed")
+        lifetime = self.populations[population]
+        if spent + epsilon > lifetime.epsilon * _SLACK:
+            raise self._refusal(
+                f"populations.{population}.epsilon",
+                f"epsilon {spent:.6g} spent and {epsilon:.6g} more",
+                exact=math.isinf(epsilon),
+            )
+        # Where nothing finite is promised, delta says nothing.
+        if not math.isinf(lifetime.epsilon) and spent_delta + delta > lifetime.delta * _SLACK:
+            raise self._refusal(
+                f"populations.{population}.delta",
+                f"delta {spent_delta:.3g} spent and {delta:.3g} more",
+            )
+
+    def check_job(
+        self,
+        *,
+        protocol: str,
+        epsilon: Mapping[str, float],
+        analysts: Iterable[str],
+        delta: Mapping[str, float] | None = None,
+        populations: Iterable[str] = (),
+    ) -> None:
+        """Refuse a job that this party does not allow, whatever was spent before.
+
+        Parameters
+        ----------
+        protocol : str
+            Kind of model.
+        epsilon, delta : mapping of str to float
+            See `check_epsilon`.
+        analysts : iterable of str
+            Who may ask the model.
+        populations : iterable of str
+            Whose data are used: each must be listed and must afford the job by itself. What it
+            spent before is for `check_account`.
+
+        Raises
+        ------
+        InputError
+            H858, with the line of the policy.
+        """
+        self.check_protocol(protocol)
+        self.check_analysts(analysts)
+        self.check_epsilon(epsilon, delta)
+        for population in populations:
+            worst = max((delta or {}).values(), default=0.0)
+            self.check_account(population, spent=0.0, epsilon=max(epsilon.values()), delta=worst)
+
+    def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
+        """Refuse queries beyond the budget of a model.
+
+        Parameters
+        ----------
+        analyst : str
+            Who asks.
+        rows : int
+            Asked now.
+        by_analyst, by_all : int
+            Rows asked of this model before, by this analyst and by all.
+        """
+        self.check_analysts([analyst])
+        for count, what in ((rows, "rows"), (by_analyst, "by_analyst"), (by_all, "by_all")):
+            # A negative count would give budget back.
+            if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+                raise Code.BAD_PARAMETER.error(
+                    expected=f"{what} as a number of rows", found=f"{count!r}"
+                )
+        for key, before in (("queries_per_analyst", by_analyst), ("queries_per_model", by_all)):
+            if before + rows > getattr(self, key):
+                raise self._refusal(key, f"{before} queries before and {rows} more")
+
+    def _refusal(self, key: str, found: str, *, exact: bool = False) -> HedgerowError:
+        table, *inner = key.split(".")
+        value: Any = getattr(self, table)
+        if inner:
+            value = getattr(value[inner[0]], inner[1])
+            line = f"[populations] {'.'.join(inner)} = {value:.6g}"
+        elif table == "populations":
+            line = "[populations]"
+        elif value is None:
+            line = f"no line {key}: owners of an upload of the job alone"
+        else:
+            line = f"{key} = {_written(value)}"
+        fix = f"ask for less, or ask this party's operator to change {key} in policy.toml"
+        if exact:
+            fix = (
+                f"if jobs without a finite epsilon are allowed here, write {inner[0]} = inf under "
+                "[populations] in policy.toml, and allow_exact = true"
+            )
+        elif key == "populations":
+            fix = (
+                "ask the operator of every server to add a line with its lifetime epsilon, such as "
+                "NAME = 3.0, under [populations] in policy.toml"
+            )
+        return Code.POLICY_REFUSES.error(
+            expected=f"what policy.toml allows: {line}", found=found, fix=f"{fix}; {_RELOAD}"
+        )
+
+
+# A server that goes on with the old file refuses again, and its operator has just changed it.
+_RELOAD = (
+    "a server that is running reads the file again after `systemctl reload hedgerow`, or "
+    "`kill -HUP` with the process id of `hedgerow serve`"
+)
+
+
+def _lifetime(name: object, value: Any) -> Any:
+    """Read a lifetime; what is none, pydantic refuses."""
+    fields = {"epsilon": value} if type(value) in (int, float) else value
+    try:
+        return Lifetime.model_validate(fields) if isinstance(fields, dict) else fields
+    except HedgerowError as error:
+        raise ValueError(f"{name}: {error.found}") from None
+
+
+def _written(value: Any) -> str:
+    """Write a value as in TOML."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(_written(item) for item in value)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
+
+
+def _check_amount(value: float, what: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:
+        raise Code.BAD_PARAMETER.error(expected=f"{what} as a number from 0", found=repr(value))

@@ -1,0 +1,191 @@
+"""Whether a consortium is ready: certificates, addresses, versions and clocks, with every fix."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from hedgerow import __version__
+from hedgerow.errors import HedgerowError
+from hedgerow.net.certificates import readable
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.members import Certificate, check_keys
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.probes import Probe, ProbeError, ask_health
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not as it should be."""
+
+    found: str
+    fix: str
+
+
+@dataclass
+class Finding:
+    """What was found about a member.
+
+    Attributes
+    ----------
+    member : Member
+    address : str, optional
+        Where this party reaches it; None for one that takes no calls.
+    certificate : Certificate, optional
+        None if it is not known.
+    needed : bool
+        Whether this party speaks to the member, and needs its certificate.
+    reached : bool, optional
+        None if it was not tried: this party itself, or nobody who takes calls.
+    version : str, optional
+        Of Hedgerow, there.
+    clock : float, optional
+        Seconds by which its clock is ahead at least; 0 if the delay of the answer explains it.
+    problems : list of Problem
+    """
+
+    member: Member
+    address: str | None = None
+    certificate: Certificate | None = None
+    needed: bool = True
+    reached: bool | None = None
+    version: str | None = None
+    clock: float | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON-able values."""
+        known = self.certificate
+        return {
+            "member": self.member.name,
+            "role": self.member.role,
+            "certificate": known is not None,
+            "needed": self.needed,
+            "fingerprint": readable(known.fingerprint) if known else None,
+            "expires": known.ends.isoformat() if known else None,
+            "address": self.address,
+            "reached": self.reached,
+            "version": self.version,
+            "clock_difference": self.clock,
+            "ok": not self.problems,
+            "problems": [{"found": p.found, "fix": p.fix} for p in self.problems],
+        }
+
+
+def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Finding]:
+    """Check every member as far as this party can see.
+
+    Parameters
+    ----------
+    config : PartyConfig
+    probe : callable, optional
+        See `Probe`; by default the request ``health``.
+
+    Returns
+    -------
+    list of Finding
+        In the order of the members.
+    """
+    findings = [_certificate_of(config, member) for member in config.members]
+    _compare_keys(findings)
+    called = [
+        finding
+        for finding in findings
+        if finding.member.takes_calls and config.speaks_to(finding.member) and finding.certificate
+    ]
+    mine = next(finding for finding in findings if finding.member == config.me)
+    if mine.certificate and not mine.problems:
+        # At once: each of them may take the whole timeout.
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            list(pool.map(lambda finding: _reach(config, finding, probe or ask_health), called))
+    _check_policy(config, mine)
+    return findings
+
+
+def _certificate_of(config: PartyConfig, member: Member) -> Finding:
+    me = member == config.me
+    address = f"{member.host}:{config.port_of(member)}" if member.takes_calls else None
+    finding = Finding(member, address, needed=me or config.speaks_to(member))
+    try:
+        finding.certificate = Certificate.of(config, member.name)
+        if me:
+            check_keys(config)
+        else:
+            finding.certificate.check_time()
+    except HedgerowError as error:
+        if finding.needed or config.certificate_file(member.name).exists():
+            fix = error.fix
+            if not config.certificate_file(member.name).exists():
+                fix = (
+                    "run `hedgerow keys`"
+                    if me
+                    else f"ask {member.name} for its keys/party.pem, then run "
+                    "`hedgerow consortium add FILE`"
+                )
+            finding.problems.append(Problem(f"{error.code.number} {error.found}", fix))
+    return finding
+
+
+def _compare_keys(findings: list[Finding]) -> None:
+    seen: dict[bytes, str] = {}
+    for finding in findings:
+        if finding.certificate is None:
+            continue
+        other = seen.setdefault(finding.certificate.public_key, finding.member.name)
+        if other != finding.member.name:
+            fix = f"have {finding.member.name} make a key of its own with `hedgerow keys`"
+            finding.problems.append(Problem(f"the same key as {other}", fix))
+
+
+def _check_policy(config: PartyConfig, mine: Finding) -> None:
+    try:
+        policy = Policy.load(config.folder)
+    except HedgerowError as error:
+        mine.problems.append(Problem(f"{error.code.number} {error.found}", error.fix))
+        return
+    roles = {member.name: member.role for member in config.members}
+    for key, names, wanted in (
+        ("allowed_analysts", policy.allowed_analysts, ("analyst",)),
+        ("allowed_posters", policy.allowed_posters or (), ("owner", "analyst")),
+    ):
+        for name in names:
+            if roles.get(name) not in wanted:
+                found = f"policy.toml allows {name}, which is no {' or '.join(wanted)}"
+                fix = f"correct {key} in policy.toml, or the members in party.toml"
+                mine.problems.append(Problem(found, fix))
+
+
+def _reach(config: PartyConfig, finding: Finding, probe: Probe) -> None:
+    server = finding.member
+    before = time.time()
+    try:
+        health = probe(config, server)
+    except ProbeError as error:
+        finding.reached = False
+        finding.problems.append(Problem(error.found, error.fix))
+        return
+    except HedgerowError as error:
+        finding.reached = False
+        finding.problems.append(Problem(f"{error.code.number} {error.found}", error.fix))
+        return
+    after = time.time()
+    finding.reached = True
+    if health is None:
+        return
+    finding.version = health.version
+    if health.version != __version__:
+        fix = "install the same version at all parties"
+        finding.problems.append(
+            Problem(f"Hedgerow {health.version} there, {__version__} here", fix)
+        )
+    # What the clock said when it answered lies between the two times here, if they agree.
+    finding.clock = max(health.clock - after, 0.0) + min(health.clock - before, 0.0)
+    # Not a number compares as false: it is refused, too.
+    if not abs(finding.clock) <= config.timeouts.clock:
+        fix = "set both clocks by network time (such as: timedatectl set-ntp true)"
+        finding.problems.append(Problem(f"its clock differs by {finding.clock:+.0f} s", fix))
+    if health.members != config.list_digest:
+        fix = "compare the members in both party.toml: names, roles and order must be the same"
+        finding.problems.append(Problem("it has another list of members", fix))

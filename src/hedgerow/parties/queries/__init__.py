@@ -1,0 +1,1 @@
+"""Queries to hidden models: how they are asked, agreed on, charged and answered."""

@@ -1,0 +1,272 @@
+"""`Answering`: the side of a server that answers queries.
+
+An analyst hands each server its part of a query and waits. One thread owns the session with the
+other servers, in which queries are answered in batches (`queries.batches`). When a server
+falls out, the session ends for all; server 0 draws a new one and invites the others again until all
+are back, and the queries that wait are taken up again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meeting import listen
+from hedgerow.net.tls import TLSNetwork
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.queries.batches import Table
+from hedgerow.parties.queries.inquiry import LARGEST_PART, Inquiry, read_inquiry
+from hedgerow.parties.queries.waiting import Pending, RoomLimits, WaitingRoom, check_same
+from hedgerow.parties.store.library import Library
+from hedgerow.parties.store.query_index import Asked
+from hedgerow.parties.wire.client import call
+from hedgerow.parties.wire.handlers import Caller, Verb
+from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.requests import Fields, Payload
+
+_PROGRAM = b"hedgerow/answers/1"
+_SESSION_BYTES = 16
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_logger = logging.getLogger(__name__)
+
+
+class Answering:
+    """Answer queries, as one of three servers.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+    key : bytes of length 32
+        The operator's; see `hedgerow.parties.consortium.state_key`.
+    limits : RoomLimits, optional
+
+    Attributes
+    ----------
+    verbs : dict of str to Verb
+        Requests that it answers, for the party's service.
+    """
+
+    def __init__(
+        self, config: PartyConfig, policy: Policy, key: bytes, *, limits: RoomLimits | None = None
+    ) -> None:
+        self.config, self.policy = config, policy
+        self._key = key
+        self._limits = limits or RoomLimits()
+        self.library = Library(config.state, key, config.number)
+        self.room = WaitingRoom(self._limits)
+        self._polls = threading.BoundedSemaphore(self._limits.polls)
+        self._stopping = threading.Event()
+        self._invited = threading.Condition()
+        self._session: tuple[int, bytes] | None = None
+        self._is_free = False
+        self._attempt = 0
+        self._thread = threading.Thread(target=self._live, name="answers", daemon=True)
+        self.verbs: dict[str, Verb] = {
+            "query": Verb(("analyst",), self._query, largest=LARGEST_PART, idempotent=True),
+            "query-meet": Verb(("server",), self._meet_me),
+        }
+
+    def start(self) -> Answering:
+        """Begin to answer; the service must be there for the invitations of server 0."""
+        self._thread.start()
+        return self
+
+    def stop(self, patience: float = 30.0) -> None:
+        """End the session, tell whoever waits, and close the journals.
+
+        Parameters
+        ----------
+        patience : float
+            Seconds for the batch that is under way. What it does not finish is taken up again
+            after the next start.
+        """
+        self._stopping.set()
+        self.room.close()
+        with self._invited:
+            self._invited.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(patience)
+        self.library.close()
+
+    # Requests, each in a thread of the service.
+
+    def _query(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Take this server's part of a query, and return its half of the answer when it is there.
+
+        Fields: ``model``, ``id`` (32 hexadecimal digits), ``n`` (rows), ``what`` ("class",
+        "distribution", "score" or "value", as the kind of the model has it), ``again`` (whether
+        it was asked before). Reply: ``state``, which is
+        "waiting" or "answered"; with an answer ``dtype``, ``shape`` and ``draw``, and the half as
+        payload, none from server 2.
+        """
+        inquiry = Inquiry.parse(fields)
+        book = self.library.book(inquiry.model)
+        book.check_asker(caller.name, inquiry.what)
+        with self.room.receiving(caller.name, payload.length):
+            part = read_inquiry(inquiry, book.plan.layout, self.config.number, payload, self._key)
+        asked = inquiry.asked_by(caller.name, part.digest)
+        known = book.log.find(asked.key)
+        if known is not None:
+            check_same(known, asked)
+            if book.log.state(asked.key)[0] == "done":
+                if inquiry.again:
+                    # Another server may still have to learn that all three hold it.
+                    self.room.put(self._pending(asked, inquiry.model))
+                half = book.log.half(asked.key)
+                return _reply(half, book.log.state(asked.key)[1])
+        else:
+            book.admit(self.policy, asked, before={})
+        query = self.room.put(
+            Pending(asked, inquiry.model, part.dealt, part.prints, payload.length)
+        )
+        patient = self._polls.acquire(blocking=False)
+        try:
+            query.settled.wait(self._limits.poll if patient else 0.0)
+        finally:
+            if patient:
+                self._polls.release()
+        if query.error is not None:
+            raise query.error
+        if not query.settled.is_set():
+            trouble = self.room.trouble
+            why = f"{trouble.code.number} {trouble.found}" if trouble else ""
+            return {"state": "waiting", "why": why[:500]}, None
+        return _reply(query.half, query.draw)
+
+    def _pending(self, asked: Asked, model: str) -> Pending:
+        return Pending(asked, model, None, (b"", b""), 0)
+
+    def _meet_me(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Take the invitation of server 0 to a new session: ``attempt`` and ``session``.
+
+        With an empty session it only asks whether this server has none. Reply: ``free``.
+        """
+        del payload
+        leader = self.config.servers[0].name
+        if caller.name != leader or self.config.number == 0:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"an invitation of {leader}", found=f"one of {caller.name}"
+            )
+        attempt, session = fields.get("attempt"), fields.get("session")
+        try:
+            drawn = bytes.fromhex(session) if isinstance(session, str) else b"?"
+        except ValueError:
+            drawn = b"?"
+        if type(attempt) is not int or len(drawn) not in (0, _SESSION_BYTES):
+            raise Code.BAD_REQUEST.error(found="an invitation without attempt and session")
+        with self._invited:
+            free = self._is_free
+            if drawn and free:
+                self._session, self._is_free = (attempt, drawn), False
+                self._invited.notify_all()
+        return {"free": free}, None
+
+    # The thread that owns the session.
+
+    def _live(self) -> None:
+        pause = _FIRST_PAUSE
+        while not self._stopping.is_set():
+            try:
+                with self._met() as network:
+                    pause = _FIRST_PAUSE
+                    self.room.trouble = None
+                    self._attend(network)
+            except Exception as error:
+                self._note(error)
+                if self.config.number == 0:
+                    self._stopping.wait(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _attend(self, network: TLSNetwork) -> None:
+        config = self.config
+        members = [member.name for member in config.members]
+        table = Table(network, self.library, self.room, self.policy, members)
+        while not self._stopping.is_set():
+            if config.number == 0:
+                self.room.wait(self._limits.heartbeat)
+            table.turn()
+
+    def _met(self) -> TLSNetwork:
+        """Meet the other servers: as server 0 by inviting them, as another when invited."""
+        if self.config.number:
+            with self._invited:
+                self._is_free = True
+                self._invited.wait_for(lambda: self._session or self._stopping.is_set())
+                self._is_free = False
+                invitation, self._session = self._session, None
+            if invitation is None:
+                raise Code.NETWORK_CLOSED.error(found="a server that stops")
+            return self._network(invitation[1])
+        self._attempt += 1
+        # A session is drawn when both are free: one that was invited to an earlier session would
+        # wait there for the others while they wait here.
+        self._invite("")
+        session = os.urandom(_SESSION_BYTES)
+        self._invite(session.hex())
+        return self._network(session)
+
+    def _invite(self, session: str) -> None:
+        """Invite both others, or ask whether they are free; raise if one of them is not."""
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            list(pool.map(lambda server: self._call(server, session), self.config.servers[1:]))
+
+    def _call(self, server: Member, session: str) -> None:
+        config = self.config
+        reply = call(
+            (server.host, server.port),
+            config.identity,
+            config.certificate(server.name),
+            "query-meet",
+            {"attempt": self._attempt, "session": session},
+            name=server.name,
+            timeout=config.timeouts.connect,
+            connect_timeout=config.timeouts.connect,
+        )
+        if reply.fields.get("free") is not True:
+            raise Code.SERVICE_BUSY.error(
+                expected=f"{server.name} without a session", found="one that has not ended there"
+            )
+
+    def _network(self, session: bytes) -> TLSNetwork:
+        config = self.config
+        program = hashlib.sha256(_PROGRAM + config.list_digest.encode()).digest()
+        return TLSNetwork(
+            config.number,
+            config.roster("query"),
+            config.identity,
+            session=session,
+            program=program,
+            timeout=config.timeouts.step,
+            meeting_timeout=config.timeouts.connect,
+            listener=listen(config.listen or config.me.host, config.me.query_port),
+        )
+
+    def _note(self, error: Exception) -> None:
+        """Keep what is in the way, for those who wait, and write it into the log."""
+        if self._stopping.is_set():
+            return
+        if isinstance(error, HedgerowError):
+            self.room.trouble = error
+            event: dict[str, Any] = {"session": "ended", "outcome": error.code.number}
+            _logger.warning("answers", extra={"event": event | {"found": error.found}})
+        else:
+            self.room.trouble = Code.SERVICE_FAILED.error(found="a failure, see the log")
+            _logger.exception(
+                "answers", extra={"event": {"session": "ended", "outcome": "failure"}}
+            )
+
+
+def _reply(half: Any, draw: str) -> tuple[Fields, Payload]:
+    fields: Fields = {"state": "answered", "draw": draw}
+    if half is None:
+        return fields, None
+    little = half.astype(half.dtype.newbyteorder("<"), copy=False)
+    return fields | {"dtype": half.dtype.name, "shape": list(half.shape)}, little.tobytes()

@@ -1,0 +1,287 @@
+"""`Analyst`: ask a hidden model, from outside the servers.
+
+The rows are encoded under the model's public domain, their bits are dealt to the three servers, and
+the answer comes in two halves of which neither says anything. A request that is cut off is made
+again under its identifier: it is charged once, and its answer is drawn once.
+"""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.certificates import Identity
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.queries.inquiry import (
+    LARGEST_PART,
+    MOST_ROWS,
+    Inquiry,
+    part_bytes,
+    write_part,
+)
+from hedgerow.parties.queries.known_models import Answers, KnownModel, by_itself, read_answers
+from hedgerow.parties.wire.client import Reply, call
+from hedgerow.parties.wire.lines import Lines
+from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.protocols.kinds import Plan, kind_named
+from hedgerow.protocols.sharing.queries import query_planes
+from hedgerow.secure.replicated.outside import HALVES, deal, joined
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import pack
+from hedgerow.tables import Encoded, encode
+
+POLL_SECONDS = 45.0
+"""For one request, in which a server may keep an analyst waiting."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+_AGAIN = {
+    Code.SERVICE_UNREACHABLE,
+    Code.REQUEST_CUT_OFF,
+    Code.SERVICE_BUSY,
+    Code.SERVICE_STOPPING,
+    Code.REQUEST_TOO_SLOW,
+}
+_DTYPES = ("uint16", "uint32", "uint64")
+
+
+class Analyst:
+    """Ask models as a member of a consortium.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of an analyst.
+    timeout : float
+        Seconds after which a request that was not answered is given up.
+    waits : callable, optional
+        Told whenever a server is not there, and why; from any thread.
+    """
+
+    def __init__(
+        self,
+        config: PartyConfig,
+        *,
+        timeout: float = 120.0,
+        waits: Callable[[str], None] | None = None,
+    ) -> None:
+        config.member(config.name, "analyst")
+        self.config, self.timeout = config, timeout
+        self._waits = waits or (lambda why: None)
+        config.check_servers()
+        self._certificates = {s.name: config.certificate(s.name) for s in config.servers}
+        self._lines: dict[tuple[str, Identity], Lines] = {}
+
+    def find(self, name: str) -> KnownModel:
+        """Ask the servers about a model.
+
+        Raises
+        ------
+        HedgerowError
+            H407 if a server has no such model, H884 if theirs differ; what `call` raises, if a
+            server that is away does not come back in time.
+        """
+        end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
+        while True:
+            found = self._all("models", {"model": name}, [None] * 3, until=end)
+            refused = [r for r in found.values() if isinstance(r, HedgerowError)]
+            final = [error for error in refused if error.code not in _AGAIN]
+            if not refused:
+                break
+            if final or time.monotonic() + pause > end:
+                raise (final or refused)[0]
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return KnownModel.parse(name, [r for r in found.values() if isinstance(r, Reply)])
+
+    def ask(self, model: str | KnownModel, rows: Any, *, proba: bool = False) -> Answers:
+        """Ask a model about rows.
+
+        Parameters
+        ----------
+        model : str or KnownModel
+            A name, or what `find` has returned for it.
+        rows : table
+            See `hedgerow.tables.encode`; the target is not needed.
+        proba : bool
+            For class probabilities as well; H501 where the target is a number.
+
+        Raises
+        ------
+        HedgerowError
+            H1xx for rows outside the domain; H207 or H858 if a budget is spent, with what is left;
+            H898 if the servers do not answer in time.
+        """
+        known = self.find(model) if isinstance(model, str) else model
+        encoded = encode(rows, known.plan.domain)
+        if known.tree is not None:
+            return by_itself(known, encoded, proba=proba)
+        n, what = encoded.n_slots, kind_named(known.manifest.kind).asks(known.plan, proba)
+        if n > known.left:
+            raise Code.BUDGET_EXCEEDED.error(
+                expected=f"at most {known.left:,} more rows of {known.manifest.name}",
+                found=f"{n:,} rows",
+                fix="ask for fewer, or keep answers that were given",
+            )
+        step = rows_at_once(known.plan)
+        parts = [
+            self._answer(known, encoded.rows(np.arange(at, min(at + step, n))), what)
+            for at in range(0, n, step)
+        ]
+        return read_answers(known, np.concatenate(parts), what)
+
+    def _answer(self, known: KnownModel, rows: Encoded, what: str) -> NDArray[np.int64]:
+        """Ask about some rows in one request."""
+        plan, n = known.plan, rows.n_slots
+        inquiry = Inquiry(known.manifest.name, secrets.token_hex(16), n, what)
+        parts = deal(pack(query_planes(plan.layout, rows)), xor=True)
+        halves = self._halves(inquiry, [write_part(part) for part in parts])
+        (opening,) = kind_named(known.manifest.kind).answer_openings(plan, n, what)
+        shape = opening.resolve({}).shape
+        first, second = (_half(halves[server], shape) for server in HALVES)
+        if halves[0].fields.get("draw") != halves[1].fields.get("draw"):
+            raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
+        elements = joined(first, second)
+        ring = Ring(8 * elements.dtype.itemsize)
+        return ring.signed(elements).astype(np.int64)
+
+    def _halves(self, inquiry: Inquiry, parts: list[Any]) -> dict[int, Reply]:
+        """Make a request until both halves are there; always the same request."""
+        end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
+        while True:
+            begun = time.monotonic()
+            found = self._all("query", inquiry.to_fields(), parts, until=end)
+            refused = [r for r in found.values() if isinstance(r, HedgerowError)]
+            refused = [error for error in refused if error.code not in _AGAIN]
+            if refused:
+                # The server that has a reason of its own says more than those that follow it.
+                raise min(refused, key=lambda e: e.code is Code.QUERY_REFUSED_ELSEWHERE)
+            done = _answered(found)
+            if set(HALVES) <= set(done):
+                return done
+            if time.monotonic() + pause > end:
+                raise self._late(inquiry, found)
+            inquiry = replace(inquiry, again=True)
+            # A server that has kept this analyst waiting may be asked again at once.
+            time.sleep(max(0.0, pause - (time.monotonic() - begun)))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _all(
+        self, verb: str, fields: Fields, payloads: list[Payload], *, until: float | None = None
+    ) -> dict[int, Reply | HedgerowError]:
+        """Make a request to all servers at once; stop at the first refusal that is final.
+
+        With `until`, a server that is not there is asked again for a while.
+        """
+        left = self.timeout if until is None else until - time.monotonic()
+        seconds = max(1.0, min(left, POLL_SECONDS))
+        replies: queue.SimpleQueue[tuple[int, Reply | HedgerowError]] = queue.SimpleQueue()
+        end, over = time.monotonic() + seconds, threading.Event()
+
+        def make(number: int, server: Member) -> None:
+            asked, pause = fields, _FIRST_PAUSE
+            while True:
+                reply: Reply | HedgerowError
+                try:
+                    rest = max(1.0, end - time.monotonic())
+                    reply = self._call(server, verb, asked, payloads[number], rest)
+                except HedgerowError as error:
+                    reply = error
+                again = isinstance(reply, HedgerowError) and reply.code in _AGAIN
+                if again:
+                    self._waits(f"waiting for {server.name}: {reply.found}")  # type: ignore[union-attr]
+                # The others may keep this analyst waiting for just what this one has lost.
+                if until is None or not again or time.monotonic() + pause > end:
+                    break
+                if over.wait(pause):
+                    break
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                asked = {**fields, "again": True} if "again" in fields else fields
+            replies.put((number, reply))
+
+        servers = self.config.servers
+        for number, server in enumerate(servers):
+            threading.Thread(target=make, args=(number, server), daemon=True).start()
+        found: dict[int, Reply | HedgerowError] = {}
+        while len(found) < len(servers):
+            number, reply = replies.get()
+            found[number] = reply
+            if set(HALVES) <= set(_answered(found)):
+                break
+            final = isinstance(reply, HedgerowError) and reply.code not in _AGAIN
+            if final and reply.code is not Code.QUERY_REFUSED_ELSEWHERE:  # type: ignore[union-attr]
+                break
+        over.set()
+        return dict(sorted(found.items()))
+
+    def _call(
+        self, server: Member, verb: str, fields: Fields, payload: Payload, seconds: float
+    ) -> Reply:
+        # A connection belongs to who has shown its certificate on it.
+        identity, certificate = self.config.identity, self._certificates[server.name]
+        key = server.name, identity
+        lines = self._lines.setdefault(key, Lines(identity, certificate))
+        return call(
+            (server.host, server.port),
+            identity,
+            certificate,
+            verb,
+            fields,
+            payload,
+            name=server.name,
+            timeout=seconds,
+            connect_timeout=min(seconds, self.config.timeouts.connect),
+            # Queries may be made twice.
+            lines=lines,
+        )
+
+    def _late(self, inquiry: Inquiry, found: dict[int, Reply | HedgerowError]) -> HedgerowError:
+        said = []
+        for number, reply in found.items():
+            name = self.config.servers[number].name
+            if isinstance(reply, HedgerowError):
+                said.append(f"{name}: {reply.code.number} {reply.found}")
+            elif reply.fields.get("state") != "answered":
+                said.append(f"{name} waits: {jsonfile.shown(reply.fields.get('why', ''))}")
+        return Code.QUERY_NOT_ANSWERED.error(
+            expected=f"an answer to {inquiry.n} rows within {self.timeout:g} s",
+            found="; ".join(said) or "none",
+        )
+
+
+def _answered(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:
+    """Return the replies that bring an answer."""
+    return {
+        server: reply
+        for server, reply in found.items()
+        if isinstance(reply, Reply) and reply.fields.get("state") == "answered"
+    }
+
+
+def rows_at_once(plan: Plan) -> int:
+    """Return how many rows go into one request."""
+    rows = MOST_ROWS
+    while rows > 1 and part_bytes(plan.layout, rows, 1) > LARGEST_PART:
+        rows //= 2
+    return rows
+
+
+def _half(reply: Reply, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Read a half of an answer; H884 for anything else."""
+    dtype, found = reply.fields.get("dtype"), reply.fields.get("shape")
+    if dtype not in _DTYPES or found != list(shape):
+        raise Code.BAD_REPLY.error(expected=f"a half of shape {shape}", found="another")
+    kind = np.dtype(dtype)
+    if len(reply.payload) != prod(shape) * kind.itemsize:
+        raise Code.BAD_REPLY.error(expected=f"a half of shape {shape}", found="other bytes")
+    half = np.frombuffer(reply.payload, dtype=kind.newbyteorder("<"))
+    return half.astype(kind, copy=True).reshape(shape)

@@ -1,0 +1,156 @@
+"""What an analyst's request ``query`` says, read from fields and bytes that may be hostile."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.queries.agreeing import PRINT_BYTES, WHATS
+from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.requests import Fields
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.sharing.queries import planes_shape
+from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.secure.replicated.outside import Dealt
+from hedgerow.secure.secret import words
+
+MOST_ROWS = 1 << 14
+"""Rows of one request; more go in several."""
+LARGEST_PART = 1 << 25
+"""Bytes that a server gets of one request."""
+_ID = re.compile(r"[0-9a-f]{32}")
+_PERSON = b"hedgerow/query"
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """The fields of a request; see `hedgerow.parties.queries.answering.Answering`.
+
+    Attributes
+    ----------
+    model, id, what : str
+    n : int
+        Rows.
+    again : bool
+        Whether the analyst has asked it before.
+    """
+
+    model: str
+    id: str
+    n: int
+    what: str
+    again: bool = False
+
+    @classmethod
+    def parse(cls, fields: Fields) -> Inquiry:
+        """Read the fields; H872 if they are not as they should be, H851 for the model's name."""
+        code = Code.BAD_REQUEST
+        if set(fields) != {"model", "id", "n", "what", "again"}:
+            raise code.error(expected="model, id, n, what and again", found="other fields")
+        model, id_, n, what = (fields[key] for key in ("model", "id", "n", "what"))
+        if not isinstance(id_, str) or not _ID.fullmatch(id_):
+            raise code.error(expected="an id of 32 hexadecimal digits", found="none")
+        if type(n) is not int or not 1 <= n <= MOST_ROWS:
+            raise code.error(expected=f"from 1 to {MOST_ROWS:,} rows", found="another number")
+        if what not in WHATS:
+            raise code.error(expected=" or ".join(WHATS), found="another kind of answer")
+        if type(fields["again"]) is not bool:
+            raise code.error(expected="again as true or false", found="neither")
+        return cls(check_name(model, "model"), id_, n, what, fields["again"])
+
+    def to_fields(self) -> Fields:
+        """Write the fields of a request."""
+        return {
+            "model": self.model,
+            "id": self.id,
+            "n": self.n,
+            "what": self.what,
+            "again": self.again,
+        }
+
+    def asked_by(self, analyst: str, digest: str) -> Asked:
+        """Return what is written down about it."""
+        return Asked(Key(analyst, self.id), self.what, self.n, digest)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a server has got of a query.
+
+    Attributes
+    ----------
+    dealt : Dealt
+    prints : tuple of bytes
+        Digests of its two shares, each to be compared with the other server that holds it.
+    digest : str
+        Of all of it, with a key of this server.
+    """
+
+    dealt: Dealt = field(repr=False)
+    prints: tuple[bytes, bytes] = field(repr=False)
+    digest: str
+
+
+def part_bytes(layout: Layout, n: int, server: int) -> int:
+    """Return the bytes that a server gets of n rows: two seeds, or one and the correction."""
+    if server == 0:
+        return 2 * KEY_BYTES
+    planes = planes_shape(layout, n)
+    return KEY_BYTES + prod(planes[:-1]) * words(n) * 8
+
+
+def write_part(dealt: Dealt) -> list[bytes]:
+    """Write what a server gets: seeds by number, then the correction, little-endian."""
+    pieces = [dealt.seeds[j] for j in sorted(dealt.seeds)]
+    if dealt.correction is not None:
+        pieces.append(dealt.correction.astype("<u8").tobytes())
+    return pieces
+
+
+def read_inquiry(
+    inquiry: Inquiry, layout: Layout, server: int, payload: Incoming, key: bytes
+) -> Part:
+    """Read the part of a server from a request.
+
+    Raises
+    ------
+    HedgerowError
+        H872 for another number of bytes than such a query has, before any of them is read.
+    """
+    wanted = part_bytes(layout, inquiry.n, server)
+    if payload.length != wanted:
+        raise Code.BAD_REQUEST.error(
+            expected=f"{wanted} bytes for {inquiry.n} rows", found=f"{payload.length} bytes"
+        )
+    data = payload.read()
+    held = (server, (server + 1) % SERVERS)
+    seeds = {}
+    for at, j in enumerate(sorted(j for j in held if j < SERVERS - 1)):
+        seeds[j] = data[at * KEY_BYTES : (at + 1) * KEY_BYTES]
+    shares = dict(seeds)
+    correction = None
+    if SERVERS - 1 in held:
+        planes = planes_shape(layout, inquiry.n)
+        rest = data[len(seeds) * KEY_BYTES :]
+        shares[SERVERS - 1] = rest
+        words_ = np.frombuffer(rest, dtype="<u8").astype(np.uint64)
+        correction = words_.reshape(*planes[:-1], words(inquiry.n))
+    first, second = (_print(inquiry, j, shares[j]) for j in held)
+    # With a key: by itself it says nothing to who reads the journal.
+    total = hashlib.blake2b(data, digest_size=PRINT_BYTES, key=key, person=_PERSON)
+    return Part(Dealt(seeds, correction), (first, second), total.hexdigest())
+
+
+def _print(inquiry: Inquiry, share: int, data: bytes) -> bytes:
+    salt = bytes.fromhex(inquiry.id)
+    return hashlib.blake2b(
+        bytes([share]) + data, digest_size=PRINT_BYTES, salt=salt, person=_PERSON
+    ).digest()

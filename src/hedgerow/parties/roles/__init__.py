@@ -1,0 +1,1 @@
+"""What servers and owners do besides runs and queries."""

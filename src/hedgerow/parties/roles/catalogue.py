@@ -1,0 +1,161 @@
+"""The requests ``models`` and ``model-show``: what a server keeps, and what is known of it."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meter import Reading
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.roles.model_report import Asking, Learned, ModelReport, Opened, Sent
+from hedgerow.parties.store.folders import StateFolder, read_small
+from hedgerow.parties.store.library import ANSWERED, Library
+from hedgerow.parties.store.models import Manifest, list_models, open_model
+from hedgerow.parties.wire.handlers import Caller, Verb
+from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.privacy import Leakage, Ledger
+
+_ROLES = ("analyst", "owner", "server")
+_METER_BYTES = 1 << 24
+_logger = logging.getLogger(__name__)
+
+
+class Catalogue:
+    """Tell members about the models of a server.
+
+    An analyst hears of opened trees, and of models whose job and this server's policy name it;
+    owners and servers hear of all.
+
+    Parameters
+    ----------
+    state : StateFolder
+    key : bytes of length 32
+        The operator's.
+    library : Library
+    policy : Policy
+
+    Attributes
+    ----------
+    verbs : dict of str to Verb
+        Requests that it answers, for the party's service.
+    """
+
+    def __init__(self, state: StateFolder, key: bytes, library: Library, policy: Policy) -> None:
+        self._state, self._key, self._library, self._policy = state, key, library, policy
+        self.verbs: dict[str, Verb] = {
+            "models": Verb(_ROLES, self._models, idempotent=True),
+            "model-show": Verb(_ROLES, self._show, idempotent=True),
+        }
+
+    def _models(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """List the models, or tell about one of them: ``model``.
+
+        Reply to a list: as payload an object with ``models``, each with model, kind, run, job,
+        populations and analysts. Reply about one: ``left``, the rows that the caller may still
+        ask, and the manifest as payload, as `Manifest.to_json` writes it; with an opened tree
+        behind it, at ``manifest`` bytes.
+        """
+        del payload
+        if not fields:
+            known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
+            return {}, json.dumps({"models": known}).encode()
+        manifest = self._named(caller, fields)
+        text = manifest.to_json().encode()
+        left, tree = 0, b""
+        if caller.role == "analyst" and manifest.kind in ANSWERED:
+            left = self._library.book(manifest.name).left(self._policy, caller.name)
+        elif manifest.kind not in ANSWERED:
+            stored = open_model(self._state, self._key, manifest.name)
+            tree = b"" if stored.tree is None else json.dumps(stored.tree).encode()
+        return {"left": left, "manifest": len(text)}, [text, tree]
+
+    def _show(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Report on one: ``model``. The reply's payload is a `ModelReport`."""
+        del payload
+        manifest = self._named(caller, fields)
+        stored = open_model(self._state, self._key, manifest.name)
+        asking: list[Asking] = []
+        ledger, rows_left = None, None
+        if manifest.kind in ANSWERED:
+            book, policy = self._library.book(manifest.name), self._policy
+            ledger = book.ledger
+            shown = [caller.name] if caller.role == "analyst" else sorted(manifest.analysts)
+            asking = [
+                Asking(analyst=a, asked=book.log.rows_of(a), left=book.left(policy, a))
+                for a in shown
+            ]
+            if caller.role != "analyst":
+                rows_left = max(0, policy.queries_per_model - book.log.rows)
+        report = ModelReport(
+            **_line(manifest),
+            learned=_learned(ledger or stored.read_ledger()),
+            opened=_opened(Leakage.from_json(stored.leakage)),
+            asking=tuple(asking),
+            rows_left=rows_left,
+            sent=self._sent(manifest),
+        )
+        return {}, report.to_json()
+
+    def _named(self, caller: Caller, fields: Fields) -> Manifest:
+        """Return the model that a request names, if the caller may know it."""
+        if set(fields) != {"model"} or not isinstance(fields["model"], str):
+            raise Code.BAD_REQUEST.error(expected="model, or nothing", found="other fields")
+        manifest = self._library.manifest(fields["model"])
+        if not self._may_see(caller, manifest):
+            if caller.name in manifest.analysts:
+                self._policy.check_analysts([caller.name])
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"an analyst that the job of {manifest.name} names",
+                found=caller.name,
+                fix="ask the owners for a job that names this analyst",
+            )
+        return manifest
+
+    def _may_see(self, caller: Caller, manifest: Manifest) -> bool:
+        if caller.role != "analyst" or manifest.kind == "open":
+            return True
+        return caller.name in manifest.analysts and caller.name in self._policy.allowed_analysts
+
+    def _sent(self, manifest: Manifest) -> Sent | None:
+        """Return what this server has sent in the run, if its meter is still there."""
+        path = self._state.path("runs", manifest.run, "meter.json")
+        if not path.exists():
+            return None
+        try:
+            read = Reading.from_json(read_small(path, _METER_BYTES, Code.BAD_METER))
+        except HedgerowError as error:
+            # Nothing depends on it, so the rest is told.
+            event = {"model": manifest.name, "outcome": error.code.number, "found": error.found}
+            _logger.warning("meter", extra={"event": event})
+            return None
+        return Sent(rounds=read.rounds, payload=sum(read.payload), wire=sum(read.wire))
+
+
+def _line(manifest: Manifest) -> dict[str, object]:
+    return {
+        "model": manifest.name,
+        "kind": manifest.kind,
+        "run": manifest.run,
+        "job": manifest.job,
+        "populations": list(manifest.populations),
+        "analysts": list(manifest.analysts),
+    }
+
+
+def _learned(ledger: Ledger) -> tuple[Learned, ...]:
+    keys = ("audience", "epsilon", "delta", "relation", "why")
+    return tuple(Learned(**{key: row[key] for key in keys}) for row in ledger.short_summary())
+
+
+def _opened(leakage: Leakage) -> tuple[Opened, ...]:
+    """Return the declaration with the number of openings beside it."""
+    return tuple(
+        Opened(
+            **{key: row[key] for key in ("name", "audience", "shape", "why")},
+            declared=counted["declared"],
+            opened=counted["opened"],
+        )
+        for row, counted in zip(leakage.declaration(), leakage.compare(), strict=True)
+    )

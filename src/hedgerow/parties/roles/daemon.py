@@ -1,0 +1,263 @@
+"""`Daemon`: a server of a consortium: takes uploads and jobs, trains, and answers.
+
+It joins what the other modules do: requests (`Service`), uploads, runs and answers. All that counts
+is on the disk, so a daemon that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import queue
+import signal
+import time
+from collections.abc import Callable, Iterator
+from logging.handlers import WatchedFileHandler
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from hedgerow import __version__
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.probes import Health
+from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.queries.answering import Answering
+from hedgerow.parties.roles.catalogue import Catalogue
+from hedgerow.parties.roles.charges import charge_verbs
+from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.verbs import run_verbs
+from hedgerow.parties.store.durable import remove_leftovers
+from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
+from hedgerow.parties.store.uploads import upload_verbs
+from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.logs import JsonLines
+from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.parties.wire.service import Service
+
+_logger = logging.getLogger(__name__)
+_EVERYBODY = ("server", "owner", "analyst", "coordinator", "site")
+LOG_FILE = "log.jsonl"
+_AWAKE = 0.25
+"""Seconds between looks at signals."""
+
+
+class Daemon:
+    """A server as one object; use `serve` to run it until it is told to stop.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+    limits : Limits, optional
+        Of requests.
+
+    Raises
+    ------
+    HedgerowError
+        H905 for a party that is no server, H857 if the certificate of a server was not added, H810,
+        H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
+        has the state folder.
+    """
+
+    def __init__(
+        self, config: PartyConfig, policy: Policy, *, limits: Limits | None = None
+    ) -> None:
+        self.config, self.policy = config, policy
+        number = config.number
+        check_keys(config)
+        for server in config.servers:
+            Certificate.of(config, server.name)
+        key = operator_key(config.folder)
+        self._lock = _seized(config)
+        try:
+            self._join(number, key, limits)
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _join(self, number: int, key: bytes, limits: Limits | None) -> None:
+        config, policy = self.config, self.policy
+        remove_leftovers(config.state.root)
+        self.answers = Answering(config, policy, key)
+        self.runs = RunManager(config, policy)
+        self.begun = time.monotonic()
+        verbs = {
+            "health": Verb(_EVERYBODY, self._health, idempotent=True),
+            **upload_verbs(config, policy, key),
+            **run_verbs(self.runs),
+            **charge_verbs(self.runs.accounts, self.runs.store),
+            **Catalogue(config.state, key, self.answers.library, policy).verbs,
+            **self.answers.verbs,
+        }
+        self.service = Service(
+            config.identity,
+            known_callers(config),
+            verbs,
+            host=config.listen or config.servers[number].host,
+            port=config.servers[number].port,
+            limits=limits or _limits(config, policy),
+        )
+
+    def start(self) -> Self:
+        """Begin to answer requests, to look after runs and to answer queries."""
+        self.service.start()
+        self.runs.start()
+        self.answers.start()
+        _log("started", address=":".join(map(str, self.service.address)), version=__version__)
+        return self
+
+    def stop(self, patience: float = 30.0) -> None:
+        """Take nothing new, finish what was taken, and end; a training waits for the next start."""
+        _log("stopping")
+        self.runs.stop()
+        self.answers.stop()
+        finished = self.service.stop(patience)
+        os.close(self._lock)
+        _log("stopped", finished=finished)
+
+    def reload(self) -> bool:
+        """Read policy and certificates again; what cannot be used leaves all as it was.
+
+        A session with the other servers that is under way goes on with the certificates that it
+        began with. The list of members and the addresses are not read again, because the servers
+        agree on them when they meet.
+
+        Returns
+        -------
+        bool
+            Whether the files were taken; if not, the log has the number of the error.
+        """
+        config = self.config
+        try:
+            policy = Policy.load(config.folder)
+            restart = PartyConfig.load(config.folder) != config
+            check_keys(config)
+            for server in config.servers:
+                Certificate.of(config, server.name)
+            callers = known_callers(config)
+            self.service.recognise(config.identity, callers)
+        except HedgerowError as error:
+            fields = {"outcome": error.code.number, "found": error.found, "fix": error.fix}
+            _logger.error("reload", extra={"event": {"what": "not reloaded", **fields}})
+            return False
+        self.policy.become(policy)
+        found = {"found": "party.toml has changed, which counts after a restart"}
+        _log("reloaded", members=len(callers), **(found if restart else {}))
+        return True
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del caller, fields, payload
+        seconds = round(time.monotonic() - self.begun, 1)
+        return {**Health.of(self.config).to_fields(), "seconds": seconds}, None
+
+
+def serve(
+    config: PartyConfig,
+    policy: Policy,
+    *,
+    patience: float = 30.0,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Be a server until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
+
+    SIGHUP reads policy and certificates again, see `Daemon.reload`.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+    patience : float
+        Seconds for requests that were taken, once it is told to stop.
+    ready : callable, optional
+        Called when requests are taken.
+    """
+    # A handler may interrupt anything, so it does nothing but this, which it may.
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        signals.put(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, note)
+    with logging_to(config):
+        daemon = Daemon(config, policy).start()
+        if ready is not None:
+            ready()
+        while _next(signals) == signal.SIGHUP:
+            daemon.reload()
+        daemon.stop(patience)
+
+
+def _limits(config: PartyConfig, policy: Policy) -> Limits:
+    """Return the limits of requests: memory for the largest upload of four members at once."""
+    usual = Limits()
+    largest = policy.largest_upload_bytes + 2 * MAX_MANIFEST_BYTES
+    return Limits(
+        skew=config.timeouts.clock,
+        octets_per_member=max(usual.octets_per_member, largest),
+        octets=max(usual.octets, 4 * largest),
+    )
+
+
+def _next(signals: queue.SimpleQueue[int]) -> int:
+    """Wait for a signal, and look up now and then.
+
+    A signal that arrives just before the wait begins, or that another thread is handed, does not
+    end the wait; its handler runs when this thread is awake.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return signals.get(timeout=_AWAKE)
+
+
+@contextlib.contextmanager
+def logging_to(config: PartyConfig) -> Iterator[None]:
+    """Write the log of this party, one JSON object a line; a file that was rotated is left."""
+    path = config.state.path(LOG_FILE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    os.close(descriptor)
+    handler = WatchedFileHandler(path, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("hedgerow")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _seized(config: PartyConfig) -> int:
+    """Lock the state folder: two daemons on one folder would answer for each other."""
+    path = config.state.path("daemon.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise Code.ALREADY_SERVED.error(found=f"another daemon on {config.state.root}") from None
+    return descriptor
+
+
+def _log(what: str, **fields: Any) -> None:
+    _logger.info(what, extra={"event": {"what": what, **fields}})

@@ -1,0 +1,318 @@
+"""`share_upload`: an owner's table leaves its machine as three parts, none of which says anything.
+
+The table is encoded under its public domain, placed at random among a public number of slots, and
+its bits are dealt to the three servers. What stays with the owner: the table, which slots hold
+records, and a journal of uploads with keyed hashes of the files, of which no server learns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.state_key import make_state_key, read_state_key
+from hedgerow.parties.roles.owner_tables import check_public, encoded_part, placed
+from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.manifests import (
+    SALT_BYTES,
+    Manifest,
+    correction_digest,
+    format_version,
+    seed_digest,
+    seeds_held,
+)
+from hedgerow.parties.wire.client import call
+from hedgerow.parties.wire.requests import BLOCK_BYTES, Body, Fields, Payload
+from hedgerow.protocols.sharing.uploaded import planes_of
+from hedgerow.secure.replicated.outside import Dealt, deal
+from hedgerow.secure.secret import pack
+from hedgerow.tables import Domain, TextFormat
+
+JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
+
+Progress = Callable[[str, int, int], None]
+"""Told a stage, what is done of it and how much it is in all."""
+
+
+def no_progress(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What an upload was.
+
+    Attributes
+    ----------
+    manifest : Manifest
+        As all three servers keep it.
+    sent : int
+        Bytes, to all of them together.
+    seconds : float
+    """
+
+    manifest: Manifest
+    sent: int
+    seconds: float
+
+
+def share_upload(
+    config: PartyConfig,
+    table: str | Path,
+    domain: Domain,
+    *,
+    id: str,
+    population: str,
+    slots: int | None = None,
+    target: str | None = None,
+    ids: str | None = None,
+    align_key: Path | None = None,
+    text: TextFormat | None = None,
+    progress: Progress = no_progress,
+) -> Receipt:
+    """Share a table with the servers.
+
+    1. Read and encode the table and place it in slots; if it is refused, no server hears of it.
+    2. Ask every server whether it will take the upload.
+    3. Deal the bits and send every server its part, all at once.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of the owner.
+    table : str or Path
+        CSV, Parquet or Arrow.
+    domain : Domain
+        Public; with `ids` it may have columns that other owners hold.
+    id : str
+        Of the upload, never used before.
+    population : str
+        Whose records they are: what is computed from them is charged to its account, now and for
+        every later version of the table.
+    slots : int, optional
+        Public number of slots; the domain's capacity by default.
+    target : str, optional
+        Column of the target, if it has another name than in the domain.
+    ids : str, optional
+        Column of row ids, where several owners hold columns of the same records.
+    align_key : Path, optional
+        File with a key that these owners have in common and no server sees; made by
+        `hedgerow.parties.roles.owner_tables.make_align_key`.
+    text : TextFormat, optional
+        How a CSV file is written.
+
+    Returns
+    -------
+    Receipt
+
+    Raises
+    ------
+    HedgerowError
+        H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
+        for another population, H308 for a second version of columns whose records the key has
+        placed before, in an upload that ended or not, and whatever is wrong with the table: those
+        name rows, for the owner's eyes alone.
+    """
+    begun = time.monotonic()
+    if config.role != "owner":
+        raise Code.WRONG_ROLE.error(
+            expected="an owner", found=f"{config.name}, which is {config.me.kind}"
+        )
+    config.check_servers()
+    check_name(id, "upload")
+    check_name(population, "population")
+    table = Path(table)
+    n_slots = check_public(domain, slots, ids, align_key)
+    key = None if align_key is None else read_state_key(align_key)
+    about = {"kind": "uploads", "owner": config.name}
+    with Journal(config.state.path(JOURNAL), about=about) as journal:
+        progress("reading", 0, 1)
+        content = _file_hash(config, table)
+        _check_before(journal, id, population, content)
+        encoded = encoded_part(table, domain, target, ids, text)
+        progress("sharing", 0, 1)
+        padded, alignment = placed(encoded, n_slots, key)
+        columns = list(padded.domain.names)
+        if padded.domain.target is not None:
+            columns.append(padded.domain.target.name)
+        if alignment:
+            _check_placement(journal, alignment, columns, content)
+        # Not before: a server that was asked and gets nothing knows that a row was refused.
+        for server in config.servers:
+            _ask(config, server, "upload-check", {"id": id, "population": population})
+        planes = pack(planes_of(padded))
+        parts = deal(planes, xor=True)
+        salt = secrets.token_bytes(SALT_BYTES)
+        manifest = _manifest(padded.domain, id, population, config.name, n_slots, parts, salt)
+        manifest = manifest.model_copy(update={"alignment": alignment})
+        entry = {"id": id, "population": population, "hash": content, "slots": n_slots}
+        if alignment:
+            entry |= {"alignment": alignment, "columns": _digest_each(columns)}
+        journal.append({"event": "begun", "time": time.time(), **entry})
+        sent = _send(config, manifest, parts, salt, progress)
+        journal.append({"event": "done", "time": time.time(), **entry})
+    return Receipt(manifest, sent, time.monotonic() - begun)
+
+
+def _file_hash(config: PartyConfig, table: Path) -> str:
+    """Hash the file with a key that never leaves this party."""
+    path = config.folder / "keys" / HASH_KEY
+    if not os.path.lexists(path):
+        make_state_key(path)
+    total = hmac.new(read_state_key(path), digestmod=hashlib.sha256)
+    try:
+        with table.open("rb") as file:
+            while block := file.read(1 << 20):
+                total.update(block)
+    except OSError as error:
+        raise Code.UNREADABLE_FILE.error(found=f"{table}: {error.strerror}") from None
+    return total.hexdigest()
+
+
+def _check_before(journal: Journal, id: str, population: str, content: str) -> None:
+    """Refuse an id of an earlier upload, and the same file in the name of other people."""
+    for entry in journal.entries():
+        if entry["event"] == "done" and entry["id"] == id:
+            raise Code.UPLOAD_ID_USED.error(found=f"id {id!r} again")
+        if entry["hash"] == content and entry["population"] != population:
+            raise Code.BAD_UPLOAD.error(
+                expected=f"population {entry['population']}, as in upload {entry['id']}",
+                found=f"the same file for population {population}",
+                fix="name the population that the records belong to: it has one account",
+            )
+
+
+def _check_placement(
+    journal: Journal, alignment: str, columns: Sequence[str], content: str
+) -> None:
+    """Refuse a second version of columns whose records a key has placed before.
+
+    Under one key it would have the slots of the first version, and one record more or less would
+    give it others: what the two versions release together would tell one from the other, and so
+    would their alignments. Other columns of the same records belong to the same version. An upload
+    that did not end counts too, since servers may have all of it; the very same file may be sent
+    once more after it, as the one version that there is.
+    """
+    mine = _digest_each(columns)
+    for entry in journal.entries():
+        begun = entry["event"] == "begun"
+        if entry.get("alignment") != alignment or (begun and entry["hash"] == content):
+            continue
+        again = [name for name, one in zip(columns, mine, strict=True) if one in entry["columns"]]
+        if again:
+            raise Code.ALIGN_KEY_USED.error(
+                found=f"column {again[0]!r} of the same records in upload {entry['id']}"
+                + (", which was begun with another file" if begun else "")
+            )
+
+
+def _digest_each(columns: Sequence[str]) -> list[str]:
+    """Return short digests of column names, so that a line has room for thousands of them."""
+    return [hashlib.sha256(name.encode()).hexdigest()[:12] for name in columns]
+
+
+def _manifest(
+    domain: Domain,
+    id: str,
+    population: str,
+    owner: str,
+    rows: int,
+    parts: Sequence[Dealt],
+    salt: bytes,
+) -> Manifest:
+    correction = parts[1].correction
+    assert correction is not None
+    return Manifest(
+        version=format_version(domain),
+        id=id,
+        population=population,
+        owner=owner,
+        rows=rows,
+        seeds=tuple(seed_digest(id, j, parts[0].seeds[j]) for j in (0, 1)),
+        correction=correction_digest(id, salt, correction),
+        # The capacity of one owner is not that of the table.
+        domain=domain.model_copy(update={"capacity": None}),
+    )
+
+
+def _send(
+    config: PartyConfig,
+    manifest: Manifest,
+    parts: Sequence[Dealt],
+    salt: bytes,
+    progress: Progress,
+) -> int:
+    text = manifest.to_json().encode()
+    fields: Fields = {"id": manifest.id, "manifest": len(text)}
+    every = [_pieces(text, server, part, salt) for server, part in enumerate(parts)]
+    total = sum(memoryview(piece).nbytes for pieces in every for piece in pieces)
+    done = [0] * len(every)
+
+    def blocks(server: int) -> Iterator[memoryview]:
+        for piece in every[server]:
+            view = memoryview(piece).cast("B")
+            for at in range(0, len(view), BLOCK_BYTES):
+                yield view[at : at + BLOCK_BYTES]
+                done[server] += len(view[at : at + BLOCK_BYTES])
+                progress("sending", sum(done), total)
+
+    def post(server: int) -> None:
+        length = sum(memoryview(piece).nbytes for piece in every[server])
+        body = Body(length, blocks(server))
+        reply = _ask(config, config.servers[server], "upload", fields, body)
+        if reply.get("digest") != manifest.digest:
+            raise Code.BAD_REPLY.error(
+                expected=f"{config.servers[server].name} to have kept {manifest.id}",
+                found="a reply about something else",
+            )
+
+    with ThreadPoolExecutor(len(every)) as pool:
+        results = [pool.submit(post, server) for server in range(len(every))]
+        failures = [failure for result in results if (failure := result.exception())]
+    for failure in failures:
+        if isinstance(failure, HedgerowError):
+            again = failure.code.error(
+                expected=failure.expected,
+                found=failure.found,
+                fix=f"{failure.fix}; then upload under another id: {manifest.id} is used up",
+            )
+            again.party = failure.party
+            raise again from failure
+        raise failure
+    return total
+
+
+def _pieces(text: bytes, server: int, part: Dealt, salt: bytes) -> list[Any]:
+    pieces: list[Any] = [text, *(part.seeds[j] for j in seeds_held(server))]
+    if part.correction is not None:
+        pieces += [salt, np.ascontiguousarray(part.correction, dtype="<u8").reshape(-1).data]
+    return pieces
+
+
+def _ask(
+    config: PartyConfig, server: Member, verb: str, fields: Fields, payload: Payload = None
+) -> Fields:
+    return call(
+        (server.host, server.port),
+        config.identity,
+        config.certificate(server.name),
+        verb,
+        fields,
+        payload,
+        name=server.name,
+        timeout=config.timeouts.request,
+        connect_timeout=config.timeouts.connect,
+    ).fields

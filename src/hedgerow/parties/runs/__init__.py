@@ -1,0 +1,1 @@
+"""Runs of the three servers: job, admission, agreement, attempts and stages."""

@@ -1,0 +1,130 @@
+"""`Child`: a worker process as its daemon sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.runs.store import read_error
+from hedgerow.parties.store.durable import FILE_MODE
+
+Line = dict[str, Any]
+DONE = 0
+_MAX_LINE = 1 << 16
+
+
+class Child:
+    """A worker; it lives no longer than this process, which holds the other end of a pipe.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the party.
+    run : str
+    attempt : int
+    session : bytes of length 16
+    log : Path
+        Gets what the worker writes to its standard error.
+    on_line, on_end : callable
+        Told of every line of progress, and of the end; in a thread of their own.
+
+    Attributes
+    ----------
+    met : bool
+        Whether the three servers have met in this attempt.
+    stages : int
+        New stages that it has kept.
+    error : HedgerowError or None
+        What it has ended with.
+    again : bool
+        Whether another attempt may help.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        run: str,
+        attempt: int,
+        session: bytes,
+        *,
+        log: Path,
+        on_line: Callable[[Child, Line], None],
+        on_end: Callable[[Child], None],
+    ) -> None:
+        self.run, self.attempt = run, attempt
+        self.met, self.stages = False, 0
+        self.error: HedgerowError | None = None
+        self.again = True
+        self._on_line, self._on_end = on_line, on_end
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(log, flags, FILE_MODE)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                [
+                    sys.executable,
+                    # Not from the folder where the daemon was started, which may be anybody's.
+                    "-P",
+                    "-m",
+                    "hedgerow.parties.runs.worker",
+                    str(folder),
+                    run,
+                    str(attempt),
+                    session.hex(),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=descriptor,
+            )
+        finally:
+            os.close(descriptor)
+        self._thread = threading.Thread(target=self._read, name=f"worker {run}", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended well."""
+        return self._process.poll() == DONE
+
+    def kill(self) -> None:
+        """End the process and wait until it has ended."""
+        self._process.kill()
+        self._process.wait()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while raw := self._process.stdout.readline(_MAX_LINE):
+            try:
+                line = json.loads(raw)
+            except ValueError:
+                continue
+            if not isinstance(line, dict):
+                continue
+            self.met |= line.get("event") == "met"
+            self.stages += line.get("event") == "stage"
+            if line.get("event") == "error":
+                self.again = bool(line.get("again"))
+                self.error = read_error(line.get("error"))
+            self._on_line(self, line)
+        code = self._process.wait()
+        if code != DONE and self.error is None:
+            self.error = Code.PARTY_FAILED.error(
+                expected=f"attempt {self.attempt} of run {self.run} to end by itself",
+                found=f"a worker that was ended by signal {-code}" if code < 0 else f"code {code}",
+                fix="nothing: another attempt is made; look into worker.log if it happens again",
+            )
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._on_end(self)

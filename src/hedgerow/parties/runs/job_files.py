@@ -1,0 +1,147 @@
+"""`JobText` and `JobFile`: what job files have in common: strict reading, one text, one hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import tomli_w
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.names import Name
+from hedgerow.tables import Domain
+
+MAX_JOB_BYTES = 1 << 20
+RUN_DIGITS = 12
+_LONGEST = 63 - 1 - RUN_DIGITS
+
+
+class JobText(Numbered):
+    """A job as a TOML file; `load` it, or read its text with `from_toml`.
+
+    Parameters
+    ----------
+    name : str
+        At most 50 characters.
+
+    Raises
+    ------
+    FormatError
+        H885.
+    """
+
+    code: ClassVar[Code] = Code.BAD_JOB
+
+    name: Name
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a job file; a domain that is another file, beside it, is put in its place.
+
+        Raises
+        ------
+        FormatError
+            H909 if there is no such file, H885 for the job, H114 for a domain in a file of its own.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise Code.NO_JOB_FILE.error(found=f"there is no {path}") from None
+        # Not a path and not UTF-8 are both a ValueError.
+        except (OSError, ValueError) as error:
+            raise Code.BAD_JOB.error(found=f"{path}: {error}") from None
+        data = _parsed(text, str(path))
+        domain = data.get("domain")
+        if isinstance(domain, dict) and isinstance(domain.get("file"), str):
+            if len(domain) > 1:
+                raise Code.BAD_JOB.error(found=f"in {path}: domain.file beside other keys")
+            # What is hashed and proposed is the whole text: the domain is in it.
+            data["domain"] = Domain.from_toml(path.parent / domain["file"]).to_dict()
+        return cls._validated(data, str(path))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """Read the text of a job, also from somebody hostile; no file is opened.
+
+        Raises
+        ------
+        FormatError
+            H885.
+        """
+        data = _parsed(text, "the job")
+        domain = data.get("domain")
+        if isinstance(domain, dict) and "file" in domain:
+            raise Code.BAD_JOB.error(
+                expected="the domain itself in a job that is proposed",
+                found="domain.file",
+                fix="propose it with `hedgerow train`, which puts the domain in its place",
+            )
+        return cls._validated(data, "the job")
+
+    @classmethod
+    def _validated(cls, data: Mapping[str, Any], source: str) -> Self:
+        try:
+            return cls.model_validate(data)
+        except HedgerowError as error:
+            title = "" if error.code is Code.BAD_JOB else f"{error.code.spec.title}: "
+            raise Code.BAD_JOB.error(found=f"in {source}: {title}{error.found}") from error
+
+    def check_name_length(self) -> None:
+        """Refuse, with a ValueError, a name that leaves no room for the digits of a run."""
+        if len(self.name) > _LONGEST:
+            raise ValueError(f"a name of more than {_LONGEST} characters")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that are not set."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+    def to_toml(self) -> str:
+        """Write it, with all of its domain if it has one."""
+        return tomli_w.dumps(self.to_dict())
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of everything in it, 64 hexadecimal digits."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(b"hedgerow/job/v1" + text.encode()).hexdigest()
+
+    @property
+    def run_id(self) -> str:
+        """Name of its run: its own name and the beginning of its hash."""
+        return f"{self.name}-{self.hash[:RUN_DIGITS]}"
+
+
+class JobFile(JobText):
+    """A job with its domain.
+
+    Parameters
+    ----------
+    name : str
+        At most 50 characters.
+    domain : Domain
+        All columns and the target.
+    """
+
+    domain: Domain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that are not set."""
+        fields = self.model_dump(mode="json", exclude={"domain"}, exclude_none=True)
+        return fields | {"domain": self.domain.to_dict()}
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    if len(text) > MAX_JOB_BYTES:
+        raise Code.BAD_JOB.error(found=f"{source} of more than {MAX_JOB_BYTES} characters")
+    try:
+        return tomllib.loads(text)
+    # An integer of very many digits is a ValueError of its own.
+    except (ValueError, RecursionError) as error:
+        raise Code.BAD_JOB.error(found=f"in {source}: {error}") from None

@@ -1,0 +1,160 @@
+"""How the uploads of a job make up its table: which slots, which columns, in which order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.store.manifests import Manifest
+from hedgerow.protocols.hidden.programs import FIRST_OWNER
+from hedgerow.protocols.sharing.table import Upload
+from hedgerow.protocols.sharing.uploaded import n_planes
+from hedgerow.tables import Domain
+
+if TYPE_CHECKING:
+    from hedgerow.parties.runs.jobs import Job
+
+_FEW = 64
+
+
+def placed_uploads(job: Job, manifests: Sequence[Manifest]) -> list[Upload]:
+    """Place uploads in the slots of a job's plan; see `Job.uploads_for`."""
+    ordered = ordered_manifests(job, manifests)
+    for manifest in ordered:
+        _check_columns(job, manifest)
+    every = tuple(range(len(job.domain.attributes)))
+    if job.partition == "horizontal":
+        for manifest in ordered:
+            _check_whole(job, manifest)
+        _check_owners(ordered)
+        sizes = [manifest.rows for manifest in ordered]
+        firsts, total = [sum(sizes[:i]) for i in range(len(sizes))], sum(sizes)
+    else:
+        _check_vertical(job, ordered)
+        firsts, total = [0] * len(ordered), ordered[0].rows
+    uploads = [
+        Upload(
+            party=FIRST_OWNER + i,
+            first=firsts[i],
+            rows=manifest.rows,
+            features=tuple(sorted(job.domain.indices(manifest.domain.names))),
+            target=manifest.has_target,
+        )
+        for i, manifest in enumerate(ordered)
+    ]
+    room = job.make_plan().n_slots
+    # Empty slots cost as much as full ones: a few may be left, not any number.
+    if not total <= room <= 2 * total + _FEW:
+        raise Code.UPLOADS_DO_NOT_FIT.error(
+            expected=f"room for the {total:,} slots of the uploads, and not much more",
+            found=f"a plan with {room:,} slots",
+            fix=f"write capacity = {total} into the table [plan] of the job",
+        )
+    if total < room:
+        uploads.append(Upload(FIRST_OWNER + len(ordered), total, room - total, every, True))
+    return uploads
+
+
+def ordered_manifests(job: Job, manifests: Sequence[Manifest]) -> list[Manifest]:
+    """Return the manifests in the order of the job; H910 if they are of other uploads."""
+    known = {manifest.id: manifest for manifest in manifests}
+    if set(known) != set(job.uploads) or len(known) < len(manifests):
+        raise Code.UPLOADS_DO_NOT_FIT.error(
+            expected=f"the uploads {', '.join(job.uploads)}, each once",
+            found=", ".join(manifest.id for manifest in manifests) or "none",
+        )
+    return [known[upload] for upload in job.uploads]
+
+
+def plane_order(domain: Domain, manifest: Manifest) -> NDArray[np.int64]:
+    """Return in which order the planes of an upload have the columns in the order of `domain`."""
+    part = manifest.domain
+    sizes = [n_planes(part.select([i], target=False), target=False) - 1 for i in part.indices()]
+    first = 1 + np.concatenate([[0], np.cumsum(sizes)])
+    places = sorted(range(len(sizes)), key=lambda i: domain.index(part.names[i]))
+    pieces = [np.arange(first[i], first[i] + sizes[i]) for i in places]
+    return np.concatenate([[0], *pieces, np.arange(first[-1], manifest.planes)]).astype(np.int64)
+
+
+def _check_columns(job: Job, manifest: Manifest) -> None:
+    """Refuse an upload of other people, or with a column that the job does not have just so."""
+    if manifest.population != job.population:
+        raise _refusal(
+            manifest, f"population {job.population}", f"population {manifest.population}"
+        )
+    for attribute in manifest.domain.attributes:
+        if attribute.name not in job.domain.names:
+            raise _refusal(manifest, "columns of the job's domain", f"column {attribute.name!r}")
+        if attribute != job.domain.attributes[job.domain.index(attribute.name)]:
+            raise _refusal(
+                manifest,
+                f"column {attribute.name!r} as the job's domain declares it",
+                "other bounds, bins, categories or rules",
+            )
+    if manifest.has_target and manifest.domain.target != job.domain.target:
+        raise _refusal(manifest, "the target as the job's domain declares it", "another one")
+
+
+def _check_whole(job: Job, manifest: Manifest) -> None:
+    missing = [name for name in job.domain.names if name not in manifest.domain.names]
+    if not manifest.has_target:
+        assert job.domain.target is not None
+        missing.append(job.domain.target.name)
+    if missing:
+        raise _refusal(
+            manifest,
+            "all columns and the target where owners hold rows",
+            f"no {', '.join(map(repr, missing[:5]))}",
+        )
+
+
+def _check_owners(manifests: Sequence[Manifest]) -> None:
+    """Refuse two versions of one owner's table side by side: its records would count twice."""
+    seen: dict[str, str] = {}
+    for manifest in manifests:
+        other = seen.setdefault(manifest.owner, manifest.id)
+        if other != manifest.id:
+            raise Code.UPLOADS_DO_NOT_FIT.error(
+                expected="one upload of every owner, so that no record is in the table twice",
+                found=f"{other} and {manifest.id}, both of {manifest.owner}",
+                fix="name the upload that counts; records that belong together are one upload",
+            )
+
+
+def _check_vertical(job: Job, manifests: Sequence[Manifest]) -> None:
+    first = manifests[0]
+    for other in manifests[1:]:
+        if other.rows != first.rows:
+            raise _refusal(other, f"{first.rows:,} slots, as in {first.id}", f"{other.rows:,}")
+        if not first.alignment or other.alignment != first.alignment:
+            raise _refusal(
+                other,
+                f"the same records in the same slots as {first.id}",
+                "other ids, another key, or none",
+                "upload all columns again with --ids and one key file (--align-key) at all owners",
+            )
+    assert job.domain.target is not None
+    target = job.domain.target.name
+    times = Counter(name for manifest in manifests for name in manifest.domain.names)
+    times[target] = sum(manifest.has_target for manifest in manifests)
+    wrong = [name for name in (*job.domain.names, target) if times[name] != 1]
+    if wrong:
+        raise Code.UPLOADS_DO_NOT_FIT.error(
+            expected="every column, and the target, in exactly one upload",
+            found=", ".join(f"{name!r} in {times[name]}" for name in wrong[:5]),
+        )
+
+
+def _refusal(
+    manifest: Manifest, expected: str, found: str, fix: str | None = None
+) -> HedgerowError:
+    return Code.UPLOADS_DO_NOT_FIT.error(
+        expected=f"in upload {manifest.id}: {expected}",
+        found=found,
+        fix=fix or "use one domain file for all uploads and for the job",
+    )

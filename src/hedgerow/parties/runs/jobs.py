@@ -1,0 +1,167 @@
+"""`Job`: what is trained, on which uploads and for whom, from one TOML file; all of it is public.
+
+::
+
+    name = "readmission"
+    kind = "trees"                 # or "regression", "boosting"; "open" publishes the tree
+    model = "readmission-1"
+    population = "patients"
+    uploads = ["north-1", "south-1"]
+    partition = "horizontal"       # owners hold rows; "vertical": columns of the same records
+    analysts = ["zoe"]
+
+    [plan]
+    epsilon = 1.0
+    max_depth = 4
+
+    [domain]
+    file = "domain.toml"           # put in place of this line when the job is read
+
+The servers get the text with the domain in it. Its hash is that of all of it, so one job is one
+run, however often it is proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+
+from hedgerow.errors import HedgerowError
+from hedgerow.parties.consortium.names import Name
+from hedgerow.parties.runs.costs import costs_of
+from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
+from hedgerow.parties.runs.job_files import JobFile
+from hedgerow.parties.runs.job_plans import MAX_SLOTS, OPTIONS, AnyPlan, Options
+from hedgerow.parties.runs.job_tables import placed_uploads
+from hedgerow.parties.store.manifests import Manifest
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.sharing.integrate import Partition
+from hedgerow.protocols.sharing.table import Upload
+
+
+class Job(JobFile):
+    """A job; use `load` at whoever proposes it and `from_toml` at a server.
+
+    Parameters
+    ----------
+    name : str
+        At most 50 characters.
+    kind : {"trees", "open", "regression", "boosting"}
+        See `hedgerow.protocols.kinds`.
+    model : str
+        Under which the servers keep it.
+    population : str
+        Charged with it; that of all uploads.
+    uploads : tuple of str
+        Ids, in the order of their slots.
+    partition : {"horizontal", "vertical"}
+    analysts : tuple of str
+        Who may ask the model; for "open" nobody needs to.
+    plan : Options
+        Those of its kind.
+    domain : Domain
+        All columns and the target, with its classes or, for numbers, its bounds.
+
+    Raises
+    ------
+    FormatError
+        H885.
+    """
+
+    kind: Literal["trees", "open", "regression", "boosting"]
+    model: Name
+    population: Name
+    uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
+    partition: Partition = "horizontal"
+    analysts: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+    plan: SerializeAsAny[Options]
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _of_its_kind(cls, plan: object, info: ValidationInfo) -> Options:
+        """Read the table by the kind of the job, which stands before it."""
+        kind = info.data.get("kind")
+        if kind is None:
+            # Of a kind that is refused nobody can tell what belongs into the table.
+            return Options()
+        try:
+            return OPTIONS[kind].model_validate(plan)
+        except HedgerowError as error:
+            raise ValueError(error.found) from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.check_name_length()
+        for key in ("uploads", "analysts"):
+            names = getattr(self, key)
+            if len(set(names)) < len(names):
+                raise ValueError(f"{key} lists a name twice")
+        self.plan.check(self.kind, self.domain.target)
+        if (self.domain.capacity or 0) > MAX_SLOTS:
+            raise ValueError(f"a domain with room for more than {MAX_SLOTS} records")
+        if self.kind != "open" and not self.analysts:
+            raise ValueError("no analysts: nobody could ask the model")
+        return self
+
+    def make_plan(self) -> AnyPlan:
+        """Return the plan, from public numbers alone.
+
+        Raises
+        ------
+        HedgerowError
+            As `plan_hidden` and those of the other kinds: H201, H208 (no capacity), H501 and
+            others.
+        """
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> AnyPlan:
+        return self.plan.plan(self.domain)
+
+    @property
+    def levels(self) -> int:
+        """Levels of all trees that grow one after the other: what progress is counted in."""
+        return kind_named(self.kind).levels(self.make_plan())
+
+    def uploads_for(self, manifests: Iterable[Manifest]) -> list[Upload]:
+        """Place the uploads in the slots of the plan.
+
+        Parameters
+        ----------
+        manifests : iterable of Manifest
+            Of exactly the uploads of the job, in any order.
+
+        Returns
+        -------
+        list of Upload
+            Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the
+            next party, stands for empty slots; `store.uploads.shared_planes` fills it.
+
+        Raises
+        ------
+        FormatError
+            H910 if an upload is of another population, has other columns than the domain of the
+            job, or if they do not fill its table.
+        """
+        return placed_uploads(self, list(manifests))
+
+    def costs(self) -> dict[str, Guarantee]:
+        """Return what training will cost each audience, from public numbers alone.
+
+        It is what the ledger of the training will say. Later answers cost nothing more. It is
+        computed once.
+
+        Raises
+        ------
+        HedgerowError
+            H202 for a finite epsilon and a domain that was read from data.
+        """
+        return dict(self._costs)
+
+    @cached_property
+    def _costs(self) -> dict[str, Guarantee]:
+        return costs_of(self.kind, self.make_plan())

@@ -1,0 +1,228 @@
+"""Stages of a run in the vault: what a server has done of a training, so that it can go on.
+
+A folder ``state/runs/<run>/stages`` with one encrypted file for every stage, and a journal of them
+beside it. A stage is kept when it is in the journal. Every stage has a tag, a hash over the session
+in which it was made and over the tag of the stage before: two servers with the same tag hold
+shares of the same numbers, which those of different attempts are not.
+
+`Stages.save` returns when all three servers have the stage, and that is written down, too, as it is
+for the stages that all have at the beginning of an attempt. So a value that is opened after its
+stage was saved or loaded is never drawn again: the next attempt finds it at all servers, or, where
+a server has lost what it had, or says so, does not begin. `Stages.mark` stands in front of every
+opening and refuses what is not kept like that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.vault import About, read_arrays, write_arrays
+
+Arrays = dict[str, NDArray[Any]]
+Confirm = Callable[[bytes], None]
+"""Told the tag of a stage that is on the disk; returns when the other servers have it too."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One stage.
+
+    Attributes
+    ----------
+    number : int
+        From 0.
+    stage : str
+        Its name.
+    tag : bytes of length 32
+    entries : int
+        Of the ledger when it was done: what was charged for it and for all before.
+    """
+
+    number: int
+    stage: str
+    tag: bytes
+    entries: int
+
+
+def _alone(tag: bytes) -> None:
+    del tag
+
+
+class Stages:
+    """Checkpoints of one run at one server; see `hedgerow.protocols.checkpoint.Checkpoints`.
+
+    Parameters
+    ----------
+    state : StateFolder
+    run, job : str
+        Identifier of the run and hash of its job.
+    server : int
+    key : bytes of length 32
+        The operator's.
+
+    Attributes
+    ----------
+    kept : list of Kept
+        In order.
+    confirmed : int
+        How many of them all servers are known to have.
+    on_load, on_save : callable
+        Told of every stage that is taken up again, or kept.
+    """
+
+    def __init__(self, state: StateFolder, run: str, job: str, server: int, key: bytes) -> None:
+        self._state, self._run, self._server, self._key = state, run, server, key
+        self._job = job
+        self._session = b""
+        self._confirm: Confirm = _alone
+        self._entries: Callable[[], int] = lambda: 0
+        self.on_load: Callable[[Kept], None] = lambda kept: None
+        self.on_save: Callable[[Kept], None] = lambda kept: None
+        self.kept: list[Kept] = []
+        self.confirmed = 0
+        state.folder("runs", run, "stages")
+        self._journal = Journal(
+            state.path("runs", run, "stages.jsonl"),
+            about={"run": run, "job": job, "server": server, "kind": "stages"},
+        )
+        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
+            for entry in self._journal.entries():
+                if "first" in entry:
+                    del self.kept[entry["first"] :]
+                    continue
+                if "confirmed" in entry:
+                    self.confirmed = entry["confirmed"]
+                    continue
+                tag = self._next_tag(entry["stage"], bytes.fromhex(entry["session"]))
+                self.kept.append(Kept(len(self.kept), entry["stage"], tag, entry["entries"]))
+
+    def last(self) -> Kept | None:
+        """Return the last stage that is kept here."""
+        return self.kept[-1] if self.kept else None
+
+    def begin(self, session: bytes, common: int, entries: Callable[[], int]) -> None:
+        """Begin an attempt on stages that all servers have; all beyond are forgotten.
+
+        Parameters
+        ----------
+        session : bytes of length 16
+            Of this attempt.
+        common : int
+            How many stages, from the first, have the same tags at all servers.
+        entries : callable
+            Returns how many entries the ledger has.
+
+        Raises
+        ------
+        HedgerowError
+            H893 if a stage that all servers had is not there any more at one of them: what it
+            holds may have been opened, and is not drawn again.
+        """
+        if common < self.confirmed:
+            raise Code.WRONG_RUN_STATE.error(
+                expected=f"the {self.confirmed} stages that all servers have confirmed",
+                found=f"{common} that all of them still have: a server has lost some of its state",
+                fix="restore the state folder of that server from a copy, or post a new job",
+            )
+        self._session, self._entries = session, entries
+        # A server that has read what is opened now may claim next time that it never had it.
+        self._confirmed(common)
+        if common < len(self.kept):
+            gone = self.kept[common:]
+            self._journal.append({"first": common})
+            del self.kept[common:]
+            for stage in gone:
+                with contextlib.suppress(FileNotFoundError):
+                    self._path(stage.number).unlink()
+
+    def confirm_with(self, confirm: Confirm) -> None:
+        """Let `save` wait for the other servers."""
+        self._confirm = confirm
+
+    def load(self, stage: str) -> Arrays | None:
+        """Return the arrays of a stage that all servers have, else None."""
+        for kept in self.kept:
+            if kept.stage == stage:
+                arrays = read_arrays(self._path(kept.number), self._key, about=self._about(kept))
+                self.on_load(kept)
+                return arrays
+        return None
+
+    def save(self, stage: str, arrays: Arrays) -> None:
+        """Keep the arrays of a stage, durably, and wait until the other servers have it too."""
+        if any(kept.stage == stage for kept in self.kept):
+            raise ValueError(f"stage {stage!r} a second time")
+        tag = self._next_tag(stage, self._session)
+        kept = Kept(len(self.kept), stage, tag, self._entries())
+        write_arrays(self._path(kept.number), arrays, self._key, about=self._about(kept))
+        self._journal.append(
+            {"stage": stage, "session": self._session.hex(), "entries": kept.entries}
+        )
+        self.kept.append(kept)
+        self._confirm(tag)
+        self._confirmed(len(self.kept))
+        self.on_save(kept)
+
+    def mark(self, opening: str) -> None:
+        """Make sure that a value is never drawn again, before any share of it leaves.
+
+        Parameters
+        ----------
+        opening : str
+            Its name, which is that of the stage that holds it.
+
+        Raises
+        ------
+        HedgerowError
+            H307 if it is in no stage that all servers are known to have.
+        """
+        if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
+            raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")
+
+    def close(self) -> None:
+        """Let others open the journal."""
+        self._journal.close()
+
+    def _confirmed(self, stages: int) -> None:
+        """Write down how many stages all servers have; that never becomes less."""
+        if stages > self.confirmed:
+            self._journal.append({"confirmed": stages})
+            self.confirmed = stages
+
+    def _next_tag(self, stage: str, session: bytes) -> bytes:
+        before = self.kept[-1].tag if self.kept else self._job.encode()
+        made = hashlib.blake2b(digest_size=32, person=b"hedgerow/stage/1")
+        for part in (self._run.encode(), before, stage.encode(), session):
+            made.update(len(part).to_bytes(8, "big") + part)
+        return made.digest()
+
+    def _path(self, number: int) -> Any:
+        return self._state.path("runs", self._run, "stages", f"{number}.bin")
+
+    def _about(self, kept: Kept) -> About:
+        return {
+            "kind": "stage",
+            "run": self._run,
+            "server": self._server,
+            "number": kept.number,
+            "stage": kept.stage,
+            "tag": kept.tag.hex(),
+        }
+
+
+def forget_stages(state: StateFolder, run: str) -> None:
+    """Remove the shares of a run that is over: its model, if there is one, is kept elsewhere."""
+    folder = state.path("runs", run, "stages")
+    if folder.exists():
+        for path in folder.iterdir():
+            path.unlink(missing_ok=True)

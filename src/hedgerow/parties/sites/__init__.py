@@ -1,0 +1,1 @@
+"""Vertical ID3 between sites on their own machines."""

@@ -1,0 +1,310 @@
+"""`Answering`: a site with its part of a tree, which classifies instances token by token.
+
+A question goes from site to site as `vertical_id3.classify` says. What a site cannot do
+(a token of no node, an instance that it does not have, a next site that is not reached), it logs,
+and the asker, who would wait otherwise, is told without names (`hedgerow.parties.sites.way_back`).
+
+Reveals: to a site on the path the instances that come to its nodes, and their next tokens; to the
+asker, or to the class site alone, the class counts of a leaf. The path beyond a site's own nodes is
+shown to nobody, also when a question ends on it: of that, the number of the fault is told.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.sites.learned import Learned, charge_later
+from hedgerow.parties.sites.nodes import StoredNodes
+from hedgerow.parties.sites.post import OtherSites, Post
+from hedgerow.parties.sites.status import lost
+from hedgerow.parties.sites.table import OwnColumns
+from hedgerow.parties.sites.way_back import WayBack, veiled
+from hedgerow.parties.sites.worker import Worker, with_names
+from hedgerow.parties.store.durable import FILE_MODE
+from hedgerow.parties.wire.requests import error_fields
+from hedgerow.privacy import Leakage
+from hedgerow.protocols.vertical_id3.leakage import (
+    ANSWER,
+    INSTANCES,
+    Announced,
+    exact_releases,
+    growth_openings,
+)
+from hedgerow.protocols.vertical_id3.messages import (
+    Answers,
+    Classify,
+    Kept,
+    Token,
+    bad_message,
+    from_bytes,
+)
+from hedgerow.protocols.vertical_id3.nodes import Leaf
+from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.tasks import Outgoing
+from hedgerow.tables.ids import id_bytes
+
+Steps = list[Token]
+Saw = Callable[[str, int, list[str]], None]
+"""Told who brought instances, how many, and tokens of the first of them, as far as seen here."""
+
+KEPT_FILE = "kept.jsonl"
+"""Answers that the class site keeps to itself."""
+_logger = logging.getLogger(__name__)
+
+
+class AnsweringSite(Site):
+    """A site that grows nothing: it has its nodes, and no rows that they were grown from."""
+
+    job_names: tuple[str, ...] = ()
+    saw: Saw
+    way_back: WayBack
+
+    def new_call(self) -> int:
+        """Return a number that no earlier process of this site has used, either."""
+        return (self.index + 1) << 48 | 1 << 47 | secrets.randbits(47)
+
+    def take_up(self, stored: StoredNodes) -> None:
+        """Answer for these nodes; only what questions show may be learned from here on."""
+        own = Announced(tuple(sorted(self.table.n_values.tolist())), 0, 0)
+        self.nodes, self.root, self.finished = stored.nodes, stored.root, True
+        self.announced = {self.index: own}
+        openings = growth_openings(self.job, self.index, self.announced)
+        openings = [one for one in openings if one.name in (INSTANCES, ANSWER)]
+        self.ledger.charge(*exact_releases(openings))
+        self.leakages = [Leakage(openings, ledger=self.ledger)]
+
+    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
+        """Take in a message about instances; H752 for any other."""
+        message = from_bytes(data, f"site {sender}")
+        if not isinstance(message, Classify | Answers | Kept):
+            raise bad_message(
+                f"site {sender}", f"{type(message).__name__} after the tree was grown"
+            )
+        if isinstance(message, Classify):
+            self.way_back.came(message.call, sender)
+        if isinstance(message, Classify) and message.instances:
+            with suppress(HedgerowError):
+                # What is wrong with it, the protocol says below.
+                path = self.path_of(Token(self.index, message.node), message.instances[0])
+                self.saw(self.job_names[sender], len(message.instances), list(map(str, path)))
+        return super().receive(sender, data)
+
+    def path_of(self, token: Token, instance: bytes) -> Steps:
+        """Return the tokens of an instance from one of this site's up to the first elsewhere."""
+        steps = [token]
+        while steps[-1].site == self.index:
+            node = self.nodes.get(steps[-1].node)
+            if node is None or isinstance(node, Leaf):
+                break
+            value = int(self.values_of([instance], node.attribute)[0])
+            steps.append(node.children[value])
+        return steps
+
+
+class Answering:
+    """Classify instances with the other sites.
+
+    Parameters
+    ----------
+    others : OtherSites
+    own : OwnColumns
+    stored : StoredNodes
+    instances : tuple of arrays
+        Ids (n,), and bins (n, d), of what this site knows instances by.
+    folder : Path
+        Of the run: what is learned, and kept, is written there.
+    saw : callable
+        See `Saw`.
+    """
+
+    def __init__(
+        self,
+        others: OtherSites,
+        own: OwnColumns,
+        stored: StoredNodes,
+        instances: tuple[NDArray[Any], NDArray[Any]],
+        folder: Path,
+        saw: Saw = lambda sender, n, path: None,
+    ) -> None:
+        self.job, self._others, self._folder = others.job, others, folder
+        self.tree = stored.tree
+        index = self.job.sites.index(others.config.name)
+        self._site = AnsweringSite(index, self.job.protocol_job(), own.no_rows())
+        self._site.job_names, self._site.saw = self.job.sites, saw
+        self._way_back = self._site.way_back = WayBack()
+        self._site.take_up(stored)
+        self._site.offer(*instances)
+        self._learned = Learned.of_answers(folder)
+        self._recorded = 0
+        self._lock = threading.Lock()
+        self._open: dict[int, Future[NDArray[np.int64] | None]] = {}
+        self._found: list[tuple[Future[NDArray[np.int64] | None], NDArray[np.int64] | None]] = []
+        patience = self.job.timeouts.lost
+        self._post = Post(others, {"what": "ask", "tree": self.tree}, patience, self._undelivered)
+        self._worker = Worker(
+            self.job.sites, self._site, self._post, self._failed, self._tell_found, self._record
+        )
+        self._inbox = self._worker.inbox
+
+    def ask(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64] | None, list[list[str]]]:
+        """Ask for the classes of instances.
+
+        Returns
+        -------
+        int64 (n, c) or None
+            Class counts of the leaves; None where the class site keeps them.
+        list of lists of str
+            For each instance its tokens, as far as this site sees them.
+
+        Raises
+        ------
+        HedgerowError
+            What a site on the path refuses, H842 if one is not reached, both without names unless
+            it is this site or the next; H898 if there is no answer in time.
+        """
+        names = id_bytes(ids)
+        answer: Future[NDArray[np.int64] | None] = Future()
+        paths: list[Steps] = []
+
+        def begin() -> list[Outgoing]:
+            try:
+                root = self._site.root
+                assert root is not None
+                here = root.site == self._site.index
+                paths.extend(self._site.path_of(root, name) if here else [root] for name in names)
+                # Told when what was learned by it is on the disk.
+                out = self._site.ask(root, names, lambda found: self._found.append((answer, found)))
+            except HedgerowError as error:
+                answer.set_exception(with_names(error, self.job.sites, len(self.job.sites)))
+                return []
+            calls = {from_bytes(one.data, "here").call for one in out}
+            with self._lock:
+                self._open |= dict.fromkeys(calls, answer)
+            return out
+
+        self._worker.do(begin)
+        try:
+            found = answer.result(self.job.timeouts.answer)
+        except Late:
+            last = paths[0][-1] if paths else None
+            where = f"; they were sent to {self.job.sites[last.site]}" if last else ""
+            raise Code.QUERY_NOT_ANSWERED.error(
+                expected=f"an answer within {self.job.timeouts.answer:g} s, as the job allows",
+                found=f"none for {len(names)} instances{where}",
+                fix="ask again when all sites serve the job; look at what each of them prints",
+            ) from None
+        finally:
+            with self._lock:
+                self._open = {call: one for call, one in self._open.items() if one is not answer}
+        return found, [[str(token) for token in path] for path in paths]
+
+    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
+        """Take in messages; see `Inbox`."""
+        self._inbox.arrived(sender, line, first, payload)
+
+    def refused(self, call: object, error: HedgerowError) -> None:
+        """Take in that a question has ended further on; tell where it came from, or who asked."""
+        if not isinstance(call, int):
+            return
+        with self._lock:
+            answer = self._open.pop(call, None)
+        if answer is not None:
+            if not answer.done():
+                answer.set_exception(error)
+            return
+        before = self._way_back.take(call)
+        if before is None:
+            return
+        # Numbers of calls go beyond what every reader of JSON takes for a whole number.
+        fields = {"tree": self.tree, "call": str(call), **error_fields(veiled(error))}
+        to = self.job.sites[before]
+        threading.Thread(target=self._tell, args=(to, fields), daemon=True).start()
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._post.close()
+        self._worker.stop()
+
+    def _failed(self, error: HedgerowError, sender: str, data: bytes) -> None:
+        """Have the asker told that a question ends here."""
+        if sender:
+            self._end_questions([data], error)
+
+    def _undelivered(self, name: str, error: HedgerowError, batch: list[bytes]) -> None:
+        self._end_questions(batch, lost(name, error, self.job))
+
+    def _end_questions(self, batch: Sequence[bytes], error: HedgerowError) -> None:
+        for data in batch:
+            try:
+                message: Any = from_bytes(data, "a site")
+            except HedgerowError:
+                continue
+            if not isinstance(message, Classify | Answers | Kept):
+                continue
+            # The operator of this site reads here what the asker is not told.
+            event = {"what": "question", "run": self.job.run_id, "outcome": error.code.number}
+            _logger.warning("question", extra={"event": {**event, "found": error.found}})
+            self.refused(message.call, error)
+
+    def _tell(self, to: str, fields: dict[str, Any]) -> None:
+        # It may be gone; the asker then waits for as long as the job says.
+        with suppress(HedgerowError):
+            self._others.patient(to, "site-refused", fields, self.job.timeouts.lost)
+
+    def _tell_found(self) -> None:
+        found, self._found = self._found, []
+        for answer, counts in found:
+            if not answer.done():
+                answer.set_result(counts)
+
+    def _record(self) -> None:
+        """Write what was learned, and what the class site keeps; before anything leaves."""
+        rows = self._site.what_was_learned()
+        learned = sum(row["times"] for row in rows)
+        if learned != self._recorded:
+            self._recorded = learned
+            names = {row["name"] for row in rows}
+            openings = [one for one in self._site.leakages[0].openings if one.name in names]
+            charge_later(self._folder, exact_releases(openings))
+            self._learned.write_more(self._site.leakages[0])
+        if not self._site.kept:
+            return
+        kept, self._site.kept = self._site.kept, []
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        descriptor = os.open(self._folder / KEPT_FILE, flags, FILE_MODE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            for instances, counts in kept:
+                for name in instances:
+                    file.write(json.dumps({"id": readable_id(name), "counts": list(counts)}) + "\n")
+
+
+def readable_id(name: bytes) -> int | str:
+    """Return the id that `id_bytes` has written."""
+    if name[:1] == b"i":
+        return int.from_bytes(name[1:], "little", signed=True)
+    return name[1:].decode("utf-8", "replace")
+
+
+def read_kept(folder: Path) -> list[tuple[int | str, list[int]]]:
+    """Return the answers that were kept, in order: ids and class counts."""
+    path = folder / KEPT_FILE
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [jsonfile.loads(line, Code.JOURNAL_DAMAGED) for line in lines]
+    return [(row["id"], row["counts"]) for row in rows]

@@ -1,0 +1,173 @@
+"""What a site has by itself: its attributes, its rows and the instances it can be asked about."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.tables import Domain, Target, encode, read_table
+from hedgerow.tables.encode import encode_target
+from hedgerow.tables.frame import view
+from hedgerow.tables.ids import row_ids
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """The columns of one site, as it alone knows them.
+
+    Attributes
+    ----------
+    domain : Domain or None
+        Its attributes; None at a site that holds the class alone.
+    target : Target or None
+        The class, at a site that holds it.
+    """
+
+    domain: Domain | None
+    target: Target | None
+
+    @classmethod
+    def load(cls, path: Path, job: VerticalJob, index: int) -> OwnColumns:
+        """Read the domain file of a site and compare it with the job.
+
+        Parameters
+        ----------
+        path : Path
+            TOML as for `Domain`; one with a target alone is for a site without attributes.
+        job : VerticalJob
+        index : int
+            Number of the site.
+
+        Raises
+        ------
+        HedgerowError
+            H114 for the file, H755 if the class is where the job does not have it, or has other
+            values, H202 for noise under a domain that was read from data.
+        """
+        own = cls._read(path)
+        holds, name = job.protocol_job().knows_class(index), job.sites[index]
+        if (own.target is not None) != holds:
+            found = f"{'no' if holds else 'a'} target in the domain of {name}"
+            raise Code.BAD_SITES.error(
+                expected=f"the class at {job.class_at}"
+                + (" of the sites" * (job.class_at == "all")),
+                found=found,
+                fix="give the class in the domain of the site that the job names, and in no other",
+            )
+        if own.target is not None:
+            _check_classes(own.target, job, name)
+        if job.epsilon is not None and own.domain is not None and not own.domain.is_public:
+            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"{path}, read from data")
+        return own
+
+    @classmethod
+    def _read(cls, path: Path) -> OwnColumns:
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise Code.BAD_DOMAIN_FILE.error(
+                expected="the domain file of this site",
+                found=f"there is no {path}",
+                fix="name it with --domain; its path begins at the folder that you are in",
+            ) from None
+        except (OSError, ValueError) as error:
+            raise Code.BAD_DOMAIN_FILE.error(found=f"{path}: {error}") from None
+        if set(data) == {"target"}:
+            return cls(None, Target.model_validate(data["target"]))
+        domain = Domain.from_dict(data, source=str(path))
+        if domain.target is None:
+            return cls(domain, None)
+        return cls(domain.select(domain.names, target=False), domain.target)
+
+    @property
+    def n_values(self) -> NDArray[np.int64]:
+        """Values of each attribute, int64 (d,)."""
+        if self.domain is None:
+            return np.zeros(0, dtype=np.int64)
+        return self.domain.n_bins.astype(np.int64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, to be stored beside nodes."""
+        return {
+            "attributes": None if self.domain is None else self.domain.to_dict(),
+            "target": None if self.target is None else self.target.model_dump(mode="json"),
+        }
+
+    def no_rows(self) -> SiteTable:
+        """Return a table without rows: what answering needs of it, and no more."""
+        bins = np.zeros((0, len(self.n_values)), dtype=np.uint8)
+        labels = None if self.target is None else np.zeros(0, dtype=np.uint8)
+        return SiteTable(bins, self.n_values, labels, np.zeros(0, dtype=np.int64))
+
+    def table(self, path: Path, ids: str) -> SiteTable:
+        """Read the rows that the tree grows from.
+
+        Parameters
+        ----------
+        path : Path
+            CSV, Parquet or Arrow.
+        ids : str
+            Column with the ids, each once (H110).
+        """
+        frame = read_table(path, domain=self._whole())
+        labels = None
+        if self.target is not None:
+            labels = encode_target(view(frame).column(self.target.name), self.target)
+        names, bins = self._encoded(frame, ids)
+        return SiteTable(bins, self.n_values, labels, names)
+
+    def instances(self, path: Path, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Read the rows that others may ask about: their ids, and their bins (n, d)."""
+        return self._encoded(read_table(path, domain=self._whole()), ids)
+
+    def _encoded(self, frame: Any, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        names = row_ids(view(frame).column(ids))
+        if self.domain is None:
+            return names, np.zeros((len(names), 0), dtype=np.uint8)
+        if ids in self.domain.names:
+            raise Code.DUPLICATE_COLUMN.error(
+                expected="a column of ids that is no attribute", found=f"{ids!r} as both"
+            )
+        return names, encode(frame, self.domain).bins
+
+    def _whole(self) -> Domain | None:
+        """Return the domain with the class: a CSV file is read with its types."""
+        if self.domain is None:
+            return None
+        return self.domain.model_copy(update={"target": self.target})
+
+
+def _check_classes(target: Target, job: VerticalJob, name: str) -> None:
+    same = target.classes == job.classes or target.n_classes == job.classes
+    if target.classes is None or not same:
+        expected = (
+            f"{job.classes} classes" if isinstance(job.classes, int) else f"{list(job.classes)}"
+        )
+        found = "a target without classes" if target.classes is None else f"{list(target.classes)}"
+        raise Code.BAD_SITES.error(
+            expected=f"the classes of the job, in its order: {expected}",
+            found=f"{found} at {name}",
+            fix="give the job and the domain of the class site the same classes",
+        )
+
+
+def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
+    """Return ids as a person writes them, in the type of a site's own; H109 if they cannot be."""
+    if known.dtype.kind == "U":
+        return np.array(texts, dtype=np.str_)
+    try:
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    except (ValueError, OverflowError):
+        raise Code.WRONG_TYPE.error(
+            expected="whole numbers, as the ids of this site are",
+            found=", ".join(texts)[:200],
+            fix="ask for instances by ids of this site's table, or of --instances",
+        ) from None

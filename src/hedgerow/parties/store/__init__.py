@@ -1,0 +1,1 @@
+"""What a party keeps, on the disk before it counts."""

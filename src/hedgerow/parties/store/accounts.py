@@ -1,0 +1,275 @@
+"""`Accounts`: the lifetime epsilon and delta of every population, over all jobs and models.
+
+A charge has a key, such as the hash of its job. It is recorded once, however often it is made, and
+it is on the disk before `charge` returns; there are no refunds. Answers of a model cost nothing
+beyond what its training was charged, so what is asked has counts, and no charges, of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import refusing, shown
+from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.journal import Journal
+
+PATIENCE = 10.0
+"""Seconds for which another process of this party may hold the journal."""
+
+_PAUSE = 0.01
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+FOLDER, ENDING, KIND = "accounts", ".jsonl", "account"
+"""Where accounts are in the state of a party, and what their journals are about."""
+_FIELDS = {"key", "epsilon", "delta", "what", "time"}
+
+
+class Figures(Protocol):
+    """Anything with an epsilon and a delta, such as a `Guarantee`."""
+
+    @property
+    def epsilon(self) -> float:
+        """May be infinite."""
+
+    @property
+    def delta(self) -> float:
+        """At least 0."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One entry of an account.
+
+    Attributes
+    ----------
+    key : str
+        What it is for, such as the hash of a job; once in an account.
+    epsilon, delta : float
+    what : str
+        In words.
+    time : float
+        When it was recorded, in seconds since 1970.
+    """
+
+    key: str
+    epsilon: float
+    delta: float
+    what: str
+    time: float
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a population has spent: the sum of its charges.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+    charges : tuple of Charge
+        In order.
+    """
+
+    epsilon: float
+    delta: float
+    charges: tuple[Charge, ...]
+
+
+class Accounts:
+    """The accounts of a party, one journal per population; for all its threads and processes.
+
+    Journals are open only while they are read or written, so that a daemon and its workers can
+    share them; each looks at the disk every time.
+
+    Parameters
+    ----------
+    state : StateFolder
+        Of the party.
+    policy : Policy
+        Which populations there are and what they may spend.
+    patience : float
+        Seconds to wait for another process.
+
+    Raises
+    ------
+    FormatError
+        H867 if a journal does not fit together, H868 if another process keeps it, H869 if the
+        disk does not take a charge.
+    """
+
+    def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
+        self.state, self.policy, self.patience = state, policy, patience
+        self._lock = threading.Lock()
+        state.folder(FOLDER)
+
+    def charge(
+        self, population: str, key: str, epsilon: float, delta: float = 0.0, *, what: str = ""
+    ) -> bool:
+        """Charge a population, before anything is computed; on the disk when this returns.
+
+        Parameters
+        ----------
+        population : str
+        key : str
+            Such as the hash of a job. A second charge with it changes nothing.
+        epsilon, delta : float
+            For the worst audience, see `worst`. An infinite epsilon is one, too.
+        what : str
+            In words, for whoever reads the account.
+
+        Returns
+        -------
+        bool
+            Whether it is new.
+
+        Raises
+        ------
+        HedgerowError
+            H858 if the policy does not allow it (nothing is recorded), H889 if it was charged with
+            other figures before.
+        """
+        _check(population, key, epsilon, delta)
+        with self._open(population) as journal:
+            spent = _spent(journal)
+            if not self._admits(population, spent, key, epsilon, delta):
+                return False
+            entry = {
+                "key": key,
+                "epsilon": "inf" if math.isinf(epsilon) else float(epsilon),
+                "delta": float(delta),
+                "what": what[:200],
+                "time": time.time(),
+            }
+            journal.append(entry)
+        return True
+
+    def check(self, population: str, key: str, epsilon: float, delta: float = 0.0) -> bool:
+        """Refuse what `charge` would refuse, and record nothing; True if it would be new."""
+        _check(population, key, epsilon, delta)
+        return self._admits(population, self.spent(population), key, epsilon, delta)
+
+    def spent(self, population: str) -> Spent:
+        """Return what a population has spent; nothing if there is no account of it yet."""
+        check_name(population, "population")
+        if not self.state.path(FOLDER, population + ENDING).exists():
+            return Spent(0.0, 0.0, ())
+        with self._open(population) as journal:
+            return _spent(journal)
+
+    def populations(self) -> list[str]:
+        """Return the populations that have an account, in order."""
+        folder = self.state.folder(FOLDER)
+        return sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"[!.]*{ENDING}"))
+
+    def _admits(
+        self, population: str, spent: Spent, key: str, epsilon: float, delta: float
+    ) -> bool:
+        for charge in spent.charges:
+            if charge.key == key:
+                if (charge.epsilon, charge.delta) != (epsilon, delta):
+                    raise Code.ACCOUNT_CONFLICT.error(
+                        expected=f"epsilon {charge.epsilon!r} and delta {charge.delta!r} for {key}",
+                        found=f"epsilon {epsilon!r} and delta {delta!r}",
+                    )
+                return False
+        self.policy.check_account(
+            population,
+            spent=spent.epsilon,
+            epsilon=epsilon,
+            spent_delta=spent.delta,
+            delta=delta,
+        )
+        return True
+
+    @contextmanager
+    def _open(self, population: str) -> Iterator[Journal]:
+        path = self.state.path(FOLDER, population + ENDING)
+        # One thread at a time: a journal has one reader, even within a process.
+        with self._lock, _opened(path, population, self.patience, create=True) as journal:
+            yield journal
+
+
+def read_account(path: Path, population: str, patience: float = PATIENCE) -> Spent:
+    """Return what the account in a file, which must exist, has paid.
+
+    Raises
+    ------
+    FormatError
+        H867 if it does not fit together or is of another population, H868 if another process keeps
+        it.
+    """
+    with _opened(path, population, patience, create=False) as journal:
+        return _spent(journal)
+
+
+def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
+    """Return the largest epsilon and the largest delta over all audiences, for the account.
+
+    What every single audience learns over the years is at most the sum of these.
+    """
+    found: Iterable[Figures] = costs.values()
+    pairs = [(one.epsilon, one.delta) for one in found]
+    if not pairs:
+        # No figures are not the same as no cost.
+        return math.inf, 0.0
+    return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+
+
+@contextmanager
+def _opened(path: Path, population: str, patience: float, *, create: bool) -> Iterator[Journal]:
+    """Open an account when no other process has it open any more."""
+    end, about = time.monotonic() + patience, {"kind": KIND, "population": population}
+    while True:
+        try:
+            journal = Journal(path, about=about, create=create)
+            break
+        except HedgerowError as error:
+            if error.code is not Code.JOURNAL_IN_USE or time.monotonic() > end:
+                raise
+        time.sleep(_PAUSE)
+    with journal:
+        yield journal
+
+
+def _spent(journal: Journal) -> Spent:
+    charges = tuple(_read(entry, journal) for entry in journal.entries())
+    if len({charge.key for charge in charges}) < len(charges):
+        raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")
+    return Spent(
+        math.fsum(charge.epsilon for charge in charges),
+        math.fsum(charge.delta for charge in charges),
+        charges,
+    )
+
+
+def _read(entry: Mapping[str, Any], journal: Journal) -> Charge:
+    with refusing(Code.JOURNAL_DAMAGED):
+        if set(entry) != _FIELDS:
+            raise ValueError(f"{journal.path}: an entry with other keys than {sorted(_FIELDS)}")
+        epsilon = math.inf if entry["epsilon"] == "inf" else float(entry["epsilon"])
+        delta = float(entry["delta"])
+        if not (epsilon >= 0 and delta >= 0):
+            raise ValueError(f"{journal.path}: a charge below zero")
+        return Charge(str(entry["key"]), epsilon, delta, str(entry["what"]), float(entry["time"]))
+
+
+def _check(population: str, key: str, epsilon: float, delta: float) -> None:
+    check_name(population, "population")
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise Code.BAD_PARAMETER.error(
+            expected="a key of 1 to 200 printable characters without spaces", found=shown(key)
+        )
+    if not epsilon >= 0 or not 0 <= delta <= 1:
+        raise Code.BAD_PARAMETER.error(
+            expected="epsilon from 0 and delta from 0 to 1",
+            found=f"epsilon={epsilon}, delta={delta}",
+        )

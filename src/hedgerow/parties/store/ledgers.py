@@ -1,0 +1,164 @@
+"""`DurableLedger`: a ledger whose every line is on the disk before anything is drawn.
+
+A run may take several attempts. Each makes the same charges in the same order, except for those of
+stages that it finds done. A charge that an earlier attempt has recorded, and that this attempt has
+not made yet, is recognised and not recorded again: nothing that it paid for was opened, or it is
+what a finished stage holds and is not drawn again. What a finished stage has paid for is told by
+`reached`, and recognised no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.store.journal import Journal
+from hedgerow.privacy import Ledger, Release
+from hedgerow.privacy.entries import Budget, HasProvenance, Reservation, as_budget
+from hedgerow.privacy.statement import plain
+
+
+class DurableLedger(Ledger):
+    """A ledger over a journal.
+
+    Parameters
+    ----------
+    path : Path
+        The journal; made if it does not exist, read if it does.
+    about : mapping of str to str or int
+        What it is about; the same each time.
+    domain : Domain, optional
+        See `Ledger`.
+
+    Attributes
+    ----------
+    recognised : int
+        Entries of earlier attempts that this one has made again.
+
+    Raises
+    ------
+    FormatError
+        H867 if the journal does not fit together, H868 if another process has it open, H211 if it
+        holds something that is no ledger.
+    """
+
+    def __init__(
+        self, path: Path, *, about: dict[str, str | int], domain: HasProvenance | None = None
+    ) -> None:
+        super().__init__(domain)
+        self.recognised = 0
+        self._kept_budget: Budget | None = None
+        self._reading = True
+        self._used: list[bool] = []
+        self._earlier: dict[tuple[Any, ...], list[int]] = {}
+        self._journal = Journal(path, about=about)
+        try:
+            with jsonfile.refusing(Code.BAD_LEDGER_FILE):
+                for line in self._journal.entries():
+                    self._read(line)
+        except BaseException:
+            self._journal.close()
+            raise
+        self._used = [False] * len(self._entries)
+        for index, entry in enumerate(self._entries):
+            self._earlier.setdefault(entry, []).append(index)
+        self._reading = False
+
+    def reached(self, entries: int) -> None:
+        """Count so many entries as made: stages that this attempt found done have paid them."""
+        with self._lock:
+            if not 0 <= entries <= len(self._entries):
+                raise Code.BAD_LEDGER_FILE.error(
+                    expected=f"a ledger of at least {entries} entries",
+                    found=f"{len(self._entries)}",
+                    fix="restore the ledger of this run from a copy, or train anew",
+                )
+            self._used[:entries] = [True] * entries
+
+    def realise(self, reservation: Reservation, release: Release) -> None:
+        """Record what was spent inside a reservation; see `Ledger.realise`."""
+        with self._lock:
+            if not self._reading:
+                found = self._again("realised", release, reservation.index)
+                if found is not None:
+                    return
+            super().realise(reservation, release)
+            self._keep(
+                {"kind": "realised", "release": release.to_dict(), "inside": reservation.index}
+            )
+
+    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
+        """State that no guarantee holds; see `Ledger.mark_not_private`."""
+        with self._lock:
+            before = len(self._marks)
+            super().mark_not_private(reason, audiences)
+            for mark in self._marks[before:]:
+                self._keep(
+                    {"kind": "mark", "reason": mark.reason, "audiences": list(mark.audiences)}
+                )
+
+    def close(self) -> None:
+        """Let others open the journal."""
+        self._journal.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("a durable ledger stays with its journal; copy Ledger.from_json instead")
+
+    def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
+        with self._lock:
+            if self._reading:
+                return super()._append(kind, releases)
+            self._keep_budget()
+            index, fresh = len(self._entries) - 1, []
+            for release in releases:
+                known = self._again(kind, release, None)
+                if known is None:
+                    fresh.append(release)
+                else:
+                    index = known
+            if fresh:
+                # In memory first, where it is checked; nothing is drawn before this returns.
+                index = super()._append(kind, fresh)
+                lines: list[dict[str, Any]] = [
+                    {"kind": kind, "release": one.to_dict(), "inside": None} for one in fresh
+                ]
+                for line in lines[1:]:
+                    line["together"] = True
+                self._keep(*lines)
+            return index
+
+    def _again(self, kind: str, release: Release, inside: int | None) -> int | None:
+        """Return the entry of an earlier attempt that is this one, if there is one."""
+        for index in self._earlier.get((kind, release, inside), ()):
+            if not self._used[index]:
+                self._used[index] = True
+                self.recognised += 1
+                return index
+        return None
+
+    def _keep(self, *lines: dict[str, Any]) -> None:
+        if self._reading:
+            return
+        self._used += [True] * (len(self._entries) - len(self._used))
+        self._journal.append(*lines)
+
+    def _keep_budget(self) -> None:
+        """Keep a budget that was set after the ledger was opened."""
+        budget = self.budget
+        if budget is not None and budget != self._kept_budget:
+            self._journal.append(
+                {"kind": "budget", "budget": [plain(budget.epsilon), budget.delta]}
+            )
+        self._kept_budget = budget
+
+    def _read(self, line: dict[str, Any]) -> None:
+        kind = line["kind"]
+        if kind == "mark":
+            self.mark_not_private(line["reason"], line["audiences"])
+        elif kind == "budget":
+            self._kept_budget = self.budget = as_budget([float(x) for x in line["budget"]])
+        else:
+            self._replay(kind, line["release"], line["inside"], line.get("together", False))

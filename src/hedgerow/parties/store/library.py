@@ -1,0 +1,210 @@
+"""`Library`: the models that a server answers for, their ledgers, and what was asked of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.models import Manifest, open_model, read_manifest
+from hedgerow.parties.store.query_index import Asked
+from hedgerow.parties.store.query_log import QueryLog
+from hedgerow.privacy import Ledger
+from hedgerow.privacy.release import Audience
+from hedgerow.protocols.kinds import KINDS, Kind, kind_named
+from hedgerow.protocols.votes import votes
+
+ANSWERED = frozenset(KINDS) - {"open"}
+"""Kinds of models that are asked through the servers; an opened tree answers by itself."""
+MOST_ENTRIES = 64
+"""Charges of answers to a model in its ledger in memory, before they are written as one."""
+
+
+@dataclass
+class Book:
+    """A model that can be asked.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    plan : HiddenPlan, RegressionPlan or BoostingPlan
+        Of its kind.
+    ledger : Ledger
+        As training left it, with all answers that were charged since.
+    log : QueryLog
+    trained : str
+        The ledger as training left it, as JSON.
+    charges : int
+        How often queries were charged since the start.
+    """
+
+    manifest: Manifest
+    plan: Any = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    log: QueryLog = field(repr=False)
+    trained: str = field(default="", repr=False)
+    charges: int = field(default=0, repr=False)
+
+    @property
+    def kind(self) -> Kind:
+        """What kind of model it is."""
+        return kind_named(self.manifest.kind)
+
+    @property
+    def votes(self) -> bool:
+        """Whether every answer is a release of its own."""
+        return bool(self.plan.noise == "votes")
+
+    def left(self, policy: Policy, analyst: str) -> int:
+        """Return how many rows an analyst may still ask."""
+        left = [
+            policy.queries_per_analyst - self.log.rows_of(analyst),
+            policy.queries_per_model - self.log.rows,
+        ]
+        if self.votes:
+            left.append(votes.answers_left(self.ledger))
+        return max(0, min(left))
+
+    def check_asker(self, analyst: str, what: str) -> None:
+        """Refuse who may not ask this model, and what it does not answer."""
+        if analyst not in self.manifest.analysts:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"an analyst that the job of {self.manifest.name} names",
+                found=analyst,
+                fix="ask the owners for a job that names this analyst",
+            )
+        # The ledger knows analysts by name; one that it cannot write is not answered.
+        Audience.parse(f"analyst {analyst}")
+        self.kind.answer_openings(self.plan, 1, what)
+
+    def admit(self, policy: Policy, asked: Asked, *, before: Mapping[str, int]) -> None:
+        """Refuse a query that was not charged before and goes beyond a budget.
+
+        Parameters
+        ----------
+        policy : Policy
+        asked : Asked
+        before : mapping of str to int
+            Rows by analyst that are about to be charged, besides those in the log.
+
+        Raises
+        ------
+        HedgerowError
+            H858 by the policy, H207 by the budget of voting trees, H871 and H501 by the model.
+        """
+        analyst, ahead = asked.key.analyst, sum(before.values())
+        self.check_asker(analyst, asked.what)
+        if self.votes:
+            votes.check_answers(self.ledger, ahead + asked.n)
+        policy.check_queries(
+            analyst,
+            rows=asked.n,
+            by_analyst=self.log.rows_of(analyst) + before.get(analyst, 0),
+            by_all=self.log.rows + ahead,
+        )
+
+    def charge(self, asked: list[Asked]) -> None:
+        """Charge queries that were not charged before; durable when it returns."""
+        rows = sum(one.n for one in asked if self.log.find(one.key) is None)
+        if not rows:
+            return
+        if self.votes:
+            # Checked here once more; the journal is what counts after a restart.
+            votes.spend_answers(self.ledger, rows)
+        self.log.charge(asked)
+        self.charges += 1
+        if self.votes and self.trained and self.charges % MOST_ENTRIES == 0:
+            self.ledger = _with_answers(Ledger.from_json(self.trained), self.log.rows)
+
+
+class Library:
+    """Models by name; for all threads.
+
+    Parameters
+    ----------
+    state : StateFolder
+    key : bytes of length 32
+        The operator's.
+    server : int
+    octets : int
+        Bytes of shares that are kept in memory, and one model at least.
+    """
+
+    def __init__(
+        self, state: StateFolder, key: bytes, server: int, *, octets: int = 1 << 30
+    ) -> None:
+        self._state, self._key, self._server, self._octets = state, key, server, octets
+        self._lock = threading.Lock()
+        self._books: dict[str, Book] = {}
+        self._shares: OrderedDict[str, dict[str, NDArray[Any]]] = OrderedDict()
+
+    def manifest(self, name: str) -> Manifest:
+        """Return the manifest of a model; H851 and H407 if there is none."""
+        book = self._books.get(name)
+        return book.manifest if book else read_manifest(self._state, name)
+
+    def book(self, name: str) -> Book:
+        """Return a model that can be asked.
+
+        Raises
+        ------
+        HedgerowError
+            H851, H407 if there is none; H501 if it is of another kind.
+        """
+        with self._lock:
+            book = self._books.get(name)
+            if book is None:
+                book = self._books[name] = self._open(name)
+            return book
+
+    def shares(self, name: str) -> dict[str, NDArray[Any]]:
+        """Return the shares of a model, shape (1, 2, ...) each."""
+        with self._lock:
+            if name not in self._shares:
+                self._shares[name] = open_model(self._state, self._key, name).shares
+            self._shares.move_to_end(name)
+            while len(self._shares) > 1 and self._kept() > self._octets:
+                self._shares.popitem(last=False)
+            return self._shares[name]
+
+    def close(self) -> None:
+        """Close the journals."""
+        with self._lock:
+            for book in self._books.values():
+                book.log.close()
+            self._books.clear()
+            self._shares.clear()
+
+    def _kept(self) -> int:
+        return sum(a.nbytes for shares in self._shares.values() for a in shares.values())
+
+    def _open(self, name: str) -> Book:
+        manifest = read_manifest(self._state, name)
+        if manifest.kind not in ANSWERED:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that is hidden",
+                found=f"{name}, of kind {manifest.kind!r}",
+                fix="take the opened tree, which answers by itself",
+            )
+        stored = open_model(self._state, self._key, name)
+        plan, ledger = stored.manifest.read_plan(), stored.read_ledger()
+        tag = stored.manifest.tag
+        log = QueryLog(self._state, self._key, name, tag, self._server)
+        if plan.noise == "votes":
+            ledger = _with_answers(ledger, log.rows)
+        self._shares[name] = stored.shares
+        return Book(stored.manifest, plan, ledger, log, stored.ledger)
+
+
+def _with_answers(ledger: Ledger, rows: int) -> Ledger:
+    """Write all answers that were charged as one entry: the sum counts, not how it came about."""
+    if rows:
+        votes.spend_answers(ledger, rows)
+    return ledger

@@ -1,0 +1,331 @@
+"""Uploads at a server: taken once, checked whole, kept encrypted; see `roles.uploading`.
+
+Payload of the verb ``upload``: the manifest as JSON (its length is a field), the server's seeds in
+order, and, for servers 1 and 2, a salt of 32 bytes and the correction as little-endian words.
+On the disk: ``state/uploads/<id>/part.vault`` and, last, ``manifest.json``. A folder without the
+latter is an upload that was not completed; its id is used up all the same.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import shown
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
+from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.store.durable import replacing, sync_folder
+from hedgerow.parties.store.folders import FOLDER_MODE, StateFolder, read_small
+from hedgerow.parties.store.manifests import (
+    MAX_MANIFEST_BYTES,
+    SALT_BYTES,
+    Manifest,
+    correction_digest,
+    seed_digest,
+    seeds_held,
+)
+from hedgerow.parties.store.vault import read_arrays, write_arrays
+from hedgerow.parties.wire.handlers import Caller, Verb
+from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.protocols.sharing.uploaded import n_planes
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import Dealt, taken_bits
+from hedgerow.secure.secret import SecretBits
+
+LARGEST = 1 << 32
+"""Bytes of one upload, by default."""
+
+FOLDER, PART, MANIFEST = "uploads", "part.vault", "manifest.json"
+
+
+def upload_verbs(
+    config: PartyConfig, policy: Policy, key: bytes, *, largest: int = LARGEST
+) -> dict[str, Verb]:
+    """Return what a server answers to owners about uploads.
+
+    ``upload`` keeps one; ``upload-check`` says whether an id is free, so that an owner finds out
+    before it sends; ``uploads`` lists public figures of all of them, as JSON in the payload.
+
+    Parameters
+    ----------
+    config : PartyConfig
+        Of a server.
+    policy : Policy
+        Its populations are those for which anything is kept.
+    key : bytes of length 32
+        The state key.
+    largest : int
+        Bytes of one upload.
+
+    Returns
+    -------
+    dict of str to Verb
+    """
+    keeper = _Keeper(config, policy, key)
+    return {
+        "upload": Verb(
+            ("owner",),
+            keeper.keep,
+            largest=largest + (MAX_MANIFEST_BYTES + 1024),
+            expects=keeper.expect,
+        ),
+        "upload-check": Verb(("owner",), keeper.check, idempotent=True),
+        "uploads": Verb(("owner", "analyst", "server"), keeper.list, idempotent=True),
+    }
+
+
+def list_uploads(state: StateFolder) -> list[Manifest]:
+    """Return the manifests of all complete uploads, by id."""
+    return [
+        read_manifest(state, upload) for upload in state.names(FOLDER) if is_here(state, upload)
+    ]
+
+
+def is_here(state: StateFolder, upload: str) -> bool:
+    """Whether an upload is complete at a server."""
+    return state.path(FOLDER, check_name(upload, "upload"), MANIFEST).exists()
+
+
+def read_manifest(state: StateFolder, upload: str) -> Manifest:
+    """Return the manifest of an upload; H888 if it is not there, or not complete.
+
+    Parameters
+    ----------
+    state : StateFolder
+        Of a server.
+    upload : str
+        Its id.
+    """
+    path = state.path(FOLDER, check_name(upload, "upload"), MANIFEST)
+    if not path.exists():
+        raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
+    manifest = Manifest.from_json(read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
+    if manifest.id != upload:
+        raise Code.BAD_UPLOAD.error(
+            expected=f"the manifest of {upload} in {path}", found=f"that of {manifest.id}"
+        )
+    return manifest
+
+
+def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[Manifest, Dealt]:
+    """Return an upload and this server's part of its shares.
+
+    Parameters
+    ----------
+    state : StateFolder
+        Of a server.
+    key : bytes of length 32
+        The state key.
+    upload : str
+        Its id.
+
+    Raises
+    ------
+    HedgerowError
+        H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed
+        since.
+    """
+    manifest = read_manifest(state, upload)
+    path = state.path(FOLDER, upload, PART)
+    arrays = read_arrays(path, key, about=_about(manifest))
+    correction = arrays.pop("correction", None)
+    seeds = {j: arrays[f"seed {j}"].tobytes() for j in (0, 1) if f"seed {j}" in arrays}
+    return manifest, Dealt(seeds, correction)
+
+
+def shared_planes(
+    engine: ReplicatedEngine,
+    job: Job,
+    held: Mapping[int, Sequence[tuple[Manifest, Dealt]]],
+) -> dict[int, SecretBits]:
+    """Return the bits of all uploads of a job, for `expand_table`; no message.
+
+    Parameters
+    ----------
+    engine : ReplicatedEngine
+    job : Job
+    held : mapping of int to sequence of (Manifest, Dealt)
+        For every server that lives here (0, 1, 2), what `open_upload` returned for all uploads of
+        the job. That the manifests are equal at all servers is for the caller to compare.
+
+    Returns
+    -------
+    dict of int to SecretBits
+        By party of ``job.uploads_for(manifests)``, columns in the order of the job's domain.
+    """
+    parts = {
+        server: {manifest.id: dealt for manifest, dealt in pairs} for server, pairs in held.items()
+    }
+    first = next(iter(held.values()))
+    manifests = ordered_manifests(job, [manifest for manifest, _ in first])
+    uploads, planes = job.uploads_for(manifests), {}
+    for upload, manifest in zip(uploads, manifests, strict=False):
+        mine = {server: known[manifest.id] for server, known in parts.items()}
+        bits = taken_bits(engine, mine, manifest.shape)
+        planes[upload.party] = bits[plane_order(job.domain, manifest)]
+    if len(uploads) > len(manifests):
+        empty = np.zeros((n_planes(job.domain, target=True), uploads[-1].rows), dtype=np.bool_)
+        planes[uploads[-1].party] = engine.public_bits(empty)
+    return planes
+
+
+class _Keeper:
+    """Takes uploads; one at a time of each owner, so that memory is bounded."""
+
+    def __init__(self, config: PartyConfig, policy: Policy, key: bytes) -> None:
+        self.state, self.server, self.policy = config.state, config.number, policy
+        self.owners = [member.name for member in config.members if member.role == "owner"]
+        self.key = key
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self.state.folder(FOLDER)
+
+    def check(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Say whether an upload would be taken."""
+        del payload
+        upload = check_name(fields.get("id"), "upload")
+        self._check_free(caller.name, upload)
+        self._check_population(check_name(fields.get("population"), "population"))
+        return {"server": self.server, "owner": caller.name}, None
+
+    def expect(self, caller: Caller, fields: Fields, octets: int) -> None:
+        """Refuse an upload by its header, before any of it is asked for."""
+        _manifest_bytes(fields, octets)
+        self._check_free(caller.name, check_name(fields.get("id"), "upload"))
+        self._check_room(caller.name, octets)
+
+    def list(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """List what is here."""
+        del caller, fields, payload
+        rows = [manifest.summary() for manifest in list_uploads(self.state)]
+        return {"server": self.server, "uploads": len(rows)}, json.dumps(rows).encode()
+
+    def keep(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Take an upload: read and check all of it, then keep it."""
+        upload = check_name(fields.get("id"), "upload")
+        size = _manifest_bytes(fields, payload.length)
+        with self._one_at_a_time(caller.name):
+            manifest = Manifest.from_json(payload.read(size))
+            if (manifest.id, manifest.owner) != (upload, caller.name):
+                raise Code.BAD_UPLOAD.error(
+                    expected=f"the manifest of {upload} by {caller.name}",
+                    found=f"that of {manifest.id} by {manifest.owner}",
+                )
+            self._check_free(caller.name, upload)
+            # Another upload of this owner may have ended since the header was looked at.
+            self._check_room(caller.name, payload.length)
+            self._check_population(manifest.population)
+            expected = manifest.payload_bytes(self.server)
+            if payload.left != expected:
+                raise Code.BAD_UPLOAD.error(
+                    expected=f"{expected} bytes for server {self.server}: {manifest.planes} "
+                    f"planes of {manifest.rows} slots",
+                    found=f"{payload.left} bytes",
+                )
+            self._store(manifest, _received(manifest, self.server, payload))
+        return {"server": self.server, "id": upload, "digest": manifest.digest}, None
+
+    def _check_population(self, population: str) -> None:
+        # Shares of people whom this server does not compute on would lie here for nothing.
+        self.policy.check_account(population, spent=0.0, epsilon=0.0)
+
+    def _check_room(self, owner: str, octets: int) -> None:
+        kept = sum(
+            manifest.payload_bytes(self.server)
+            for manifest in list_uploads(self.state)
+            if manifest.owner == owner
+        )
+        self.policy.check_upload(octets, kept=kept)
+
+    def _check_free(self, owner: str, upload: str) -> None:
+        """Refuse an id that is used, and one that begins with the name of another owner."""
+        named = [name for name in self.owners if f"{upload}-".startswith(f"{name}-")]
+        # Of north and north-east, north-east-1 is that of the second.
+        holder = max(named, key=len, default=owner)
+        if holder != owner:
+            raise Code.UPLOAD_ID_RESERVED.error(found=f"id {upload!r}, by {owner}")
+        if os.path.lexists(self.state.path(FOLDER, upload)):
+            raise _used(upload)
+
+    def _store(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> None:
+        self.state.folder(FOLDER)
+        folder = self.state.path(FOLDER, manifest.id)
+        try:
+            # From here on the id is used up, whatever happens.
+            folder.mkdir(mode=FOLDER_MODE)
+            sync_folder(folder.parent)
+        except FileExistsError:
+            raise _used(manifest.id) from None
+        except OSError as error:
+            raise Code.STATE_NOT_WRITTEN.error(found=f"{folder}: {error.strerror}") from None
+        part: Path = self.state.path(FOLDER, manifest.id, PART)
+        write_arrays(part, arrays, self.key, about=_about(manifest))
+        with replacing(self.state.path(FOLDER, manifest.id, MANIFEST)) as file:
+            file.write(manifest.to_json().encode())
+
+    @contextmanager
+    def _one_at_a_time(self, owner: str) -> Iterator[None]:
+        with self._lock:
+            if owner in self._busy:
+                raise Code.SERVICE_BUSY.error(
+                    expected="one upload at a time of each owner",
+                    found=f"another one of {owner} under way",
+                )
+            self._busy.add(owner)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.discard(owner)
+
+
+def _received(manifest: Manifest, server: int, payload: Incoming) -> dict[str, np.ndarray]:
+    """Read a server's part and compare it with its digests."""
+    arrays: dict[str, np.ndarray] = {}
+    for j in seeds_held(server):
+        seed = payload.read(KEY_BYTES)
+        _compare(f"seed {j}", seed_digest(manifest.id, j, seed), manifest.seeds[j])
+        arrays[f"seed {j}"] = np.frombuffer(seed, dtype=np.uint8)
+    if server == 0:
+        return arrays
+    salt = payload.read(SALT_BYTES)
+    words = np.empty(manifest.packed, dtype="<u8")
+    payload.read_into(words.reshape(-1).data)
+    correction = words.astype(np.uint64, copy=False)
+    found = correction_digest(manifest.id, salt, correction)
+    _compare("the correction", found, manifest.correction)
+    arrays["salt"] = np.frombuffer(salt, dtype=np.uint8)
+    return arrays | {"correction": correction}
+
+
+def _manifest_bytes(fields: Fields, octets: int) -> int:
+    size = fields.get("manifest")
+    if type(size) is not int or not 0 < size <= min(MAX_MANIFEST_BYTES, octets):
+        raise Code.BAD_UPLOAD.error(found=f"a manifest of {shown(size)} bytes")
+    return size
+
+
+def _compare(what: str, found: str, expected: str) -> None:
+    if not hmac.compare_digest(found, expected):
+        raise Code.BAD_UPLOAD.error(expected=f"{what} as its digest says", found="another one")
+
+
+def _about(manifest: Manifest) -> dict[str, str | int]:
+    return {"kind": "upload", "upload": manifest.id, "manifest": manifest.digest}
+
+
+def _used(upload: str) -> HedgerowError:
+    return Code.UPLOAD_ID_USED.error(found=f"id {upload!r} again")

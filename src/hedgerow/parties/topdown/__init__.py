@@ -1,0 +1,1 @@
+"""DP-TopDown between owners, a coordinator and servers on their own machines."""

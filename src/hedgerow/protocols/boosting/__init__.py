@@ -1,0 +1,1 @@
+"""Private gradient boosting of one curator's table."""

@@ -1,0 +1,1 @@
+"""Growers of trees on secret shares: levels of nodes, scores, choices and leaves."""

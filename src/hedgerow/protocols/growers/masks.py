@@ -1,0 +1,181 @@
+"""`Masks`: one secret 0/1 mask per node and column, so that counts are matrix products.
+
+Paper: hiddentrees, algorithm 1, steps 5 to 7 and 17 to 21, for all nodes of a level at once.
+
+A mask is the column of a class (or presence, or the target) where a row is in the node, else 0.
+Work and memory grow with the number of nodes; deep trees are for `growers.grouped`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.protocols.growers.frontier import Choice, Frontier
+from hedgerow.protocols.sharing.table import SecretTable
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.secret import Secret, stack
+
+
+class Masks(Frontier):
+    """Rows as masks.
+
+    Parameters
+    ----------
+    table : SecretTable
+        Its columns may have an axis in front, (trees, n, k): trees that see all rows, each with
+        columns of its own.
+    n_trees : int, default 1
+        Trees that grow side by side. Without `sampled` tree j has the slots j, j + t, j + 2 t, ...,
+        so that every tree sees rows of all owners: n has to be a multiple of t. A record's slot is
+        its own, so trees are on disjoint records.
+    sampled : Secret of 0 and 1, shape (trees, n), optional
+        Which rows each tree sees, for trees that share rows.
+    member : array of shape (k,), optional
+        Weights with which the columns of a row add up to its presence: ones for classes (the
+        default), (1, 0) for presence and target.
+
+    Notes
+    -----
+    Per level, with P products of (k * nodes, n) and (n, B) matrices:
+    binary: histograms of left children alone (the right ones are the parent's less those), then
+    one product (n, B) @ (B, nodes) for the side of every row and one multiplication of masks.
+    w-ary: one product for histograms; K = T' k (n m elements), v = K . D (n w elements), and one
+    multiplication of masks. Before the last histogram, where there are more masks than columns, v
+    is multiplied into the table and no masks are made.
+    """
+
+    def __init__(
+        self,
+        table: SecretTable,
+        *,
+        n_trees: int = 1,
+        sampled: Secret | None = None,
+        member: NDArray[np.uint8] | None = None,
+    ) -> None:
+        self.layout, self.ring, self.n_trees = table.layout, table.ring, n_trees
+        n, k = table.columns.shape[-2:]
+        if table.columns.ndim == 3:
+            self.n_trees, self.n_rows = table.columns.shape[0], n
+            self._onehot = table.onehot.reshape(1, n, -1)
+            self._masks = _packed(table.columns.transpose(0, 2, 1)).reshape(-1, 1, k, n)
+        elif sampled is not None:
+            columns = table.columns.transpose()
+            self.n_rows = n
+            self._onehot = table.onehot.reshape(1, n, -1)
+            self._masks = (columns.reshape(1, 1, k, n)) * sampled.reshape(n_trees, 1, 1, n)
+        else:
+            if n % n_trees:
+                raise Code.BAD_PARAMETER.error(
+                    expected="a number of slots that the number of trees divides",
+                    found=f"{n:,} slots and {n_trees} trees",
+                )
+            self.n_rows = n // n_trees
+            self._onehot = _packed(_dealt(table.onehot, n_trees))
+            self._masks = _packed(_dealt(table.columns, n_trees).transpose(0, 2, 1)[:, None])
+        self._member = np.ones(k, dtype=np.uint8) if member is None else member
+        # Histograms of this level, and of the one above.
+        self._here: Secret | None = None
+        self._above: Secret | None = None
+        self._sides: Secret | None = None
+
+    @property
+    def engine(self) -> Engine:
+        """Keeper of the shares."""
+        return self._onehot.engine
+
+    @property
+    def member(self) -> Secret:
+        """Whether a row is in a node, shape (trees, nodes, n)."""
+        return (self._masks * self._member[:, None]).sum(axis=2)
+
+    def histogram(self) -> Secret:
+        """Return sums per node, column and bin, shape (trees, nodes, k, B): one product."""
+        if self._here is None:
+            self._here = self._counted()
+        return self._here
+
+    def _counted(self) -> Secret:
+        if self._sides is not None:
+            return self._histogram_of_sides(self._sides)
+        above = self._above if self.layout.branching == "binary" else None
+        t, nodes, k, n = self._masks.shape
+        masks = self._masks if above is None else self._masks[:, ::2]
+        found = _product(masks.reshape(t, -1, n), self._onehot)
+        hist = found.reshape(t, -1, k, found.shape[-1])
+        if above is None:
+            return hist
+        return stack([hist, above - hist], axis=2).reshape(t, nodes, k, -1)
+
+    def descend(self, choice: Choice, *, last: bool = False) -> None:
+        """Go down one level. See `Frontier.descend`."""
+        self._above, self._here = self._here, None
+        if self.layout.branching == "binary":
+            left = self._masks * self._left(choice)
+            t, nodes, k, n = left.shape
+            both = stack([left, self._masks - left], axis=2)
+            self._masks = both.reshape(t, 2 * nodes, k, n)
+            return
+        v = self._values(choice)
+        t, nodes, k, n = self._masks.shape
+        if last and nodes * k > self.layout.n_columns:
+            self._sides = v
+            return
+        grown = self._masks.reshape(t, nodes, 1, k, n) * v.reshape(t, 1, -1, 1, n)
+        self._masks = grown.reshape(t, -1, k, n)
+
+    def leaves(self, choice: Choice) -> Secret:
+        """Return which rows are in which leaf of a binary tree, after the last level's choices.
+
+        Parameters
+        ----------
+        choice : one-hot, shape (trees, nodes, C)
+
+        Returns
+        -------
+        Secret of 0 and 1, shape (trees, 2 nodes, n)
+        """
+        member = self.member
+        left = member * self._left(choice)[:, :, 0]
+        t, nodes, n = left.shape
+        return stack([left, member - left], axis=2).reshape(t, 2 * nodes, n)
+
+    def _left(self, choice: Choice) -> Secret:
+        """Return which rows the split of each node sends left, shape (trees, nodes, 1, n)."""
+        selected = choice @ self.layout.left
+        side = self._onehot @ selected.transpose(0, 2, 1)
+        t, n, nodes = side.shape
+        return side.transpose(0, 2, 1).reshape(t, nodes, 1, n)
+
+    def _values(self, choice: Choice) -> Secret:
+        """Return the value of each row in its node's attribute, one-hot, (trees, w, n)."""
+        t, n, m = self.n_trees, self.n_rows, self.layout.n_features
+        chosen = self.member.transpose(0, 2, 1) @ choice
+        table = self._onehot.reshape(self._onehot.shape[0], n, m, self.layout.width)
+        values = chosen.reshape(t, n, 1, m) @ table
+        return _packed(values.reshape(t, n, -1).transpose(0, 2, 1))
+
+    def _histogram_of_sides(self, v: Secret) -> Secret:
+        """Count the children of all nodes with the values multiplied into the table."""
+        t, nodes, k, n = self._masks.shape
+        w, columns = self.layout.width, self.layout.n_columns
+        table = v.transpose(0, 2, 1).reshape(t, n, w, 1) * self._onehot.reshape(-1, n, 1, columns)
+        found = _product(self._masks.reshape(t, nodes * k, n), table.reshape(t, n, w * columns))
+        hist = found.reshape(t, nodes, k, w, columns).transpose(0, 1, 3, 2, 4)
+        return hist.reshape(t, nodes * w, k, columns)
+
+
+def _product(masks: Secret, table: Secret) -> Secret:
+    return masks @ table
+
+
+def _dealt(rows: Secret, n_trees: int) -> Secret:
+    """Deal rows (n, ...) to trees in turn, (trees, n / trees, ...)."""
+    n, width = rows.shape
+    return rows.reshape(n // n_trees, n_trees, width).transpose(1, 0, 2)
+
+
+def _packed(x: Secret) -> Secret:
+    """Return the same secret with its elements in order in memory."""
+    return x.like(np.ascontiguousarray(x.data))

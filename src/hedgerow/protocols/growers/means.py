@@ -1,0 +1,201 @@
+"""Leaf values that are quotients of secret sums: means and Newton steps, exact or noisy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hedgerow.privacy import ROOT, Ledger, Scope, TwoSidedGeometric, step
+from hedgerow.protocols.growers.leaves import leaf_charge
+from hedgerow.secure.compare import equal, less_than
+from hedgerow.secure.fixed.divide import divide
+from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.noise.releases import Charge, add_geometric_noise
+from hedgerow.secure.ring import Z64
+from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.select import select
+
+LEAF_SUMS = "sum of each leaf"
+LEAF_WEIGHTS = "weight of each leaf"
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """What stands in a leaf: (sum / U) / (weight / W), clipped; public.
+
+    The sum is in units of 1/U. The weight is a number of records (W = 1) or a sum of second
+    derivatives in units of 1/W.
+
+    Parameters
+    ----------
+    capacity : int
+        Records at most.
+    unit_bits : int
+        U = 2**unit_bits; no record adds more than U to a sum.
+    weight_bits : int
+        W = 2**weight_bits.
+    heaviest : int
+        What one record adds to a weight at most.
+    reach : int
+        The quotient is clipped to 2**reach in magnitude.
+    fraction : int
+        Fraction bits of the result.
+    """
+
+    capacity: int
+    unit_bits: int
+    weight_bits: int
+    heaviest: int
+    reach: int
+    fraction: int
+
+    def __call__(
+        self, sums: Secret, weights: Secret, *, least: int = 1, reach: tuple[int, int] = (0, 0)
+    ) -> Secret:
+        """Divide.
+
+        1. w = max(weight, least); with the numerator and w in one unit, x = w * 2^(U's bits less
+           W's).
+        2. Clip the numerator to 2^reach x in magnitude.
+        3. `divide`.
+
+        Reveals: nothing.
+        Cost: two comparisons, one after the other, and a division.
+
+        Parameters
+        ----------
+        sums, weights : Secret over Z_2^64, the same shape
+            Signed.
+        least : int
+            Weights below, and those that noise made negative, count as this; at least 1.
+        reach : pair of int
+            How far noise may carry a sum and a weight beyond what records add up to.
+
+        Returns
+        -------
+        Secret over Z_2^64, the same shape
+            With `fraction` bits.
+        """
+        top = self.capacity * (1 << self.unit_bits) + reach[0]
+        bottom = max(least, self.capacity * self.heaviest + reach[1])
+        light = less_than(weights, least, bits=(bottom + least).bit_length() + 1)
+        x = select(light, least, weights) * (1 << (self.unit_bits - self.weight_bits))
+        largest = bottom << (self.unit_bits - self.weight_bits)
+        limit = x * (1 << self.reach)
+        bits = (top + (largest << self.reach)).bit_length() + 1
+        beyond = less_than(stack([limit - sums, limit + sums]), 0, bits=bits)
+        ends = stack([limit - sums, -limit - sums])
+        clipped = sums + (beyond * ends).sum(axis=0)
+        width = max(2, largest.bit_length())
+        return divide(clipped, x, bits=width, fraction=self.fraction, quotient_bits=self.reach)
+
+
+def lifted(sums: Secret, bound: int) -> Secret:
+    """Return signed sums of magnitude up to `bound` over Z_2^64."""
+    return sums.engine.extend(sums + bound, Z64) - bound
+
+
+def exact_values(
+    counts: Secret, sums: Secret, weights: Secret, quotient: Quotient, depth: int
+) -> Secret:
+    """Return the value of every leaf; an empty one has that of the node above it.
+
+    1. Sums of inner nodes are those of their children, local.
+    2. Quotients and emptiness of all nodes at once.
+    3. Level by level, a node without rows takes its parent's value: one round each.
+
+    Reveals: nothing.
+    Cost: a zero test, `Quotient` and a multiplication per level.
+
+    Parameters
+    ----------
+    counts, sums, weights : Secret over Z_2^64, shape (trees, leaves)
+        Of a binary tree; the numbers of records, and what `quotient` divides.
+    quotient : Quotient
+    depth : int
+
+    Returns
+    -------
+    Secret over Z_2^64, shape (trees, leaves)
+    """
+    t = counts.shape[0]
+    levels = [stack([counts, sums, weights])]
+    for _ in range(depth):
+        levels.append(levels[-1].reshape(3, t, -1, 2).sum(axis=-1))
+    every = concatenate(levels[::-1], axis=2)
+    empty = equal(every[0], 0, bits=quotient.capacity.bit_length())
+    own = quotient(every[1], every[2])
+    value = own[:, :1]
+    for level in range(1, depth + 1):
+        here = slice(2**level - 1, 2 ** (level + 1) - 1)
+        above = value.reshape(t, -1, 1).broadcast_to((t, 2 ** (level - 1), 2)).reshape(t, -1)
+        value = select(empty[:, here], above, own[:, here])
+    return value
+
+
+@dataclass(frozen=True)
+class NoisyQuotient:
+    """A noisy sum over a noisy weight: two releases in each leaf, then `Quotient`.
+
+    Parameters
+    ----------
+    quotient : Quotient
+    sum_epsilon, weight_epsilon : float
+    ledger : Ledger
+        Charged before noise is drawn.
+    audience : str
+    scope : Scope
+        Above the leaves of one tree.
+    least : int
+        As in `Quotient`.
+    """
+
+    quotient: Quotient
+    sum_epsilon: float
+    weight_epsilon: float
+    ledger: Ledger
+    audience: str = "analyst"
+    scope: Scope = ROOT
+    least: int = 1
+
+    def __call__(self, sums: Secret, weights: Secret) -> Secret:
+        """Return the values of the leaves of one tree.
+
+        1. Charge and draw: two-sided geometric noise on sum and weight. A record is in one leaf
+           and moves its sum by U and its weight by `heaviest` at most.
+        2. `Quotient` of the noisy numbers alone.
+
+        Reveals: nothing; the values are computed from the two releases.
+        Cost: `add_geometric_noise` twice and `Quotient`.
+
+        Parameters
+        ----------
+        sums, weights : Secret over Z_2^64, shape (leaves,)
+
+        Returns
+        -------
+        Secret over Z_2^64, shape (leaves,)
+        """
+        noisy, reach = [], []
+        for values, (mechanism, charge) in zip((sums, weights), self.charges(), strict=True):
+            column = add_geometric_noise(values.reshape(-1, 1), mechanism, charge)
+            noisy.append(column.reshape(-1))
+            reach.append(1 << precision(mechanism, 1).variable.length)
+        return self.quotient(*noisy, least=self.least, reach=(reach[0], reach[1]))
+
+    def charges(self) -> list[tuple[TwoSidedGeometric, Charge]]:
+        """Return the noise of the sums and who pays for it, and those of the weights."""
+        mechanisms = {LEAF_SUMS: self.sum_mechanism, LEAF_WEIGHTS: self.weight_mechanism}
+        return [
+            (mechanism, leaf_charge(self.ledger, self.scope / step(name), self.audience, name))
+            for name, mechanism in mechanisms.items()
+        ]
+
+    @property
+    def sum_mechanism(self) -> TwoSidedGeometric:
+        """Noise of the sums."""
+        return TwoSidedGeometric(self.sum_epsilon, 1 << self.quotient.unit_bits)
+
+    @property
+    def weight_mechanism(self) -> TwoSidedGeometric:
+        """Noise of the weights."""
+        return TwoSidedGeometric(self.weight_epsilon, self.quotient.heaviest)

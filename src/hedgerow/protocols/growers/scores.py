@@ -1,0 +1,324 @@
+"""Scores of all candidate splits from a secret histogram: the integers of `trees.criteria`, hidden.
+
+Paper: hiddentrees, algorithm 2 (MAX) for the criterion ``"max"``.
+
+What comes out are the integers that the learners in the clear compute, floors included, so that
+their sensitivities hold here word for word. One figure is left out: ``squared_error`` subtracts
+2^shift times the sum of all squared targets of the node, which a histogram of counts and sums does
+not have. It is the same number for all candidates of a node. Argmax and noisy max make the same
+choice with the same probabilities when one number is added to all scores, and so does any mechanism
+that rests on differences of scores alone. A choice from these scores is the choice from the full
+ones, private by the sensitivity of the full ones. That does not hold for the score itself: it must
+not be released under that sensitivity, and scores of different nodes cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.secure.argmax import cost_max, max_
+from hedgerow.secure.compare import cost_less_than, less_than
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.fixed.quotient import cost_floor_divide, floor_divide
+from hedgerow.secure.ring import Z64, Ring
+from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.trees.growing.candidates import Candidates
+from hedgerow.trees.growing.criteria import GINI, MAX, SQUARED, Criterion, Public, Sensitivity
+from hedgerow.trees.layout import SplitKind
+
+_BRANCHES: Final = 1 << 17  # of two columns, at about 1.6 kB in the simulator
+_DIVISION: Final = 8  # elements of a histogram that a division takes as much memory as
+_WIDEST: Final = 61  # of a numerator in `floor_divide`
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of one criterion on one list of candidates, from public parameters.
+
+    Steps for a histogram, of which all but the second and the fourth are local:
+
+    1. Branches. Binary: THRESHOLD has the bins up to the cut on the left and VALUE one bin, both
+       as differences of prefix sums; the rest of the attribute is on the right. Wary: one branch
+       per bin; columns of values that do not exist are left out.
+    2. ``max``: the largest class count n_c of every branch (algorithm 2, step 2), in the small
+       ring. The others are lifted to 64 bits first (``squared_error`` as the sum of y - lo, which
+       is not negative), then S = sum of n_c^2, or S = (sum of y)^2: one inner product.
+    3. Times 2^shift.
+    4. ``floor_divide`` by the number of records of the branch; an empty branch gets 0.
+    5. Sum over the branches of a candidate; ``gini`` less 2^shift times the records of the node.
+
+    Nodes are scored in blocks, public, of 2^17 branches where there are two columns and fewer
+    where there are more. A server then holds about 70 MB of intermediate values at a time, the
+    simulator with its three servers 210 MB, beside histogram and result. Each block costs its
+    rounds anew.
+
+    Reveals: nothing.
+    Cost: `cost`.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Splits, binary or wary; at least one.
+    criterion : Criterion
+        ``max``, ``gini`` or ``squared_error``.
+    public : Public
+        Capacity, and integer bounds of the target in its units for ``squared_error``.
+    shift : int
+        Scores stand on the grid 2^-shift; not used by ``max``.
+    prefer_nonempty : bool
+        Add 2 where both branches hold a record, so that a split of the records wins over one that
+        keeps them together: it is worth no less, and with one more floor it loses less than 2. For
+        binary trees without noise, as grown by learners that never make an empty child. One record
+        can change those 2 in either direction, which no sensitivity here covers: `sensitivity`,
+        which every choice with noise asks for, refuses.
+
+    Raises
+    ------
+    HedgerowError
+        H208 without a capacity, H116 without bounds where they are needed, H501 for parameters
+        with which a number would not fit.
+    """
+
+    candidates: Candidates
+    criterion: Criterion
+    public: Public
+    shift: int = 0
+    prefer_nonempty: bool = False
+
+    def __post_init__(self) -> None:
+        if self.criterion.kernel not in (MAX, GINI, SQUARED):
+            raise Code.BAD_PARAMETER.error(
+                expected="criterion max, gini or squared_error on secret histograms",
+                found=f"criterion={self.criterion.name!r}",
+            )
+        if self.prefer_nonempty and self._wary:
+            raise Code.BAD_PARAMETER.error(
+                expected="prefer_nonempty=False for wary trees", found="prefer_nonempty=True"
+            )
+        if not len(self.candidates):
+            raise Code.BAD_PARAMETER.error(
+                expected="at least one attribute with two bins", found="no candidate split"
+            )
+        if not self._wary and np.any(self.candidates.kinds == SplitKind.WARY):
+            raise Code.BAD_PARAMETER.error(
+                expected="binary or wary candidates", found="both in one list"
+            )
+        self.criterion.check(self.public, self.shift)
+        if self.bound.bit_length() >= Z64.bits or (
+            self.criterion.kernel != MAX and self._bits + self._quotient_bits > _WIDEST
+        ):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"numerators 2^shift * S below 2**{_WIDEST}",
+                found=f"criterion {self.criterion.name!r}, capacity {self.public.records()}, "
+                f"shift={self.shift}",
+                fix="choose a coarser grid (a smaller shift), or coarser units of the target",
+            )
+
+    @property
+    def bound(self) -> int:
+        """Largest magnitude of a score, public."""
+        largest = self._largest_quotient if self.criterion.kernel != MAX else self.public.records()
+        return largest + 2 * self.prefer_nonempty
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """How far one record moves a score, for choices with noise; H501 with `prefer_nonempty`."""
+        if self.prefer_nonempty:
+            raise Code.BAD_PARAMETER.error(
+                expected="scores without a tie-break where noise is added",
+                found="prefer_nonempty=True",
+                fix="set prefer_nonempty=False for private trees",
+            )
+        return self.criterion.integer_sensitivity(self.public, self.shift)
+
+    def ring(self, source: Ring) -> Ring:
+        """Return the ring of the scores of a histogram over a ring: the same for ``max``."""
+        return source if self.criterion.kernel == MAX else Z64
+
+    def __call__(self, hist: Secret) -> Secret:
+        """Score every candidate.
+
+        Parameters
+        ----------
+        hist : Secret, shape (..., k, B)
+            Class counts; or counts and sums of the target for ``squared_error``. Binary: the bins
+            of all attributes side by side; wary: every attribute padded to the largest.
+
+        Returns
+        -------
+        Secret, shape (..., C)
+            Over `ring`; signed, to be maximised.
+        """
+        self._check(hist.shape, hist.ring)
+        *lead, k, width = hist.shape
+        nodes = hist.reshape(prod(lead), k, width)
+        blocks = [self._block(nodes[block]) for block in self._blocks(prod(lead), k)]
+        return concatenate(blocks).reshape(*lead, len(self.candidates))
+
+    def cost(self, engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
+        """State the cost for a histogram of a shape (..., k, B) over a ring."""
+        self._check(shape, ring)
+        *lead, k, width = shape
+        total, classes = NOTHING, self.criterion.kernel == GINI
+        for block in self._blocks(prod(lead), k):
+            nodes = block.stop - block.start
+            if self.criterion.kernel != MAX:
+                lifted = (nodes, k, width)
+                total += engine.cost("extend", shape=lifted, ring=Z64, source=ring)
+            for piece in _slices(nodes * self._n_branches, self._at_once(k)):
+                n = piece.stop - piece.start
+                if self.criterion.kernel == MAX:
+                    total += cost_max(engine, (n, k), ring, -1, self._bits + 1)
+                else:
+                    product = "matmul" if classes else "mul"
+                    total += engine.cost(product, shape=(n,), ring=Z64)
+                    total += cost_floor_divide(
+                        engine, (n,), bits=self._bits, quotient_bits=self._quotient_bits
+                    )
+            if self.prefer_nonempty:
+                own, shaped = self.ring(ring), (nodes, len(self.candidates))
+                total += cost_less_than(engine, 2 * prod(shaped), own, self._bits + 1)
+                total += engine.cost("mul", shape=shaped, ring=own)
+        return total
+
+    def _block(self, hist: Secret) -> Secret:
+        """Score nodes (nodes, k, B) at once."""
+        kernel, (nodes, k, _) = self.criterion.kernel, hist.shape
+        branches = self._branches(hist if kernel == MAX else self._lifted(hist))
+        flat = branches.transpose(0, 2, 1).reshape(nodes * self._n_branches, k)
+        pieces = [self._values(flat[piece]) for piece in _slices(len(flat), self._at_once(k))]
+        scores = self._joined(concatenate(pieces).reshape(nodes, self._n_branches))
+        sizes = branches[:, 0] if kernel == SQUARED else branches.sum(1)
+        if kernel == GINI:
+            # The same for all candidates, but for which attribute it is added up from.
+            scores = scores - self._joined(sizes) * (1 << self.shift)
+        if self.prefer_nonempty:
+            filled = 1 - less_than(sizes, 1, bits=self._bits + 1)
+            m = len(self.candidates)
+            scores = scores + filled[:, :m] * filled[:, m:] * 2
+        return scores
+
+    def _lifted(self, hist: Secret) -> Secret:
+        """Lift a histogram into Z_2^64."""
+        if self.criterion.kernel == GINI:
+            return hist.engine.extend(hist, Z64)
+        low = np.array([[0], [self._bounds[0]]])
+        lifted = hist.engine.extend(hist - hist[:, :1] * low, Z64)
+        return lifted + lifted[:, :1] * low
+
+    def _branches(self, hist: Secret) -> Secret:
+        """Return the columns of all branches, shape (nodes, k, branches)."""
+        if self._wary:
+            return hist[..., self._columns]
+        start, stop, end, first = self._columns
+        running = concatenate([hist[..., :0].sum(-1, keepdims=True), hist.cumsum(-1)], axis=-1)
+        left = running[..., stop] - running[..., start]
+        return concatenate([left, running[..., end] - running[..., first] - left], axis=-1)
+
+    def _joined(self, values: Secret) -> Secret:
+        """Add up what belongs to each candidate: (nodes, branches) to (nodes, C)."""
+        if not self._wary:
+            m = len(self.candidates)
+            return values[:, :m] + values[:, m:]
+        running = concatenate([values[:, :0].sum(-1, keepdims=True), values.cumsum(-1)], axis=-1)
+        ends = self.candidates.offset
+        return running[:, ends[1:]] - running[:, ends[:-1]]
+
+    def _values(self, branches: Secret) -> Secret:
+        """Return what branches (n, k) are worth, (n,)."""
+        if self.criterion.kernel == MAX:
+            return max_(branches, bits=self._bits + 1)
+        if self.criterion.kernel == GINI:
+            sizes = branches.sum(-1)
+            squares = (branches[:, None, :] @ branches[:, :, None]).reshape(len(sizes))
+        else:
+            sizes, squares = branches[:, 0], branches[:, 1] * branches[:, 1]
+        top = squares * (1 << self.shift)
+        return floor_divide(top, sizes, bits=self._bits, quotient_bits=self._quotient_bits)
+
+    @property
+    def _wary(self) -> bool:
+        return bool(np.all(self.candidates.kinds == SplitKind.WARY))
+
+    @cached_property
+    def _columns(self) -> NDArray[np.int64]:
+        """Public places in a histogram, or in its prefix sums for binary splits."""
+        those = self.candidates
+        if self._wary:
+            owner = np.repeat(np.arange(those.n_features), those.n_bins)
+            bin_ = np.arange(those.total_bins) - those.offset[owner]
+            return owner * int(those.n_bins.max()) + bin_
+        first, end = those.offset[those.feature], those.offset[those.feature + 1]
+        stop = first + those.cut + 1
+        start = np.where(those.kind == SplitKind.THRESHOLD, first, stop - 1)
+        return np.stack([start, stop, end, first])
+
+    @property
+    def _n_branches(self) -> int:
+        return self.candidates.total_bins if self._wary else 2 * len(self.candidates)
+
+    @property
+    def _n_columns(self) -> int:
+        those = self.candidates
+        return those.n_features * int(those.n_bins.max()) if self._wary else those.total_bins
+
+    @property
+    def _bits(self) -> int:
+        """Width of the number of records."""
+        return max(2, self.public.records().bit_length())
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        assert self.public.bounds is not None
+        return int(self.public.bounds[0]), int(self.public.bounds[1])
+
+    @property
+    def _largest_quotient(self) -> int:
+        """Bound on 2^shift S / n, which is at most 2^shift n times the largest square."""
+        square = 1
+        if self.criterion.kernel == SQUARED:
+            square = max(abs(bound) for bound in self._bounds) ** 2
+        return self.public.records() * square << self.shift
+
+    @property
+    def _quotient_bits(self) -> int:
+        return self._largest_quotient.bit_length()
+
+    def _check(self, shape: tuple[int, ...], ring: Ring) -> None:
+        columns = 2 if self.criterion.kernel == SQUARED else self.public.n_classes
+        if len(shape) < 2 or shape[-1] != self._n_columns or columns not in (None, shape[-2]):
+            raise Code.WRONG_SHAPE.error(
+                expected=f"histograms (..., {columns or 'classes'}, {self._n_columns})",
+                found=f"shape {shape}",
+            )
+        largest = self.bound
+        if self.criterion.kernel != MAX:
+            largest = self.public.records()
+        if self.criterion.kernel == SQUARED:
+            largest *= max(1, self._bounds[1] - self._bounds[0])
+        if largest >= 1 << (ring.bits - 1):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"numbers below 2**{ring.bits - 1} in a ring of {ring.bits} bits",
+                found=f"{self.criterion.name!r} with numbers up to {largest:,}",
+                fix="use a larger ring",
+            )
+
+    def _at_once(self, k: int) -> int:
+        """Branches scored at once."""
+        return max(1, _BRANCHES * (2 + _DIVISION) // (k + _DIVISION))
+
+    def _blocks(self, nodes: int, k: int) -> Iterator[slice]:
+        return _slices(nodes, max(1, self._at_once(k) // self._n_branches))
+
+
+def _slices(n: int, step: int) -> Iterator[slice]:
+    return (slice(at, min(at + step, n)) for at in range(0, n, step))

@@ -1,0 +1,259 @@
+"""Hidden gradient boosting: trees, scores of rows and queries stay secret-shared on three servers.
+
+Paper: friedman2001greedy, algorithms 2 (squared loss) and 5 (logistic loss), on secret arrays. More
+than two classes are one booster each against the rest, grown side by side.
+
+A tree is a hidden regression tree of the gradients. With noise, rows get their scores from released
+values alone, so that one record moves its own gradient and no other: the splits and leaves of every
+tree are releases of their own, and all trees add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hedgerow.privacy import ROOT, Ledger, Scope, step
+from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
+from hedgerow.protocols.growers.choices import (
+    HIDDEN,
+    Best,
+    Drawn,
+    Noisy,
+    Splits,
+    Valid,
+    split_reason,
+)
+from hedgerow.protocols.growers.gradients import Labels, gradients, labels_of, prior
+from hedgerow.protocols.growers.masks import Masks
+from hedgerow.protocols.growers.means import (
+    LEAF_SUMS,
+    LEAF_WEIGHTS,
+    exact_values,
+    lifted,
+)
+from hedgerow.protocols.growers.scores import Scores
+from hedgerow.protocols.hidden.boosting_plan import RATE_BITS, VALUE_BITS, BoostingPlan
+from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Grown, Progress, grow, no_progress
+from hedgerow.protocols.hidden.model import SecretForest, forest
+from hedgerow.protocols.hidden.regression import MEMBER, charge_exact
+from hedgerow.protocols.hidden.training import LABELS, STRUCTURE
+from hedgerow.protocols.sharing.table import SecretTable, check_slots
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.secret import Secret, concatenate, stack
+
+
+def train_boosting(
+    table: SecretTable,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> SecretForest:
+    """Train hidden boosted trees (algorithms 2 and 5).
+
+    1. What has no noise is charged as infinite: every answer will depend on it.
+    2. Scores of all rows begin at the prior: mean or log-odds where there is no noise, else 0
+       (step 1).
+    3. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
+       mean or one Newton step (step 5), times the learning rate; rows add the value of their leaf
+       to their scores (step 6).
+    4. The prior is added to the leaves of the first round.
+
+    Reveals: nothing. Answers are computed from the releases charged here.
+    Cost: per round a tree's levels, an exponential and an inverse per row (logistic loss), and a
+    product that gives rows the values of their leaves.
+
+    Parameters
+    ----------
+    table : SecretTable
+        Of ``plan.n_slots`` slots; columns are classes, or presence and target in ``plan.units``.
+    plan : BoostingPlan
+    ledger : Ledger
+        Charged for each tree before its noise is drawn.
+    progress : callable
+        Told how many levels are done, of all rounds together.
+    keep : Checkpoints
+        Has the rounds that an earlier attempt has done, and gets those of this one: a round that
+        is kept there, with the scores of rows after it, is not drawn again.
+
+    Returns
+    -------
+    SecretForest
+        ``plan.n_trees`` trees, round by round; leaves hold steps with ``plan.fraction`` bits.
+    """
+    check_slots(table, plan)
+    charge_plan(plan, ledger)
+    labels = labels_of(table, plan)
+    scores: Secret | None = None
+    rounds: list[Round] = []
+    for turn in range(plan.n_rounds):
+        known = keep.load(f"round {turn}")
+        if known is not None:
+            done = _loaded(table.engine, known, plan)
+            progress((turn + 1) * plan.depth)
+        else:
+            start = None if turn else prior(labels, plan)
+            before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
+            assert before is not None
+            told = _from(progress, turn * plan.depth)
+            done = _round(turn, table, labels, before, plan, ledger, told)
+            if start is not None:
+                done = replace(done, values=done.values + start)
+            keep.save(f"round {turn}", _saved(done))
+        scores = done.scores
+        rounds.append(replace(done, scores=None))
+    levels = [concatenate([done.choices[at] for done in rounds]) for at in range(plan.depth)]
+    return forest(table.layout, levels, concatenate([done.values for done in rounds])[:, :, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """A round that is done, all of it secret.
+
+    Attributes
+    ----------
+    choices : list of Secret, shape (trees, nodes of the level, C)
+    values : Secret, shape (trees, leaves)
+        What the leaves add to scores; of the first round, with the prior.
+    scores : Secret or None, shape (scores, n)
+        Of all rows after it; None after the last.
+    """
+
+    choices: list[Secret]
+    values: Secret
+    scores: Secret | None
+
+
+def _round(
+    turn: int,
+    table: SecretTable,
+    labels: Labels,
+    scores: Secret,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    progress: Progress,
+) -> Round:
+    """Take the steps 3 to 6 of one round."""
+    scope = round_scope(turn)
+    gradient, weight = gradients(labels, scores, plan)
+    present = labels.present.broadcast_to(gradient.shape)
+    columns = stack([present, gradient], axis=2)
+    frontier = Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
+    choose = _splits(turn, plan, ledger)
+    grown = grow(frontier, plan.depth, _score(plan), choose, progress)
+    rows = frontier.leaves(grown.choices[-1])
+    value = _values(grown, rows, weight, plan, ledger, scope)
+    after = None
+    if turn + 1 < plan.n_rounds:
+        after = scores + (value[:, None, :] @ rows)[:, 0]
+    return Round(grown.choices, value, after)
+
+
+def _saved(done: Round) -> Stage:
+    kept = {f"choices {level}": choice for level, choice in enumerate(done.choices)}
+    kept["values"] = done.values
+    if done.scores is not None:
+        kept["scores"] = done.scores
+    return {name: x.data for name, x in kept.items()}
+
+
+def _loaded(engine: Engine, stage: Stage, plan: BoostingPlan) -> Round:
+    choices = [restored(engine, stage[f"choices {level}"]) for level in range(plan.depth)]
+    scores = restored(engine, stage["scores"]) if "scores" in stage else None
+    return Round(choices, restored(engine, stage["values"]), scores)
+
+
+def _from(progress: Progress, before: int) -> Progress:
+    return lambda levels: progress(before + levels)
+
+
+def answers_rest_on(plan: BoostingPlan) -> tuple[str, ...]:
+    """Return the reasons of all releases that an answer is computed from."""
+    splits: list[str] = []
+    if plan.is_noisy_in_splits:
+        splits = [split_reason(level) for level in range(plan.depth)]
+    elif not plan.random_splits:
+        splits = [STRUCTURE]
+    if plan.noise == "none":
+        return (*splits, LABELS)
+    return (*splits, LEAF_SUMS, LEAF_WEIGHTS) * plan.n_rounds
+
+
+@dataclass(frozen=True)
+class NoisyEach:
+    """Noisy max in every tree of one round: they see the same records, so their costs add up.
+
+    Parameters
+    ----------
+    plan : BoostingPlan
+    ledger : Ledger
+    scope : Scope
+        Of the round.
+    """
+
+    plan: BoostingPlan
+    ledger: Ledger
+    scope: Scope = field(default=ROOT)
+
+    def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
+        """Choose. See `hedgerow.protocols.growers.choices.Splits`."""
+        mechanism = self.plan.split_mechanism
+        found = []
+        for tree in range(scores.shape[0]):
+            choose = Noisy(mechanism, self.ledger, scope=tree_scope(self.scope, tree))
+            found.append(choose(level, scores[tree : tree + 1], bound, valid))
+        return concatenate(found)
+
+
+def charge_plan(plan: BoostingPlan, ledger: Ledger) -> None:
+    """Charge what has no noise, before anything is computed."""
+    charge_exact(tuple(dict.fromkeys(answers_rest_on(plan))), ledger)
+
+
+def round_scope(turn: int) -> Scope:
+    """Return the scope of one round: rounds see the same records, so their costs add up."""
+    return ROOT / step(f"round {turn}")
+
+
+def tree_scope(scope: Scope, tree: int) -> Scope:
+    """Return the scope of one tree of a round."""
+    return scope / step(f"tree {tree}")
+
+
+def _splits(turn: int, plan: BoostingPlan, ledger: Ledger) -> Splits:
+    if plan.random_splits:
+        return Drawn(plan.public_seed, f"{HIDDEN}/round {turn}")
+    return NoisyEach(plan, ledger, round_scope(turn)) if plan.is_noisy_in_splits else Best()
+
+
+def _score(plan: BoostingPlan) -> Scores:
+    exact = plan.noise == "none"
+    return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
+
+
+def _values(
+    grown: Grown,
+    rows: Secret,
+    weight: Secret | None,
+    plan: BoostingPlan,
+    ledger: Ledger,
+    scope: Scope,
+) -> Secret:
+    """Return what the leaves of a round add to scores, shape (trees, leaves), over Z_2^32."""
+    sums = lifted(grown.leaves, plan.capacity << plan.unit_bits)
+    counts, tops = sums[..., 0], sums[..., 1]
+    weights = counts
+    if weight is not None:
+        found = (rows @ weight[:, :, None])[:, :, 0]
+        weights = lifted(found, 0)
+    if plan.noise == "none":
+        values = exact_values(counts, tops, weights, plan.quotient, plan.depth)
+    else:
+        noisy = [
+            plan.noisy_quotient(ledger, tree_scope(scope, tree))(tops[tree], weights[tree])
+            for tree in range(len(tops))
+        ]
+        values = stack(noisy)
+    shift = VALUE_BITS + RATE_BITS - plan.widening - plan.fraction
+    return values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)

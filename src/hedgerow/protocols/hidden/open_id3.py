@@ -1,0 +1,296 @@
+"""Trees that the servers train on shares and then open: `MPC-ID3` and `CDP+PMPC-ID3`.
+
+Paper: hiddentrees, algorithms 7 to 10. What is opened is public from then on: without
+noise (`MPC-ID3`) there is no finite epsilon; with noise in every split and leaf it is the private
+tree of `hedgerow.trees.growing.private`, trained without a curator.
+
+Opened splits make the rest cheaper: rows go down by public columns, and branches that do not exist
+are not carried along.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
+from hedgerow.protocols.checkpoint import Checkpoints, restored
+from hedgerow.protocols.growers.choices import split_reason
+from hedgerow.protocols.growers.layout import Layout, as_one_hot
+from hedgerow.protocols.growers.leaves import LEAF_COUNTS, LEAF_LABELS, Leaves
+from hedgerow.protocols.growers.masks import Masks
+from hedgerow.protocols.hidden.id3 import (
+    NOTHING_KEPT,
+    Grown,
+    Progress,
+    branch_sums,
+    no_progress,
+    node_totals,
+)
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
+from hedgerow.protocols.kinds import Kind, Made
+from hedgerow.protocols.sharing.table import SecretTable, check_slots
+from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.private import Drawn, assemble
+from hedgerow.trees.growing.reachable import below, undecided
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.tree import Tree
+
+AUDIENCE = "public"
+SERVERS = "server"
+LEAF = "leaves"
+
+
+def split_name(level: int) -> str:
+    """Return the name of the opening of a level's splits."""
+    return f"splits of level {level}"
+
+
+def open_openings(plan: HiddenPlan) -> list[Opening]:
+    """Declare what training opens: splits level by level, then the leaves; to all servers.
+
+    Arrays have room for as many nodes as a level can have, whatever was chosen before.
+    """
+    sizes = [plan.layout.n_nodes(level) for level in range(plan.depth + 1)]
+    splits = [
+        Opening(split_name(level), SERVERS, (sizes[level],), release=split_reason(level))
+        for level in range(plan.depth)
+    ]
+    shape = (sizes[-1], plan.n_classes)
+    return [*splits, Opening(LEAF, SERVERS, shape, release=leaf_reason(plan))]
+
+
+def leaf_reason(plan: HiddenPlan) -> str:
+    """Return the reason of the release of the leaves: noisy counts, or labels alone."""
+    counts = plan.noise != "none" and plan.mechanism != "exponential"
+    labels = plan.mechanism == "discrete" and plan.leaf_release == "labels"
+    return LEAF_COUNTS if counts and not labels else LEAF_LABELS
+
+
+def train_open(
+    table: SecretTable,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Tree:
+    """Train a tree and open it (algorithm 7), level by level instead of node by node.
+
+    For every level:
+
+    1. Scores of all candidates of all nodes, hidden (steps 6 and 7).
+    2. The choice, noisy or not, is opened (step 8, algorithm 8).
+    3. Rows go down by the opened choice (steps 9 to 12).
+
+    Then the leaves: noisy class counts, from which everybody takes the label (algorithm 9), or the
+    label alone (algorithm 10, and `MPC-ID3`).
+
+    Reveals: the splits and the noisy counts or labels of the leaves, to the public.
+    Cost: that of `hedgerow.protocols.hidden.id3.grow` with one opening per level.
+
+    Parameters
+    ----------
+    table : SecretTable
+    plan : HiddenPlan
+        With one tree and noise "none", "leaves" or "splits+leaves".
+    ledger : Ledger
+        Charged, to the public, before anything is drawn.
+    progress : callable
+        Told how many levels are done.
+    keep : Checkpoints
+        Gets what is going to be opened, before it is opened. Where its `save` returns only when all
+        servers have it, nothing that anybody has seen is ever drawn again.
+    """
+    check_slots(table, plan)
+    layout = plan.layout
+    layout.check_depth(plan.depth)
+    alone = plan.n_trees == 1 and plan.sampling == "disjoint" and plan.noise != "votes"
+    if not alone or plan.random_splits:
+        raise Code.BAD_PARAMETER.error(
+            expected="one tree of all records whose splits are chosen",
+            found=f"{plan.n_trees} trees, sampling={plan.sampling!r}, noise={plan.noise!r}, "
+            f"random_splits={plan.random_splits}",
+        )
+    charge_exact(plan, ledger)
+    rows = OpenMasks(table)
+    score, choose = score_of(plan), splits_of(plan, ledger, AUDIENCE)
+    possible = np.ones((1, layout.candidates.total_bins), dtype=np.bool_)
+    levels: list[Split] = []
+    choices: list[Secret] = []
+    totals: list[Secret] = []
+    for level in range(plan.depth):
+        hist = rows.histogram()
+        totals.append(node_totals(hist, layout))
+        known = keep.load(split_name(level))
+        if known is None:
+            valid = undecided(possible, layout.candidates)[None]
+            chosen = choose(level, score(hist), score.bound, valid)
+            secret = _index(chosen[0], level, layout)
+            keep.save(split_name(level), {"index": secret.data})
+        else:
+            secret = restored(table.engine, known["index"])
+        index = _opened_index(secret, level, hist.shape[1])
+        split = _split(layout, index, plan.n_classes)
+        levels.append(split)
+        hot = as_one_hot(index, len(layout.candidates))[None]
+        choices.append(table.engine.public(hot, table.ring))
+        if level + 1 < plan.depth:
+            rows.go_down(split, last=level + 2 == plan.depth)
+            possible = below(possible, split, layout.candidates)
+        progress(level + 1)
+    sums = branch_sums(hist, choices[-1], layout)[:, _existing(levels[-1], layout)]
+    grown = Grown(choices, totals, sums, [split.owner for split in levels])
+    known = keep.load(LEAF)
+    if known is None:
+        leaves = leaf_update_of(plan, ledger, AUDIENCE)(grown, plan.tree_rows)
+        shown, fraction = _shown(leaves, plan), leaves.fraction
+        keep.save(LEAF, {"shown": shown.data, "fraction": np.array([fraction])})
+    else:
+        shown, fraction = restored(table.engine, known["shown"]), int(known["fraction"][0])
+    return _assembled(plan, levels, _opened_leaves(shown, fraction, sums.shape[1]))
+
+
+class OpenMasks(Masks):
+    """Masks of nodes whose splits are public: only branches that exist are kept."""
+
+    _existing: NDArray[np.int64] | None = None
+
+    def go_down(self, split: Split, *, last: bool) -> None:
+        """Go down one level by public splits: one multiplication of masks.
+
+        Before the last histogram, where there are more masks than columns, values are multiplied
+        into the table as in `Masks`; branches that do not exist are then left out afterwards.
+        """
+        candidate = self.layout.candidates.first[split.feature] + split.cut
+        hot = as_one_hot(candidate, len(self.layout.candidates))[None]
+        children, k = split.owner.size, self._masks.shape[2]
+        if self.layout.branching == "binary":
+            self.descend(hot)
+        elif last and children * k > self.layout.n_columns * self.layout.width:
+            self._existing = _existing(split, self.layout)
+            self._above, self._here = None, None
+            self._sides = self._values(hot)
+        else:
+            self._above, self._here = None, None
+            child = np.arange(children) - split.first[split.owner]
+            columns = self.layout.first_column[split.feature[split.owner]] + child
+            value = self._onehot[:, :, columns].transpose(0, 2, 1)
+            t, _, n = value.shape
+            self._masks = self._masks[:, split.owner] * value.reshape(t, children, 1, n)
+
+    def histogram(self) -> Secret:
+        """Return sums per node that exists, column and bin. See `Frontier.histogram`."""
+        hist = super().histogram()
+        return hist if self._existing is None else hist[:, self._existing]
+
+
+def charge_exact(plan: HiddenPlan, ledger: Ledger) -> None:
+    """Charge what is opened without noise: no finite epsilon."""
+    reasons = [] if plan.is_noisy_in_splits else [split_reason(i) for i in range(plan.depth)]
+    reasons += [LEAF_LABELS] if plan.noise == "none" else []
+    ledger.charge(
+        *(
+            Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), AUDIENCE, reason)
+            for reason in reasons
+        )
+    )
+
+
+def _index(chosen: Secret, level: int, layout: Layout) -> Secret:
+    """Return the candidates of a level's nodes, behind which stand public zeros."""
+    index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
+    return _padded(index, layout.n_nodes(level))
+
+
+def _opened_index(index: Secret, level: int, nodes: int) -> NDArray[np.int64]:
+    opened = index.engine.open(index, split_name(level), SERVERS)
+    return _here(opened)[:nodes].astype(np.int64)
+
+
+def _shown(leaves: Leaves, plan: HiddenPlan) -> Secret:
+    """Return what is opened of the leaves, behind which stand public zeros."""
+    shown = leaves.labels if leaf_reason(plan) == LEAF_LABELS else leaves.counts
+    assert shown is not None
+    return _padded(shown[0], plan.layout.n_nodes(plan.depth))
+
+
+def _opened_leaves(shown: Secret, fraction: int, n: int) -> NDArray[np.float64]:
+    opened = _here(shown.engine.open(shown, LEAF, SERVERS))
+    found: NDArray[np.float64] = shown.ring.signed(opened)[:n] / 2.0**fraction
+    return found
+
+
+def _padded(x: Secret, rows: int) -> Secret:
+    zeros = x.engine.public(np.zeros((rows - x.shape[0], *x.shape[1:]), dtype=np.uint8), x.ring)
+    return concatenate([x, zeros])
+
+
+def _here(opened: NDArray[np.unsignedinteger] | None) -> NDArray[np.unsignedinteger]:
+    # Parties without a server leave before anything is opened to the servers.
+    assert opened is not None
+    return opened
+
+
+def _split(layout: Layout, index: NDArray[np.int64], k: int) -> Split:
+    those = layout.candidates
+    first = np.concatenate([[0], np.cumsum(those.n_children[index], dtype=np.int64)])
+    return Split(
+        nodes=np.arange(index.size, dtype=np.int64),
+        feature=those.feature[index],
+        cut=those.cut[index],
+        kind=those.kind[index],
+        first=first,
+        counts=np.zeros((int(first[-1]), k), dtype=np.int64),
+        gap=np.full((index.size, 2), -1, dtype=np.int64),
+    )
+
+
+def _existing(split: Split, layout: Layout) -> NDArray[np.int64]:
+    """Return which of the padded branches of a level exist."""
+    child = np.arange(split.owner.size) - split.first[split.owner]
+    found: NDArray[np.int64] = split.owner * layout.arity + child
+    return found
+
+
+def _assembled(plan: HiddenPlan, levels: list[Split], leaves: NDArray[np.float64]) -> Tree:
+    tree = assemble(plan.domain, Drawn(levels, leaves))  # type: ignore[arg-type]
+    if leaf_reason(plan) != LEAF_LABELS:
+        return tree
+    # Labels say nothing about how many records a node has, nor about inner nodes.
+    value, inner = np.array(tree.value), tree.kind != SplitKind.LEAF
+    value[inner] = np.nan
+    return replace(tree, value=value, weight=np.full(tree.n_nodes, np.nan))
+
+
+def _nobody_asks(*_: object) -> NoReturn:
+    raise Code.BAD_PARAMETER.error(
+        expected="the opened tree, which answers by itself", found="a question to the servers"
+    )
+
+
+def _train(
+    table: SecretTable,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+) -> Made:
+    return Made({}, train_open(table, plan, ledger, progress, keep).to_dict())
+
+
+OPEN = Kind(
+    read_plan=HiddenPlan.from_dict,
+    n_columns=lambda plan: plan.n_classes,
+    train=_train,
+    training_openings=open_openings,
+    model=_nobody_asks,
+    answer=_nobody_asks,
+    answer_openings=_nobody_asks,
+)

@@ -1,0 +1,214 @@
+"""What every party runs to train a hidden model and to ask it, written once for all parties.
+
+Parties 0, 1 and 2 are the servers. In training the owners are parties 3, 4, ...; when a model is
+asked, party 3 is the analyst. A program gets a `job`, which is public and the same at all parties,
+and `own`: for every party that lives in the process (all of them in the simulator, one elsewhere),
+what nobody else is handed. Both are plain data, see `hedgerow.net.values.write_value`; keys of
+`own` are party numbers as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.net.network import Network
+from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.protocols.kinds import Arrays, Kind, Plan, kind_named
+from hedgerow.protocols.sharing.queries import share_queries
+from hedgerow.protocols.sharing.table import Upload, share_table
+from hedgerow.secure.clear import ClearEngine
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.tables import Encoded
+
+SERVERS = 3
+FIRST_OWNER = SERVERS
+ANALYST = SERVERS
+"""Parties: the servers come first."""
+
+COLLUSION = "two servers together hold every share"
+SEEDED = "seeded noise"
+
+Job = Mapping[str, Any]
+Own = Mapping[str, Mapping[str, Any]]
+
+
+def train_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any] | None:
+    """Share the owners' tables and train.
+
+    1. Every owner shares its padded table and leaves.
+    2. The servers train, and each keeps its shares, its ledger and its record of openings.
+
+    Reveals: what the kind's training declares.
+    Cost: that of `share_table` and of the kind's training.
+
+    Parameters
+    ----------
+    network : Network
+    job : mapping
+        ``kind``, ``plan``, ``uploads`` (fields of `Upload`), ``engine`` ("clear" or "replicated"),
+        ``domain_is_public``, ``marks`` (reason and audiences for `Ledger.mark_not_private`) and
+        ``seed`` (None, or an int for tests).
+    own : mapping
+        At an owner: ``bins``, ``target`` (None where another has it) and ``present`` of its slots.
+
+    Returns
+    -------
+    dict or None
+        For every server that lives here: ``shares``, ``public``, ``ledger`` and ``leakage``; None
+        where none lives. The clear engine has one server, which holds everything.
+    """
+    kind = kind_named(job["kind"])
+    plan = kind.read_plan(dict(job["plan"]))
+    ledger = ledger_of(job, plan)
+    leakage = Leakage(kind.training_openings(plan), ledger=ledger)
+    uploads = [Upload(**{**one, "features": tuple(one["features"])}) for one in job["uploads"]]
+    seats = {f"owner {i}": FIRST_OWNER + i for i in range(network.n - SERVERS)}
+    engine = engine_of(network, job, leakage, seats)
+    tables = {upload.party: _table(kind, plan, upload, own) for upload in uploads}
+    held = {party: table for party, table in tables.items() if table is not None}
+    table = share_table(engine, plan.layout, plan.ring, uploads, held, kind.n_columns(plan))
+    servers = servers_here(network, engine)
+    made = kind.train(table, plan, ledger) if servers else None
+    finish(engine)
+    if made is None:
+        return None
+    return {
+        str(server): {
+            "shares": {name: _of_server(engine, data, at) for name, data in made.shares.items()},
+            "public": made.public,
+            "ledger": ledger.to_json(),
+            "leakage": leakage.to_json(),
+        }
+        for at, server in enumerate(servers)
+    }
+
+
+def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any]:
+    """Answer the analyst's queries.
+
+    1. The analyst shares its queries.
+    2. The servers walk the trees and open what was asked for, to the analyst.
+
+    Reveals: the answers, to the analyst; their number, to all.
+    Cost: that of `share_queries` and of the kind's answer.
+
+    Parameters
+    ----------
+    network : Network
+    job : mapping
+        ``kind``, ``plan``, ``engine``, ``domain_is_public`` as in training; ``model`` (dtype and
+        shape of every array), ``n`` (queries) and ``what`` (is asked).
+    own : mapping
+        At a server: ``shares`` and ``ledger``. At the analyst: ``bins`` and ``ledger``.
+
+    Returns
+    -------
+    dict
+        For every party that lives here: ``ledger``, ``leakage``, and ``answers``, which is None
+        for everybody but the analyst.
+    """
+    own = own or {}
+    kind = kind_named(job["kind"])
+    plan = kind.read_plan(dict(job["plan"]))
+    ledger = Ledger.from_json(next(iter(own.values()))["ledger"])
+    kind.admits(plan, job["n"], ledger)
+    leakage = Leakage(kind.answer_openings(plan, job["n"], job["what"]), ledger=ledger)
+    engine = engine_of(network, job, leakage, {"analyst": ANALYST})
+    held = [own[str(server)]["shares"] for server in servers_here(network, engine)]
+    model = kind.model(engine, plan, _arrays(engine, job["model"], held))
+    asked = own.get(str(ANALYST))
+    queries = None if asked is None else _rows(plan, np.asarray(asked["bins"]))
+    shared = share_queries(engine, plan.layout, model.ring, queries, job["n"], ANALYST)
+    opened = kind.answer(model, plan, shared, job["what"], ledger)
+    finish(engine)
+    return {
+        party: {
+            "ledger": ledger.to_json(),
+            "leakage": leakage.to_json(),
+            "answers": opened if party == str(ANALYST) else None,
+        }
+        for party in own
+    }
+
+
+def ledger_of(job: Job, plan: Any) -> Ledger:
+    """Open the ledger of a training, with everything that is known before it."""
+    ledger = Ledger(domain=plan.domain if job["domain_is_public"] else None)
+    for reason, audiences in job["marks"]:
+        ledger.mark_not_private(reason, audiences)
+    if job["seed"] is not None:
+        ledger.mark_not_private(SEEDED)
+    mark_collusion(ledger)
+    return ledger
+
+
+def mark_collusion(ledger: Ledger) -> None:
+    """Record that two servers together know everything."""
+    for server in range(SERVERS):
+        pair = [f"server {server}", f"server {(server + 1) % SERVERS}"]
+        ledger.mark_not_private(COLLUSION, pair)
+
+
+def engine_of(network: Network, job: Job, leakage: Leakage, seats: Mapping[str, int]) -> Engine:
+    """Return the engine that a job names; a seed makes it repeatable and not private."""
+    seed = job.get("seed")
+    if job["engine"] == "clear":
+        source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+        return ClearEngine(leakage, source)
+    insecure = None if seed is None else f"hedgerow seed {seed}".encode()
+    return ReplicatedEngine(network, leakage, seats=seats, insecure_seed=insecure)
+
+
+def servers_here(network: Network, engine: Engine) -> tuple[int, ...]:
+    """Return the servers that live in this process; the clear engine is one for all."""
+    if not engine.share_axes:
+        return (0,)
+    return tuple(party for party in network.local if party < SERVERS)
+
+
+def finish(engine: Engine) -> None:
+    """Take leave of the other servers, where the engine has others."""
+    farewell = getattr(engine, "finish", None)
+    if farewell is not None:
+        farewell()
+
+
+def _of_server(engine: Engine, data: Any, at: int) -> Any:
+    """Return the shares of one server, its place kept as an axis."""
+    return data[at : at + 1] if engine.share_axes else data
+
+
+def _arrays(engine: Engine, manifest: Job, held: Sequence[Arrays]) -> Arrays:
+    """Join the shares of the servers that live here; without one, arrays of none."""
+    if not engine.share_axes:
+        return {name: np.asarray(held[0][name]) for name in manifest}
+    nobody = {
+        name: np.empty((0, 2, *of["shape"]), dtype=of["dtype"]) for name, of in manifest.items()
+    }
+    return {
+        name: np.concatenate([none, *(shares[name] for shares in held)])
+        for name, none in nobody.items()
+    }
+
+
+def _table(kind: Kind, plan: Any, upload: Upload, own: Own | None) -> Encoded | None:
+    data = (own or {}).get(str(upload.party))
+    if data is None:
+        return None
+    table = Encoded(
+        domain=plan.domain.select(list(upload.features), target=upload.target),
+        bins=np.asfortranarray(data["bins"]),
+        target=data["target"],
+        present=data["present"],
+    )
+    units = kind.units(plan)
+    return table if units is None or not upload.target else units.count(table)
+
+
+def _rows(plan: Plan, bins: Any) -> Encoded:
+    present = np.ones(len(bins), dtype=np.bool_)
+    return Encoded(plan.layout.domain, np.asfortranarray(bins), None, present)

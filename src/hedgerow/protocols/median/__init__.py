@@ -1,0 +1,1 @@
+"""DiPriMe: forests of private medians."""

@@ -1,0 +1,1 @@
+"""What owners and analysts share with the servers: tables, uploads and queries."""

@@ -1,0 +1,261 @@
+"""Owners' tables, ready to be shared: by rows or by columns, in slots of a public number.
+
+Paper: hiddentrees, section 1.1.1 and algorithm 11. This is the owners' side; nothing of it reaches
+a server but the uploads, which are public.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.crypto.prg import KEY_BYTES, Prg
+from hedgerow.errors import Code
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.sharing.table import Upload, horizontal_uploads, vertical_uploads
+from hedgerow.tables import Domain, Encoded, align, pad, vertical
+from hedgerow.tables.ids import keyed_digest
+
+Partition = Literal["horizontal", "vertical"]
+Entropy = Callable[[int], bytes]
+
+_SLOTS = "hedgerow/align/slots/v2"
+MEMBERSHIP = "owners that align their tables know whose records there are"
+
+
+@dataclass(frozen=True, eq=False)
+class Integrated:
+    """Tables of all owners.
+
+    Attributes
+    ----------
+    uploads : list of Upload
+        Public.
+    tables : dict of int to Encoded
+        The padded table of every owner, by party.
+    partition : {"horizontal", "vertical"}
+    """
+
+    uploads: list[Upload]
+    tables: dict[int, Encoded]
+    partition: Partition
+
+    @property
+    def marks(self) -> list[tuple[str, list[str]]]:
+        """What alignment takes from a guarantee: there is none against owners who saw the ids."""
+        if self.partition == "horizontal" or len(self.uploads) == 1:
+            return []
+        return [(MEMBERSHIP, [f"owner {i}"]) for i in range(len(self.uploads))]
+
+    def own(self) -> dict[int, dict[str, Any]]:
+        """Return what each owner is handed, as plain data; see `programs.train_program`."""
+        return {
+            party: {"bins": table.bins, "target": table.target, "present": table.present}
+            for party, table in self.tables.items()
+        }
+
+
+def equal_slots(n_slots: int, owners: int) -> list[int]:
+    """Cut the slots into blocks of nearly one size, a public number for every owner."""
+    return [int(size) for size in np.diff(np.arange(owners + 1) * n_slots // owners)]
+
+
+def by_rows(
+    layout: Layout,
+    parts: Sequence[Encoded],
+    slots: Sequence[int],
+    entropy: Entropy = os.urandom,
+) -> Integrated:
+    """Put together owners that each hold records of their own.
+
+    Parameters
+    ----------
+    layout : Layout
+    parts : sequence of Encoded
+        Records with all attributes and the target, under the layout's domain.
+    slots : sequence of int
+        Public number of slots of each owner, at least the records it has.
+    entropy : callable
+        Of the owners' placements; only tests pass anything but the operating system.
+
+    Raises
+    ------
+    HedgerowError
+        H117 for a part under another domain, H112 for more records than slots, H116 for a part
+        without a target.
+    """
+    if len(parts) != len(slots) or not parts:
+        raise Code.BAD_PARAMETER.error(
+            expected="one number of slots for each of the owners' tables",
+            found=f"{len(parts)} tables, {len(slots)} numbers",
+        )
+    for i, part in enumerate(parts):
+        _check_domain(part, layout.domain, i)
+        if part.target is None:
+            raise Code.BAD_TARGET.error(
+                expected="the target of the rows of every owner",
+                found=f"no target at owner {i}",
+                fix=f"encode the table of owner {i} with its target",
+            )
+    uploads = horizontal_uploads(layout, slots)
+    padded = [pad(part, size, entropy=entropy) for part, size in zip(parts, slots, strict=True)]
+    return _together(uploads, padded, "horizontal")
+
+
+def by_columns(
+    layout: Layout,
+    parts: Sequence[Encoded],
+    n_slots: int,
+    key: bytes | None = None,
+) -> Integrated:
+    """Put together owners that hold columns of the same records.
+
+    1. All owners sort their records by id (`hedgerow.tables.align`).
+    2. All place them in the same slots (`in_common_slots`), drawn with a key that the owners have
+       in common and no server is told.
+
+    Reveals: to the owners, which records there are; see `MEMBERSHIP`.
+
+    Parameters
+    ----------
+    layout : Layout
+    parts : sequence of Encoded
+        With ids; every attribute at one owner, the target at one of them.
+    n_slots : int
+    key : bytes, optional
+        The owners' common key; a fresh one by default.
+
+    Raises
+    ------
+    HedgerowError
+        H111 if the ids differ, H117 for a part under another domain, H107 and H106 for an
+        attribute at no owner or at two, H116 if not exactly one has the target, H112 for more
+        records than slots.
+    """
+    parts = align(parts)
+    groups = [sorted(layout.domain.indices(part.domain.names)) for part in parts]
+    _check_groups(layout.domain, groups)
+    parts = [
+        part.select([layout.domain.names[i] for i in group])
+        for part, group in zip(parts, groups, strict=True)
+    ]
+    for i, (part, group) in enumerate(zip(parts, groups, strict=True)):
+        wanted = layout.domain.select(group, target=part.target is not None)
+        _check_domain(part, wanted, i, target=part.target is not None)
+    holders = [i for i, part in enumerate(parts) if part.target is not None]
+    if len(holders) != 1:
+        raise Code.BAD_TARGET.error(
+            expected="the target at exactly one of the owners",
+            found=f"at {len(holders)} of {len(parts)}",
+            fix="encode the target with the table of one owner, and no target with the others",
+        )
+    key = os.urandom(KEY_BYTES) if key is None else key
+    padded = [in_common_slots(part, n_slots, key) for part in parts]
+    uploads = vertical_uploads(layout, n_slots, groups, holders[0])
+    return _together(uploads, padded, "vertical")
+
+
+def in_common_slots(part: Encoded, n_slots: int, key: bytes) -> Encoded:
+    """Place records in slots that follow from a key and from which records there are.
+
+    The slots are those of a permutation, by the rank of an id. Under one permutation for two
+    versions of a table, a record more in the second would move others, so every set of ids has
+    one of its own, and two versions are placed as if with two keys. The same set again would have
+    the same slots, which two versions that differ have not: whoever uploads refuses that
+    (`hedgerow.parties.roles.uploading`).
+
+    Parameters
+    ----------
+    part : Encoded
+        With ids, sorted by them (`hedgerow.tables.align`); the same ids at all owners.
+    n_slots : int
+    key : bytes
+        The owners' common one.
+    """
+    assert part.ids is not None
+    slots = keyed_digest(key, _SLOTS, n_slots, part.ids)
+    return pad(part, n_slots, entropy=keyed(slots[:KEY_BYTES]))
+
+
+def dealt(
+    layout: Layout,
+    encoded: Encoded,
+    n_slots: int,
+    owners: int = 1,
+    partition: Partition = "horizontal",
+    entropy: Entropy = os.urandom,
+) -> Integrated:
+    """Deal one table to several owners, to study them: blocks of slots, or columns in turn.
+
+    Records are placed among all slots first, so that the owner of a record is as random as its
+    slot, and a record more or less moves no other.
+
+    Parameters
+    ----------
+    layout : Layout
+    encoded : Encoded
+        With its target, which the first owner gets where columns are dealt.
+    n_slots : int
+    owners : int
+    partition : {"horizontal", "vertical"}
+    entropy : callable
+
+    Raises
+    ------
+    HedgerowError
+        H112 for more records than slots, H501 for more owners than slots or columns.
+    """
+    padded = pad(encoded, n_slots, entropy=entropy)
+    if not 1 <= owners <= (n_slots if partition == "horizontal" else layout.n_features):
+        raise Code.BAD_PARAMETER.error(
+            expected=f"n_owners up to the {'slots' if partition == 'horizontal' else 'columns'}",
+            found=f"n_owners={owners}, {n_slots:,} slots, {layout.n_features} columns",
+        )
+    if partition == "vertical":
+        groups = [list(range(i, layout.n_features, owners)) for i in range(owners)]
+        uploads = vertical_uploads(layout, n_slots, groups, 0)
+        return _together(uploads, vertical(padded, groups), "vertical")
+    uploads = horizontal_uploads(layout, equal_slots(n_slots, owners))
+    blocks = [padded.rows(np.arange(up.first, up.first + up.rows)) for up in uploads]
+    return _together(uploads, blocks, "horizontal")
+
+
+def keyed(key: bytes) -> Entropy:
+    """Return bytes that follow from a key: the same at everybody who has it, in the same order."""
+    stream, count = Prg(key), itertools.count()
+    return lambda n: stream.fill(f"slots/{next(count)}", n, np.uint8).tobytes()
+
+
+def _together(uploads: list[Upload], tables: Sequence[Encoded], partition: Partition) -> Integrated:
+    pairs = zip(uploads, tables, strict=True)
+    return Integrated(uploads, {upload.party: table for upload, table in pairs}, partition)
+
+
+def _check_domain(part: Encoded, wanted: Domain, owner: int, *, target: bool = True) -> None:
+    same = part.domain.attributes == wanted.attributes
+    if not same or (target and part.domain.target != wanted.target):
+        raise Code.BAD_DOMAIN.error(
+            expected=f"attributes {', '.join(wanted.names)} as all owners declared them",
+            found=f"attributes {', '.join(part.domain.names)} at owner {owner}, not the same",
+            fix="use one domain file at all owners",
+        )
+
+
+def _check_groups(domain: Domain, groups: Sequence[Sequence[int]]) -> None:
+    times = np.bincount([i for group in groups for i in group], minlength=len(domain.names))
+    for code, wrong, where in (
+        (Code.DUPLICATE_COLUMN, times > 1, "more than one owner"),
+        (Code.MISSING_COLUMN, times == 0, "no owner"),
+    ):
+        if wrong.any():
+            names = ", ".join(np.array(domain.names)[wrong])
+            raise code.error(
+                expected="every attribute at one owner",
+                found=f"{names} at {where}",
+                fix="give every attribute to one owner",
+            )

@@ -1,0 +1,179 @@
+"""Secret queries that are well formed whatever an analyst sends.
+
+An analyst shares the bits of bin numbers, and the servers turn them into one-hot rows. Any bits are
+some row, and servers compare what they were given in common, so no message of an analyst can be a
+row with two values in one attribute or with a value counted a thousand times; what the ledger says
+about answers holds for those as well who do not keep to the protocol.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret, SecretBits, stack
+from hedgerow.tables import Encoded
+
+
+def share_queries(
+    engine: Engine, layout: Layout, ring: Ring, queries: Encoded | None, n: int, party: int
+) -> Secret:
+    """Share the rows that an analyst asks about.
+
+    1. The analyst shares the bits of its bins (`query_planes`).
+    2. `expand_queries`.
+
+    Reveals: nothing but the number of queries.
+    Cost: `cost_queries`; b + 2 rounds.
+
+    Parameters
+    ----------
+    engine : Engine
+    layout : Layout
+    ring : Ring
+        Of the model.
+    queries : Encoded or None
+        Where the analyst lives.
+    n : int
+        Number of queries, public.
+    party : int
+        The analyst.
+
+    Returns
+    -------
+    Secret, shape (n, B)
+        One-hot for every attribute.
+
+    Raises
+    ------
+    HedgerowError
+        H117 for queries of another domain: their bins would mean something else.
+    """
+    bits = None if queries is None else query_planes(layout, queries)
+    return expand_queries(layout, ring, engine.input_bits(bits, party, planes_shape(layout, n)))
+
+
+def query_planes(layout: Layout, queries: Encoded) -> NDArray[np.bool_]:
+    """Return the bits of the bins of queries, bool `planes_shape`, highest bit first.
+
+    Raises
+    ------
+    HedgerowError
+        H117 for queries of another domain: their bins would mean something else.
+    """
+    if queries.domain.attributes != layout.domain.attributes:
+        raise Code.BAD_DOMAIN.error(
+            expected=f"attributes {', '.join(layout.domain.names)} as all parties declared them",
+            found=f"attributes {', '.join(queries.domain.names)} in the queries",
+        )
+    shifts = np.arange(_planes(layout))[::-1, None, None]
+    bits: NDArray[np.bool_] = (queries.bins.T[None].astype(np.int64) >> shifts) & 1 != 0
+    return bits
+
+
+def planes_shape(layout: Layout, n: int) -> tuple[int, int, int]:
+    """Return the shape of the bits of n queries: (b, attributes, n).
+
+    There are b bits for each attribute, where the largest has up to 2^b bins.
+    """
+    return _planes(layout), layout.n_features, n
+
+
+def expand_queries(layout: Layout, ring: Ring, shared: SecretBits) -> Secret:
+    """Turn shared bits of bins into one-hot rows.
+
+    1. Bit by bit, highest first, every entry h of the one-hot vectors so far becomes
+       (h - h c, h c): all attributes and queries at once.
+    2. A number beyond the bins of its attribute counts as the last of them.
+    3. The columns of bins that exist become numbers of the ring.
+
+    Reveals: nothing.
+    Cost: `cost_queries` without its input; b + 1 rounds.
+
+    Parameters
+    ----------
+    layout : Layout
+    ring : Ring
+        Of the model.
+    shared : SecretBits, shape (b, attributes, n)
+        See `planes_shape`; whoever shared them.
+
+    Returns
+    -------
+    Secret, shape (n, B)
+        One-hot for every attribute, whatever the bits are.
+
+    Raises
+    ------
+    HedgerowError
+        H108 for bits of another shape.
+    """
+    wanted = planes_shape(layout, shared.n)
+    if shared.shape != wanted:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"bits of queries of shape {wanted}", found=f"{shared.shape}"
+        )
+    hot = one_hot_bits(shared, layout.candidates.n_bins)[_entries(layout)]
+    return shared.engine.b2a(hot, ring).transpose()
+
+
+def cost_queries(engine: Engine, layout: Layout, ring: Ring, n: int, party: int) -> Cost:
+    """State the cost of `share_queries`."""
+    planes, m = _planes(layout), layout.n_features
+    total = engine.cost("input_bits", shape=(planes, m, n), owner=party)
+    for level in range(1, planes):
+        total += engine.cost("and_", shape=(m, 1 << level, n))
+    return total + engine.cost("b2a", shape=(layout.n_columns, n), ring=ring)
+
+
+def _planes(layout: Layout) -> int:
+    return max(1, (layout.width - 1).bit_length())
+
+
+def one_hot_bits(planes: SecretBits, sizes: ArrayLike) -> SecretBits:
+    """Turn numbers into one-hot bits; one beyond the values there are counts as the last.
+
+    Parameters
+    ----------
+    planes : SecretBits, shape (b, m, n)
+        Bits of n rows of m numbers, from the highest bit on.
+    sizes : int array, shape (m,)
+        Values that each number can have, at most 2^b.
+
+    Returns
+    -------
+    SecretBits, shape (m * 2^b, n)
+        Exactly one is set for every number, among the first `sizes`.
+    """
+    bits, m, _ = planes.shape
+    hot = _merged(stack([~planes[0], planes[0]], axis=1), (m, 2))
+    for plane in range(1, bits):
+        right = hot & planes[plane][:, None]
+        hot = _merged(stack([hot ^ right, right], axis=2), (m, 2 << plane))
+    data = hot.data.copy()
+    for number, size in enumerate(np.asarray(sizes)):
+        values = data[..., number, :, :]
+        # One entry of all is set, so that the sum of those beyond is one bit: local.
+        values[..., size - 1, :] = np.bitwise_xor.reduce(values[..., size - 1 :, :], axis=-2)
+        values[..., size:, :] = 0
+    return _merged(hot.like(data), (m << bits,))
+
+
+def _merged(x: SecretBits, lead: tuple[int, ...]) -> SecretBits:
+    """Return bits with other leading axes."""
+    shape = (*x.data.shape[: x.engine.share_axes], *lead, x.data.shape[-1])
+    return x.like(x.data.reshape(shape))
+
+
+def _entries(layout: Layout) -> NDArray[np.int64]:
+    """Return, for every column of the table, its place among all one-hot entries."""
+    size = 1 << _planes(layout)
+    owner = np.repeat(np.arange(layout.n_features), layout.widths(range(layout.n_features)))
+    bin_ = np.arange(layout.n_columns) - layout.first_column[owner]
+    places: NDArray[np.int64] = owner * size + bin_
+    return places

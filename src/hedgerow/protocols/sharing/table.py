@@ -1,0 +1,253 @@
+"""Secret tables: what owners share with the servers, and how it is put together.
+
+Paper: hiddentrees, algorithm 11 and section 1.1.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.protocols.growers.layout import Layout, as_one_hot
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+from hedgerow.tables import Encoded
+
+_BLOCK = 1 << 24
+"""Elements that an owner shares in one step, so that nobody holds a table twice."""
+
+
+@dataclass(frozen=True, eq=False)
+class SecretTable:
+    """A table on the servers.
+
+    Attributes
+    ----------
+    layout : Layout
+        Public.
+    onehot : Secret, shape (n, B)
+        One 0/1 column per bin; rows of empty slots are zero.
+    columns : Secret, shape (n, k)
+        What is added up: one 0/1 column per class, or presence and the target in whole units.
+        Zero in empty slots.
+    """
+
+    layout: Layout
+    onehot: Secret
+    columns: Secret
+
+    @property
+    def engine(self) -> Engine:
+        """Keeper of the shares."""
+        return self.onehot.engine
+
+    @property
+    def ring(self) -> Ring:
+        """Of all columns."""
+        return self.onehot.ring
+
+    @property
+    def n_rows(self) -> int:
+        """Slots n."""
+        return self.onehot.shape[0]
+
+
+@dataclass(frozen=True)
+class Upload:
+    """What one owner shares: public.
+
+    Parameters
+    ----------
+    party : int
+        The owner; 3 or more where the servers are 0, 1 and 2.
+    first, rows : int
+        Slots from `first` on, so many.
+    features : tuple of int
+        Attributes, ascending.
+    target : bool
+        Whether the target is among them.
+    """
+
+    party: int
+    first: int
+    rows: int
+    features: tuple[int, ...]
+    target: bool
+
+
+def horizontal_uploads(layout: Layout, capacities: Sequence[int], party: int = 3) -> list[Upload]:
+    """Describe owners that hold rows: each fills slots of its own, of a public number."""
+    every = tuple(range(layout.n_features))
+    firsts = np.concatenate([[0], np.cumsum(capacities)])
+    return [
+        Upload(party + i, int(firsts[i]), int(rows), every, True)
+        for i, rows in enumerate(capacities)
+    ]
+
+
+def vertical_uploads(
+    layout: Layout, capacity: int, groups: Sequence[Sequence[int]], target_at: int, party: int = 3
+) -> list[Upload]:
+    """Describe owners that hold columns of the same records, placed in the same slots."""
+    return [
+        Upload(party + i, 0, capacity, tuple(sorted(group)), i == target_at)
+        for i, group in enumerate(groups)
+    ]
+
+
+def share_table(
+    engine: Engine,
+    layout: Layout,
+    ring: Ring,
+    uploads: Sequence[Upload],
+    tables: Mapping[int, Encoded],
+    n_columns: int,
+) -> SecretTable:
+    """Share the tables of all owners and put them together (algorithm 11, Encoding_Integration).
+
+    1. Every owner encodes its attributes as one-hot columns, zero in empty slots (steps 1 to 6),
+       and shares them (steps 7 and 8): most shares are seeds.
+    2. The servers lay rows below rows and columns beside columns (steps 9 to 13).
+
+    Owners share numbers, and nobody checks that they are zeros and ones: this is for tables that
+    one user holds. What others upload is bits (`hedgerow.protocols.sharing.uploaded`).
+
+    Reveals: nothing; the slots and attributes of every owner are public.
+    Cost: `Engine.input` of every block; an owner sends two elements per cell.
+
+    Parameters
+    ----------
+    engine : Engine
+    layout : Layout
+    ring : Ring
+        Of the shared table.
+    uploads : sequence of Upload
+        Public, the same at all parties; together they fill every cell once.
+    tables : mapping of int to Encoded
+        Where an owner lives: its padded table, with its own attributes alone.
+    n_columns : int
+        Classes, or 2 for presence and a numeric target in whole units.
+
+    Raises
+    ------
+    InputError
+        H108 if a table is not what its upload says, H117 if it is of another domain, H501 if cells
+        are missing or filled twice. Nothing is sent then, by this process.
+    """
+    n = check_uploads(layout, uploads)
+    # Before anything is sent.
+    for upload in uploads:
+        if upload.party in tables:
+            _check_table(layout, upload, tables[upload.party], n_columns)
+    onehot: NDArray[Any] | None = None
+    columns: NDArray[Any] | None = None
+    for upload in uploads:
+        table = tables.get(upload.party)
+        index = layout.columns_of(upload.features)
+        step = max(1, _BLOCK // max(1, len(index) + n_columns))
+        for start in range(0, upload.rows, step):
+            rows = slice(start, min(start + step, upload.rows))
+            at = slice(upload.first + rows.start, upload.first + rows.stop)
+            size = rows.stop - rows.start
+            values: Any = None if table is None else layout.one_hot(table, upload.features, rows)
+            part = engine.input(values, upload.party, (size, len(index)), ring).data
+            if onehot is None:
+                lead = part.shape[: engine.share_axes]
+                onehot = np.zeros((*lead, n, layout.n_columns), ring.dtype)
+                columns = np.zeros((*lead, n, n_columns), ring.dtype)
+            whole = len(index) == layout.n_columns
+            onehot[..., at, slice(None) if whole else index] = part
+            if upload.target:
+                assert columns is not None
+                values = None if table is None else target_columns(table, n_columns, rows)
+                shape = (size, n_columns)
+                columns[..., at, :] = engine.input(values, upload.party, shape, ring).data
+    assert onehot is not None
+    assert columns is not None
+    return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
+
+
+class Slotted(Protocol):
+    """A plan that knows for how many slots its bounds hold."""
+
+    @property
+    def n_slots(self) -> int:
+        """Slots of the table."""
+
+
+def check_slots(table: SecretTable, plan: Slotted) -> None:
+    """Refuse a table of another size than planned for: rings, widths and bounds would not hold."""
+    if table.n_rows != plan.n_slots:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a table of {plan.n_slots:,} slots, as planned", found=f"{table.n_rows:,}"
+        )
+
+
+def target_columns(
+    table: Encoded, n_columns: int, rows: slice = slice(None)
+) -> NDArray[np.int64] | NDArray[np.uint8]:
+    """Return what is added up, (rows, n_columns): class indicators, or presence and whole units."""
+    assert table.target is not None
+    present, target = table.present[rows], table.target[rows]
+    if target.dtype.kind == "f":
+        return np.stack([present, np.where(present, np.rint(target), 0)], axis=1).astype(np.int64)
+    return as_one_hot(target, n_columns) * present[:, None].astype(np.uint8)
+
+
+def _check_table(layout: Layout, upload: Upload, table: Encoded, n_columns: int) -> None:
+    wanted = layout.domain.select(list(upload.features), target=upload.target)
+    if table.domain.attributes != wanted.attributes or (
+        upload.target and table.domain.target != wanted.target
+    ):
+        raise Code.BAD_DOMAIN.error(
+            expected=f"attributes {', '.join(wanted.names)} as all parties declared them",
+            found=f"attributes {', '.join(table.domain.names)} at party {upload.party}",
+            fix="use one domain file at all owners",
+        )
+    classes = wanted.target.classes if wanted.target is not None else None
+    if classes is not None and n_columns != len(classes):
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{len(classes)} columns, one per class", found=f"{n_columns} columns"
+        )
+    if table.n_slots != upload.rows or (upload.target and table.target is None):
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{upload.rows:,} slots from party {upload.party}, with its target",
+            found=f"{table.n_slots:,} slots"
+            + (", no target" if table.target is None else ", a target"),
+        )
+
+
+def check_uploads(layout: Layout, uploads: Sequence[Upload]) -> int:
+    """Return the slots of the whole table, whose every cell is filled once."""
+    n = max((upload.first + upload.rows for upload in uploads), default=0)
+    filled = np.zeros(layout.n_features + 1, dtype=np.int64)
+    for upload in uploads:
+        filled[list(upload.features)] += upload.rows
+        filled[-1] += upload.rows * upload.target
+    if n == 0 or np.any(filled != n) or _overlaps(uploads) or _repeats(uploads):
+        raise Code.BAD_PARAMETER.error(
+            expected="every attribute and the target of every slot from exactly one owner",
+            found=f"{n:,} slots, filled per attribute and target: {filled.tolist()}",
+        )
+    return n
+
+
+def _repeats(uploads: Sequence[Upload]) -> bool:
+    """Whether an owner names no attribute, or one twice."""
+    return any(not u.features or len(set(u.features)) < len(u.features) for u in uploads)
+
+
+def _overlaps(uploads: Sequence[Upload]) -> bool:
+    pairs = [(a, b) for i, a in enumerate(uploads) for b in uploads[:i]]
+    return any(
+        a.first < b.first + b.rows
+        and b.first < a.first + a.rows
+        and (set(a.features) & set(b.features) or (a.target and b.target))
+        for a, b in pairs
+    )

@@ -1,0 +1,260 @@
+"""Tables that owners share as bits, before anybody knows what will be trained on them.
+
+An owner shares the bits of bin numbers, class numbers and presence: a few bits per cell instead of
+a number per bin. The servers make one-hot columns of them when a job asks for it, in the layout and
+ring of that job. Any bits are some row (a number beyond the bins counts as the last of them), so no
+upload can hold a record that counts twice or not at all.
+
+Where owners hold columns of the same records, that also goes for all uploads together: whether a
+slot holds a record is for the owner of the target to say, and holds for the cells of all. Were each
+upload's own presence taken, an owner could make records with a class but no bin, which count in two
+leaves, or below zero; its presence bits are not looked at, and a slot that it left empty is a
+record in the first bins.
+
+A numeric target is a step of the public grid (`growers.units`), from 0 to 2^21, in 22
+bits. The highest stands for the upper bound alone: where it is set the servers take the others for
+0. So any bits are a target within the bounds, and no record can weigh more than the ledger assumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.growers.units import GRID_BITS, Units, grid_steps
+from hedgerow.protocols.sharing.queries import one_hot_bits
+from hedgerow.protocols.sharing.table import SecretTable, Upload, check_uploads
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, stack
+from hedgerow.tables import Domain, Encoded
+
+_BLOCK = 1 << 24
+"""Elements that are made of bits at once."""
+GRID_PLANES = GRID_BITS + 2
+"""Bits of a numeric target."""
+
+
+def n_planes(domain: Domain, *, target: bool) -> int:
+    """Return how many bits a record of a domain takes, one of them its presence."""
+    return 1 + sum(_widths(domain, target=target))
+
+
+def planes_of(table: Encoded) -> NDArray[np.bool_]:
+    """Return the bits of a table, bool (planes, slots): presence, attributes, class or grid step.
+
+    Numbers stand highest bit first; empty slots are all zero.
+    """
+    numbers = [table.bins[:, feature] for feature in range(table.n_features)]
+    if table.target is not None:
+        numbers.append(_target_numbers(table))
+    planes = [table.present]
+    widths = _widths(table.domain, target=table.target is not None)
+    for number, width in zip(numbers, widths, strict=True):
+        kept = np.where(table.present, number, 0).astype(np.int64)
+        planes += [(kept >> bit) & 1 != 0 for bit in reversed(range(width))]
+    return np.stack(planes)
+
+
+def expand_table(
+    engine: Engine,
+    layout: Layout,
+    ring: Ring,
+    uploads: Sequence[Upload],
+    planes: Mapping[int, SecretBits],
+    n_columns: int,
+    units: Units | None = None,
+) -> SecretTable:
+    """Make one-hot columns of shared bits and put the uploads together (algorithm 11).
+
+    Paper: hiddentrees.
+
+    1. Numbers become one-hot bits, all attributes at once (`one_hot_bits`); the presence of a row
+       is conjoined, which is that of the upload with the row's target.
+    2. Bits become numbers of the ring, in blocks of rows.
+    3. A numeric target is the sum of its bits, each times what it stands for in units: those below
+       a unit count for nothing but the highest of them, which rounds half a unit up. Local.
+    4. Rows below rows, columns beside columns.
+
+    Reveals: nothing.
+    Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more for numbers, and
+    2 rounds per block.
+
+    Parameters
+    ----------
+    engine : Engine
+    layout : Layout
+    ring : Ring
+    uploads : sequence of Upload
+        Public; together they fill every cell once.
+    planes : mapping of int to SecretBits, shape (planes, slots)
+        By party, as `planes_of` orders them.
+    n_columns : int
+        Classes, or 2 for presence and a numeric target.
+    units : Units, optional
+        Of a numeric target.
+
+    Raises
+    ------
+    InputError
+        H108 for planes of another shape than their upload's, H501 if cells are missing or filled
+        twice, or if an upload has other slots than one with a target.
+    """
+    n = check_uploads(layout, uploads)
+    for upload in uploads:
+        _check_planes(layout, upload, planes[upload.party])
+    present = _presence(uploads, planes)
+    lead = next(iter(planes.values())).data.shape[: engine.share_axes]
+    onehot = np.zeros((*lead, n, layout.n_columns), ring.dtype)
+    columns = np.zeros((*lead, n, n_columns), ring.dtype)
+    for upload in uploads:
+        bits, of_rows = planes[upload.party], present[upload.first, upload.rows]
+        index = layout.columns_of(upload.features)
+        cells, target = _indicators(layout, upload, bits, of_rows, n_columns, units)
+        where = slice(None) if len(index) == layout.n_columns else index
+        for at, block in _blocks(cells, upload.rows):
+            rows = slice(upload.first + at.start, upload.first + at.stop)
+            onehot[..., rows, where] = _numbers(block, ring)
+        if target is not None:
+            for at, block in _blocks(target, upload.rows):
+                rows = slice(upload.first + at.start, upload.first + at.stop)
+                columns[..., rows, :] = _summed(block, ring, units)
+    return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
+
+
+def _check_planes(layout: Layout, upload: Upload, bits: SecretBits) -> None:
+    domain = layout.domain.select(list(upload.features), target=upload.target)
+    shape = (n_planes(domain, target=upload.target), upload.rows)
+    if bits.shape != shape:
+        raise Code.WRONG_SHAPE.error(
+            expected=f"{shape[0]} planes of {shape[1]:,} slots from {upload.party}",
+            found=f"{bits.shape}",
+        )
+
+
+def _presence(
+    uploads: Sequence[Upload], planes: Mapping[int, SecretBits]
+) -> dict[tuple[int, int], SecretBits]:
+    """Return which rows there are, (1, slots), by first slot and number of slots."""
+    found = {(one.first, one.rows): planes[one.party][:1] for one in uploads if one.target}
+    for one in uploads:
+        if (one.first, one.rows) not in found:
+            raise Code.BAD_PARAMETER.error(
+                expected="the target of all slots of an upload from one owner",
+                found=f"{one.rows:,} slots from {one.first:,} on, from party {one.party}",
+            )
+    return found
+
+
+def _indicators(
+    layout: Layout,
+    upload: Upload,
+    bits: SecretBits,
+    present: SecretBits,
+    n_columns: int,
+    units: Units | None,
+) -> tuple[SecretBits, SecretBits | None]:
+    """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
+    domain = layout.domain.select(list(upload.features), target=upload.target)
+    widths = _widths(domain, target=upload.target)
+    graded = upload.target and units is not None
+    if graded:
+        widths.pop()
+    most = max(widths)
+    numbers = _padded(bits, widths, most)
+    zero = bits.engine.public_bits(np.zeros((1, bits.n), dtype=np.bool_))
+    sizes = [*domain.n_bins, *([n_columns] if upload.target and not graded else [])]
+    hot, size = concatenate([one_hot_bits(numbers, sizes), zero]), 1 << most
+    m = len(upload.features)
+    columns = layout.widths(upload.features)
+    owner = np.repeat(np.arange(m), columns)
+    bin_ = np.arange(int(columns.sum())) - np.repeat(np.cumsum(columns) - columns, columns)
+    # A padding column of a w-ary table may lie beyond what the bits of this owner can say.
+    places = np.where(bin_ < size, owner * size + bin_, len(hot) - 1)
+    cells = hot[places] & present
+    if not upload.target:
+        return cells, None
+    if graded:
+        return cells, _bounded(bits[-GRID_PLANES:], present)
+    return cells, hot[m * size + np.arange(n_columns)] & present
+
+
+def _bounded(steps: SecretBits, present: SecretBits) -> SecretBits:
+    """Return presence and the bits of a step that is no more than the upper bound.
+
+    With t the highest bit, p the presence and l the others: t p, and l p (1 - t). Two rounds.
+    """
+    top = steps[:1] & present
+    return concatenate([present, top, steps[1:] & (present ^ top)])
+
+
+def _summed(block: SecretBits, ring: Ring, units: Units | None) -> NDArray[Any]:
+    """Return what is added up of rows, (rows, columns): classes, or presence and target."""
+    if units is None:
+        return _numbers(block, ring)
+    finer = GRID_BITS - units.bits
+    # What a bit stands for, highest first: units, and the half that is rounded up.
+    worth = [1 << place >> finer for place in reversed(range(GRID_PLANES))]
+    if finer:
+        worth[-finer] = 1
+    used = 1 + np.flatnonzero(worth)
+    found = block.engine.b2a(block[np.concatenate([[0], used])], ring).transpose()
+    present, target = found[:, 0], (found[:, 1:] * np.array([w for w in worth if w])).sum(axis=1)
+    return stack([present, target - present * units.most], axis=1).data
+
+
+def _padded(bits: SecretBits, widths: Sequence[int], most: int) -> SecretBits:
+    """Return numbers of equal width as planes (most, numbers, slots), highest bit first."""
+    zero = bits.engine.public_bits(np.zeros((1, bits.n), dtype=np.bool_))
+    every = concatenate([bits, zero])
+    ends = 1 + np.cumsum(widths)
+    index = np.full((most, len(widths)), len(bits))
+    for k, (end, width) in enumerate(zip(ends, widths, strict=True)):
+        index[most - width :, k] = np.arange(end - width, end)
+    lead = bits.engine.share_axes
+    data = np.take(every.data, index, axis=lead)
+    return bits.like(data)
+
+
+def _blocks(bits: SecretBits, rows: int) -> Any:
+    """Cut bits (columns, slots) into blocks of whole words."""
+    step = max(WORD, _BLOCK // max(1, len(bits)) // WORD * WORD)
+    for start in range(0, rows, step):
+        stop = min(start + step, rows)
+        words = slice(start // WORD, -(-stop // WORD))
+        data = np.ascontiguousarray(bits.data[..., words])
+        yield slice(start, stop), SecretBits(bits.engine, stop - start, data)
+
+
+def _numbers(block: SecretBits, ring: Ring) -> NDArray[Any]:
+    return block.engine.b2a(block, ring).transpose().data
+
+
+def _widths(domain: Domain, *, target: bool) -> list[int]:
+    """Return the bits of every number of a record."""
+    widths = [max(1, (int(bins) - 1).bit_length()) for bins in domain.n_bins]
+    if not target:
+        return widths
+    if domain.target is None:
+        raise Code.BAD_TARGET.error(
+            expected="a target, with classes or bounds, in a table that is shared as bits",
+            found="a domain without a target",
+        )
+    classes = domain.target.n_classes
+    return [*widths, GRID_PLANES if classes is None else max(1, (classes - 1).bit_length())]
+
+
+def _target_numbers(table: Encoded) -> NDArray[Any]:
+    """Return the classes of a table, or the steps of its numeric target."""
+    assert table.target is not None
+    assert table.domain.target is not None
+    bounds = table.domain.target.bounds
+    if bounds is None:
+        return table.target
+    # Empty slots may hold anything, also what is no number.
+    return grid_steps(np.where(table.present, table.target, bounds[0]), bounds)

@@ -1,0 +1,1 @@
+"""DP-TopDown: best-first private trees over the records of several owners."""

@@ -1,0 +1,394 @@
+"""DP-TopDown: best-first private trees over the records of several owners.
+
+Paper: wang2020topdown, algorithm 1.
+
+1. The plan (`plan_topdown`) is public, and every owner charges its worst case first.
+2. The coordinator asks about the root, then, round by round, about all nodes below leaves that may
+   be split (lines 8 to 11): their number of records, and PrivateSplit.
+3. Leaves worth splitting go into a queue by weight times worth (lines 12 and 13); the best is split
+   next, until there are M splits or none is left (lines 5 to 7).
+4. The classes of the leaves are counted (line 14).
+
+Deviations, in strict accounting: scores are weighted by records and never divided by a private
+number of them; the worth of a chosen split is paid for; |S| is not known, so the number of records
+of the root is estimated too; one question is about many nodes.
+
+Reveals: every answer of every owner, to the coordinator, who is trusted by nobody; the tree with
+its noisy leaves, to the public. Both cost what the plan's releases add up to.
+Cost: about as many rounds as the tree has levels (twice as many for `LocalRNM`), and one for the
+leaves; bytes per node and owner 8 (1 + c), c the cells that the method counts.
+
+The coordinator here has no network: whoever carries the bytes asks it what to send (`asks`) and
+tells it what came back (`hear`, `lost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.options import check_option
+from hedgerow.protocols.topdown.growth import Growth
+from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.secure import SecureCounts
+from hedgerow.protocols.topdown.splits import (
+    LocalRNM,
+    NoisyCounts,
+    PrivateSplit,
+    Rounds,
+    SingleMachine,
+)
+from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask, pack, unpack
+from hedgerow.trees.tree import Tree
+
+Dropouts = Literal["go on", "wait"]
+
+
+def private_split(plan: TopDownPlan) -> PrivateSplit:
+    """Return the implementation of PrivateSplit that a plan names."""
+    if plan.method == "secure-counts":
+        return SecureCounts(plan)
+    made: dict[str, Callable[[TopDownPlan], PrivateSplit]] = {
+        "single-machine": SingleMachine,
+        "noisy-counts": NoisyCounts,
+        "local-rnm": LocalRNM,
+    }
+    return made[plan.method](plan)
+
+
+class Party(Protocol):
+    """Whoever answers the coordinator's questions, such as an `Owner`."""
+
+    def answer(self, ask: bytes) -> bytes:
+        """Answer a question."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What went between the coordinator and the others so far.
+
+    Attributes
+    ----------
+    rounds : int
+        Questions that were answered.
+    sent, received : int
+        Bytes, as the coordinator sees it.
+    """
+
+    rounds: int
+    sent: int
+    received: int
+
+
+class Coordinator:
+    """Grows the tree from answers; see the head of this module.
+
+    Parameters
+    ----------
+    plan : TopDownPlan
+    owners : sequence of str
+        Names, in a fixed order; at most ``plan.n_owners``.
+    dropouts : {"go on", "wait"}
+        Whether a round ends without those who were lost, for good, or waits for them.
+    least : int
+        Owners below which growth cannot go on.
+
+    Raises
+    ------
+    HedgerowError
+        H501 for names that are not distinct, or too many of them.
+    """
+
+    def __init__(
+        self,
+        plan: TopDownPlan,
+        owners: Sequence[str],
+        *,
+        dropouts: Dropouts = "go on",
+        least: int = 1,
+    ) -> None:
+        check_option("dropouts", dropouts, Dropouts)
+        self.plan, self.dropouts, self.least = plan, dropouts, least
+        self.owners = tuple(owners)
+        distinct = len(set(self.owners) - set(SERVER_NAMES))
+        if distinct != len(self.owners) or not least <= len(self.owners):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"at least {least} owners with names of their own, none of a server",
+                found=f"{', '.join(self.owners) or 'none'}",
+            )
+        if len(self.owners) > plan.n_owners:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"at most {plan.n_owners} owners, as planned",
+                found=f"{len(self.owners)} owners",
+                fix="plan again with n_owners",
+            )
+        self.lost_owners: list[str] = []
+        self._growth = Growth(plan)
+        self._split = private_split(plan)
+        self._log: list[Arrays] = []
+        self._answers: dict[str, tuple[Arrays, bytes]] = {}
+        self._sent = self._received = 0
+        self._rounds: Rounds | None = None
+        self._ask: Ask | None = None
+        self._begin_question()
+
+    @property
+    def round(self) -> int:
+        """Number of the question that is open."""
+        return len(self._log)
+
+    @property
+    def n_splits(self) -> int:
+        """Splits made so far."""
+        return len(self._growth.made)
+
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Owners who were not lost."""
+        return tuple(name for name in self.owners if name not in self.lost_owners)
+
+    @property
+    def split(self) -> PrivateSplit:
+        """The implementation of PrivateSplit at work."""
+        return self._split
+
+    @property
+    def traffic(self) -> Traffic:
+        """Rounds and bytes so far."""
+        return Traffic(self.round, self._sent, self._received)
+
+    def asks(self) -> dict[str, bytes]:
+        """Return who has yet to answer, and what each is asked; nobody when the tree is ready."""
+        if self._ask is None:
+            return {}
+        return {
+            name: self._split.to_each(self._ask, name).to_bytes()
+            for name in self._participants()
+            if name not in self._answers
+        }
+
+    def hear(self, name: str, answer: bytes) -> None:
+        """Take an answer.
+
+        Raises
+        ------
+        HedgerowError
+            H823 from somebody who is not asked or has answered, or about another question; H822
+            for one that cannot be read. The coordinator stands where it stood.
+        """
+        if self._ask is None or name not in self._participants():
+            raise Code.UNEXPECTED_ANSWER.error(found=f"an answer of {name!r}, who is not asked")
+        if name in self._answers:
+            if self._answers[name][1] == answer:
+                return
+            raise Code.UNEXPECTED_ANSWER.error(
+                found=f"a second, different answer of {name!r} in round {self.round}"
+            )
+        arrays = self._read(name, answer)
+        self._answers[name] = arrays, bytes(answer)
+        self._received += len(answer)
+        self._end_round()
+
+    def lost(self, name: str) -> None:
+        """Hear that somebody does not answer.
+
+        Raises
+        ------
+        HedgerowError
+            H824 if too few owners are left, or if the one lost cannot be done without.
+        """
+        if name not in self.owners:
+            if name in self._participants():
+                self.again()
+                raise Code.TOO_FEW_OWNERS.error(
+                    expected=f"an answer of {name!r}, without whom nothing can be released",
+                    found="none",
+                )
+            return
+        if self.dropouts == "wait" or name in self.lost_owners:
+            return
+        if len(self.present) - 1 < self.least:
+            raise Code.TOO_FEW_OWNERS.error(
+                expected=f"at least {self.least} owners", found=f"{len(self.present) - 1}"
+            )
+        self.lost_owners.append(name)
+        # Its answer of this round, if it gave one, still counts.
+        self._end_round()
+
+    def together(self) -> tuple[str, ...]:
+        """Return who of those that are asked now can only answer together: servers, or nobody."""
+        if self._ask is None:
+            return ()
+        return tuple(name for name in self._participants() if name not in self.owners)
+
+    def again(self) -> None:
+        """Ask all of `together` again, also who has answered: another attempt of servers."""
+        for name in self.together():
+            self._answers.pop(name, None)
+
+    def tree(self) -> Tree:
+        """Return the tree, when nobody has to be asked any more."""
+        if self._ask is not None:
+            raise Code.BAD_PARAMETER.error(
+                expected="a tree whose growth has ended", found=f"one in round {self.round}"
+            )
+        return self._growth.tree()
+
+    def _participants(self) -> tuple[str, ...]:
+        assert self._ask is not None
+        here = tuple(
+            name for name in self.owners if name not in self.lost_owners or name in self._answers
+        )
+        return self._split.participants(self._ask, here)
+
+    def _read(self, name: str, message: bytes) -> Arrays:
+        assert self._ask is not None
+        try_answer = Answer.from_bytes(message)
+        if try_answer.plan != self.plan.digest:
+            raise Code.UNEXPECTED_ANSWER.error(
+                expected=f"an answer in the plan {self.plan.digest[:16]}",
+                found=f"one of {name!r} in the plan {try_answer.plan[:16]!r}",
+                fix="make sure that all parties have the same job and domain",
+            )
+        if try_answer.round != self.round:
+            raise Code.UNEXPECTED_ANSWER.error(
+                expected=f"an answer in round {self.round}",
+                found=f"one of {name!r} in round {try_answer.round}",
+            )
+        if try_answer.nodes != self._ask.nodes:
+            raise Code.UNEXPECTED_ANSWER.error(
+                expected="an answer about the nodes that were asked about",
+                found=f"one of {name!r} about others",
+            )
+        layout = self._split.layout(self._ask)
+        arrays = try_answer.arrays
+        for key, shape in layout.items():
+            found = arrays.get(key)
+            kind = np.uint8 if shape is None else np.int64
+            if found is None or found.dtype != kind or (shape is not None and found.shape != shape):
+                raise Code.BAD_ANSWER.error(
+                    expected=f"{key!r} of shape {shape}",
+                    found=f"none of {name!r}" if found is None else f"{found.shape} of {name!r}",
+                )
+        if set(arrays) != set(layout):
+            raise Code.BAD_ANSWER.error(found=f"arrays of {name!r} that were not asked for")
+        self._split.check(self._ask, arrays, self._growth.shape)
+        return arrays
+
+    def _begin_question(self) -> None:
+        question = self._growth.question()
+        if question is None:
+            self._ask = None
+            return
+        self._rounds = self._split.rounds(question, self._growth.shape, self.round)
+        self._ask = next(self._rounds)
+        self._count_asks()
+
+    def _count_asks(self) -> None:
+        self._sent += sum(map(len, self.asks().values()))
+
+    def _end_round(self) -> None:
+        assert self._ask is not None
+        if any(name not in self._answers for name in self._participants()):
+            return
+        answers = {name: self._answers[name][0] for name in self._participants()}
+        try:
+            joined = self._split.join(self._ask, answers)
+        finally:
+            # Answers that cannot be joined are asked for again.
+            self._answers = {}
+        self._log.append(joined)
+        self._go_on(joined)
+
+    def _go_on(self, joined: Arrays) -> None:
+        assert self._rounds is not None
+        try:
+            self._ask = self._rounds.send(joined)
+            self._count_asks()
+        except StopIteration as end:
+            self._growth.hear(end.value)
+            self._begin_question()
+
+    def state(self) -> bytes:
+        """Return everything that was heard, from which `resume` goes on; all of it is public."""
+        arrays: dict[str, Any] = {}
+        for number, joined in enumerate(self._log):
+            arrays |= {f"{number}/{name}": array for name, array in joined.items()}
+        for name, (_, message) in self._answers.items():
+            arrays[f"answer/{name}"] = np.frombuffer(message, dtype=np.uint8)
+        head = {
+            "hedgerow": "topdown coordinator",
+            "plan": self.plan.digest,
+            "owners": list(self.owners),
+            "lost": self.lost_owners,
+            "rounds": len(self._log),
+            "dropouts": self.dropouts,
+            "least": self.least,
+            "traffic": [self._sent, self._received],
+        }
+        return pack(head, arrays)
+
+    @classmethod
+    def resume(cls, plan: TopDownPlan, state: bytes) -> Self:
+        """Go on from `state`; raises H822 for a state that is damaged or of another plan."""
+        head, arrays = unpack(state, Code.BAD_ANSWER)
+        if head.get("hedgerow") != "topdown coordinator" or head.get("plan") != plan.digest:
+            raise Code.BAD_ANSWER.error(
+                expected="the state of a coordinator of this plan", found="another file"
+            )
+        try:
+            return cls._resumed(plan, head, arrays)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, HedgerowError):
+                raise
+            raise Code.BAD_ANSWER.error(
+                expected="the state of a coordinator of this plan", found="a damaged one"
+            ) from error
+
+    @classmethod
+    def _resumed(cls, plan: TopDownPlan, head: dict[str, Any], arrays: Arrays) -> Self:
+        self = cls(plan, head["owners"], dropouts=head["dropouts"], least=head["least"])
+        for number in range(head["rounds"]):
+            begin = f"{number}/"
+            joined = {
+                name.removeprefix(begin): array
+                for name, array in arrays.items()
+                if name.startswith(begin)
+            }
+            self._log.append(joined)
+            self._go_on(joined)
+        self.lost_owners = list(head["lost"])
+        for name in self.owners:
+            message = arrays.get(f"answer/{name}")
+            if message is not None:
+                self._answers[name] = self._read(name, message.tobytes()), message.tobytes()
+        self._sent, self._received = head["traffic"]
+        return self
+
+
+def grow_topdown(
+    plan: TopDownPlan, owners: Mapping[str, Party], others: Mapping[str, Party] | None = None
+) -> tuple[Tree, Traffic]:
+    """Grow a tree with all parties in this process.
+
+    Parameters
+    ----------
+    plan : TopDownPlan
+    owners, others : mapping of str to Party
+        By name, in the order of the owners; and whoever else takes part.
+
+    Returns
+    -------
+    Tree, Traffic
+    """
+    parties = {**owners, **(others or {})}
+    coordinator = Coordinator(plan, tuple(owners))
+    while asks := coordinator.asks():
+        for name, ask in asks.items():
+            coordinator.hear(name, parties[name].answer(ask))
+    return coordinator.tree(), coordinator.traffic

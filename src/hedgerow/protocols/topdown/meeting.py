@@ -1,0 +1,130 @@
+"""How three servers make sure that they work on the same question, and from the same point.
+
+Two short messages between any two of them. The first goes before anything is computed, so that a
+coordinator who asks them different things is found out, and so that after a failure nothing is
+drawn twice. It also names the draw whose shares a server has kept: shares of two draws do not fit
+together. The second, without content, says that a result is kept.
+
+A server that has given away a share of a result has marked that before, on its disk. While one of
+the three says that it has, the others go on from that draw or not at all: a server that read the
+result and then claims to stand before it gets no other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.net.network import Network, Route
+from hedgerow.protocols.topdown.wire import Ask
+from hedgerow.secure.cost import SERVERS, Cost
+
+DIGEST_BYTES = 32
+TAG_BYTES = 32
+_FRESH_BYTES = 16
+_MESSAGE_BYTES = DIGEST_BYTES + 1 + TAG_BYTES + _FRESH_BYTES
+_PAIRS = [(a, b) for a in range(SERVERS) for b in range(SERVERS) if a != b]
+
+
+class Stage(IntEnum):
+    """How far a server is with a question."""
+
+    FRESH = 0
+    """Nothing is computed."""
+    KEPT = 1
+    """Shares of the numbers are kept, and none has left here."""
+    OPENING = 2
+    """All have said that their shares are kept; some of those here may have left."""
+    OPENED = 3
+    """The numbers are known here."""
+
+
+class Agreed(NamedTuple):
+    """What the servers have agreed on.
+
+    Attributes
+    ----------
+    stage : Stage
+        FRESH if the numbers are to be computed, else what they are to be opened from is kept.
+    tag : bytes of length 32
+        Of the draw: the one that all have kept, or that of the one to come, never used before.
+    """
+
+    stage: Stage
+    tag: bytes
+
+
+def agree(network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_BYTES)) -> Agreed:
+    """Compare question, stage and draw with the other servers: one round.
+
+    Parameters
+    ----------
+    network : Network
+    question : Ask
+        Without the parts, which differ.
+    stage : Stage
+        Of the servers that live here.
+    tag : bytes of length 32
+        Of the draw that is kept here, if one is.
+
+    Raises
+    ------
+    HedgerowError
+        H820 if the servers were asked different things. H840 if one has begun to open a draw that
+        another does not have, which can only be if the other has lost what it kept, or lies.
+    """
+    digest = hashlib.sha256(b"hedgerow/topdown servers/v2" + question.to_bytes()).digest()
+    message = digest + bytes([stage]) + tag + os.urandom(_FRESH_BYTES)
+    mine = np.frombuffer(message, dtype=np.uint8)
+    everything = _exchange(network, "question", {p: mine for p in network.local if p < SERVERS})
+    said = [everything[server].tobytes() for server in range(SERVERS)]
+    if any(one[:DIGEST_BYTES] != digest for one in said):
+        raise Code.BAD_ASK.error(
+            expected="the same question to all three servers",
+            found="another one at a server",
+            fix="do not trust this coordinator, or update the version of Hedgerow at all parties",
+        )
+    stages = {one[DIGEST_BYTES] for one in said}
+    tags = {one[DIGEST_BYTES + 1 : -_FRESH_BYTES] for one in said}
+    if Stage.FRESH not in stages and len(tags) == 1:
+        return Agreed(Stage.KEPT, tag)
+    if max(stages) >= Stage.OPENING:
+        raise Code.ANSWERS_LOST.error(
+            expected="all three servers to have kept what was opened",
+            found="a server that says it knows nothing of it",
+        )
+    # Nobody has let go of a share, so that nobody has seen anything of any draw.
+    return Agreed(
+        Stage.FRESH, hashlib.sha256(b"hedgerow/topdown draw/v1" + b"".join(said)).digest()
+    )
+
+
+def all_kept(network: Network) -> None:
+    """Return once every server has said that its shares are kept: one round, no payload."""
+    nothing = np.zeros(0, dtype=np.uint8)
+    _exchange(network, "kept", {p: nothing for p in network.local if p < SERVERS})
+
+
+def cost_meeting() -> Cost:
+    """State the cost of `agree` and `all_kept` together."""
+    return Cost.equal(2, 2 * _MESSAGE_BYTES)
+
+
+def _exchange(
+    network: Network, step: str, mine: Mapping[int, NDArray[np.uint8]]
+) -> dict[int, NDArray[np.uint8]]:
+    """Tell the other servers something; return what all have said, by server."""
+    size = next(iter(mine.values())).shape
+    plan = [Route(a, b, size, "uint8") for a, b in _PAIRS]
+    # What an engine before agreed on last is not to be compared here.
+    network.agreed = "servers of a tree"
+    outbox = {k: mine[a] for k, (a, _) in enumerate(_PAIRS) if a in mine}
+    heard = network.exchange(step, plan, outbox)
+    return {_PAIRS[k][0]: array for k, array in heard.items()} | dict(mine)

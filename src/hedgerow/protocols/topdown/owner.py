@@ -1,0 +1,288 @@
+"""`Owner`: one owner's side of DP-TopDown, without a network.
+
+An owner trusts nobody with its rows, the coordinator least: it answers the questions of the plan
+that it agreed to and charged, each once, about nodes that its own record of the tree has. The same
+question again gets the same bytes; one that would draw twice about the same records is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Self
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.topdown.answers import label, recount, weigh_and_split
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.shape import Shape
+from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask
+from hedgerow.tables import Encoded, check_capacity
+from hedgerow.trees.counts.leaves import LeafCounts
+
+_STATE_FIELDS = {"hedgerow", "version", "plan", "name", "round", "phase", "splits", "ask", "answer"}
+
+
+class Owner:
+    """An owner with its table.
+
+    Reveals: what its answers hold, which the plan's releases list, to the public.
+    Cost: one answer per round; its bytes follow from the question.
+
+    Parameters
+    ----------
+    table : Encoded or LeafCounts
+        Rows of the plan's domain; none at all is allowed, and nobody else can tell.
+    plan : TopDownPlan
+    name : str
+    source : NoiseSource
+        Where noise comes from.
+    ledger : Ledger, optional
+        Charged now, before the first answer, for the worst case; not charged if it was already,
+        which the caller then has made sure of.
+
+    Raises
+    ------
+    HedgerowError
+        H117 for a table of another domain, H112 for more rows than the capacity, H202 for a domain
+        that was read from the data; nothing is charged then.
+    """
+
+    def __init__(
+        self,
+        table: Encoded | LeafCounts,
+        plan: TopDownPlan,
+        *,
+        name: str,
+        source: NoiseSource,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.plan, self.name, self.source = plan, name, source
+        self.counts = counts_of(table, plan)
+        self.shape = Shape(plan)
+        self._round, self._phase = -1, "begin"
+        self._ask, self._answer = b"", b""
+        if ledger is not None:
+            charge(plan, ledger, source)
+
+    def answer(self, ask: bytes) -> bytes:
+        """Answer a question.
+
+        Parameters
+        ----------
+        ask : bytes
+            As the coordinator sent it.
+
+        Returns
+        -------
+        bytes
+            To be kept (`state`) before it is sent.
+
+        Raises
+        ------
+        HedgerowError
+            H820 for a question that the plan does not allow now, H821 for one that would be paid
+            twice. Nothing is drawn then, and the owner stands where it stood.
+        """
+        ask = bytes(ask)
+        if self._round >= 0 and ask == self._ask:
+            return self._answer
+        asked = Ask.from_bytes(ask)
+        self._check(asked)
+        shape = self.shape.copy()
+        shape.expand(asked.expand)
+        self._check_nodes(asked, shape, self.shape.n_nodes if asked.round else 0)
+        counts = self.counts
+        if asked.expand:
+            nodes, choices = zip(*asked.expand, strict=True)
+            counts = counts.after(nodes, choices)
+        arrays = self._draw(asked, shape, counts)
+        answer = Answer(self.plan.digest, asked.round, asked.nodes, arrays).to_bytes()
+        # All at once, and last: after a failure the owner stands where it stood.
+        self.shape, self.counts = shape, counts
+        self._round, self._phase, self._ask, self._answer = asked.round, asked.phase, ask, answer
+        return answer
+
+    def _draw(self, ask: Ask, shape: Shape, table: LeafCounts) -> Arrays:
+        """Draw the answer, with the splits of the question made."""
+        if ask.phase == "leaves":
+            return label(table, self.plan, ask.nodes, self.source)
+        depths = shape.depths(ask.nodes)
+        if ask.phase == "recount":
+            return recount(table, self.plan, ask.nodes, depths, ask.among, self.source)
+        valid = shape.undecided(ask.nodes)
+        return weigh_and_split(table, self.plan, ask.nodes, depths, valid, self.source)
+
+    def _check(self, ask: Ask) -> None:
+        if ask.plan != self.plan.digest:
+            raise Code.BAD_ASK.error(
+                expected=f"a question of the plan {self.plan.digest[:16]}",
+                found=f"one of the plan {ask.plan[:16]!r}",
+                fix="make sure that all parties have the same job: the same domain, epsilon and "
+                "all other numbers",
+            )
+        if self._phase == "leaves":
+            raise Code.ASKED_TWICE.error(found="a question after the leaves were labelled")
+        if ask.round <= self._round:
+            raise Code.ASKED_TWICE.error(
+                expected=f"round {self._round + 1}, or the same bytes as in round {self._round}",
+                found=f"other bytes in round {ask.round}",
+            )
+        if ask.round != self._round + 1:
+            raise Code.BAD_ASK.error(
+                expected=f"round {self._round + 1}", found=f"round {ask.round}"
+            )
+        if ask.phase not in self._phases():
+            raise Code.BAD_ASK.error(
+                expected=" or ".join(self._phases()), found=f"phase {ask.phase!r:.40}"
+            )
+        if ask.arrays:
+            raise Code.BAD_ASK.error(found="arrays in a question to an owner")
+        self.shape.check(ask.expand)
+
+    def _phases(self) -> tuple[str, ...]:
+        if self._phase == "begin":
+            return ("nodes",)
+        if self.plan.method == "local-rnm" and self._phase == "nodes":
+            return ("recount",)
+        return ("nodes", "leaves")
+
+    def _check_nodes(self, ask: Ask, shape: Shape, first: int) -> None:
+        """Check what is asked about, once the splits of the question are made."""
+        if ask.phase == "recount":
+            self._check_recount(ask)
+        elif ask.among:
+            raise Code.BAD_ASK.error(found=f"candidates in phase {ask.phase!r}")
+        elif ask.phase == "nodes" and (not ask.nodes or ask.nodes != shape.asked(first)):
+            raise Code.BAD_ASK.error(
+                expected="the new nodes, in their order", found=f"{len(ask.nodes)} other nodes"
+            )
+        elif ask.phase == "leaves":
+            known = all(node < shape.n_nodes for node in ask.nodes)
+            if not ask.nodes or not known or not shape.is_antichain(ask.nodes):
+                raise Code.BAD_ASK.error(
+                    expected="leaves of the tree, none below another", found="other nodes"
+                )
+
+    def _check_recount(self, ask: Ask) -> None:
+        last = Ask.from_bytes(self._ask)
+        if ask.expand or ask.nodes != last.nodes or len(ask.among) != len(ask.nodes):
+            raise Code.BAD_ASK.error(
+                expected="the nodes of the round before, with candidates each",
+                found=f"{len(ask.nodes)} nodes",
+            )
+        n, most = len(self.plan.candidates), self.plan.n_owners
+        for some in ask.among:
+            if not 1 <= len(some) <= most or list(some) != sorted(set(some)) or some[-1] >= n:
+                raise Code.BAD_ASK.error(
+                    expected=f"1 to {most} different candidates of each node, in order",
+                    found=f"{len(some)}",
+                )
+
+    def state(self) -> bytes:
+        """Return what to keep between questions: public numbers and the last answer."""
+        head = {
+            "hedgerow": "topdown owner",
+            "version": 1,
+            "plan": self.plan.digest,
+            "name": self.name,
+            "round": self._round,
+            "phase": self._phase,
+            "splits": [list(pair) for pair in self.shape.splits],
+            "ask": base64.b64encode(self._ask).decode(),
+            "answer": base64.b64encode(self._answer).decode(),
+        }
+        return json.dumps(head, separators=(",", ":")).encode()
+
+    @classmethod
+    def resume(
+        cls,
+        table: Encoded | LeafCounts,
+        plan: TopDownPlan,
+        state: bytes,
+        *,
+        name: str,
+        source: NoiseSource,
+        **more: Any,
+    ) -> Self:
+        """Go on from `state`; the ledger was charged by whoever wrote it.
+
+        `more` are the further parameters of the owner, where its kind has some.
+
+        Raises
+        ------
+        HedgerowError
+            H820 for a state that is damaged, of another plan or of another owner.
+        """
+        data = _read(state)
+        if data["plan"] != plan.digest or data["name"] != name:
+            raise Code.BAD_ASK.error(
+                expected=f"the state of owner {name!r} in the plan {plan.digest[:16]}",
+                found="that of another owner or plan",
+                fix="pass the state that this owner wrote in this run",
+            )
+        self = cls(table, plan, name=name, source=source, **more)
+        for pair in data["splits"]:
+            self.shape.check([pair])
+            self.shape.expand([pair])
+            self.counts.split([pair[0]], [pair[1]])
+        self._round, self._phase = data["round"], data["phase"]
+        self._ask, self._answer = data["ask"], data["answer"]
+        return self
+
+
+def charge(plan: TopDownPlan, ledger: Ledger, source: NoiseSource, *, joint: bool = False) -> None:
+    """Charge the worst case of a plan.
+
+    Parameters
+    ----------
+    plan : TopDownPlan
+    ledger : Ledger
+        Marked as not private if the noise is seeded or there is none.
+    source : NoiseSource
+    joint : bool
+        Whether the ledger is that of all owners together.
+    """
+    if not plan.domain.is_public and not ledger.not_private and plan.is_private:
+        raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
+    if not plan.is_private:
+        ledger.mark_not_private("there is no noise")
+    elif not source.private:
+        ledger.mark_not_private("the noise was seeded")
+    ledger.charge(*plan.releases(joint=joint))
+
+
+def counts_of(table: Encoded | LeafCounts, plan: TopDownPlan) -> LeafCounts:
+    """Return the counts of a table of the plan's domain; raises H117 or H112 for another."""
+    if isinstance(table, Encoded):
+        if table.domain is not plan.domain and table.domain != plan.domain:
+            raise Code.BAD_DOMAIN.error(
+                expected="a table of the domain that was planned for", found="another domain"
+            )
+        table = LeafCounts(table, plan.candidates)
+    else:
+        # Growth rearranges it, and somebody else may grow another tree from the same table.
+        table = table.after([], [])
+    if plan.capacity is not None:
+        check_capacity(table.n_records, plan.capacity)
+    return table
+
+
+def _read(state: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(state)
+        if set(data) != _STATE_FIELDS or data["hedgerow"] != "topdown owner":
+            raise ValueError("another file")
+        data["splits"] = [(int(a), int(b)) for a, b in data["splits"]]
+        if not (isinstance(data["round"], int) and isinstance(data["phase"], str)):
+            raise TypeError("round and phase")
+        data["ask"] = base64.b64decode(data["ask"], validate=True)
+        data["answer"] = base64.b64decode(data["answer"], validate=True)
+    except (ValueError, TypeError, KeyError):
+        raise Code.BAD_ASK.error(
+            expected="the state that this owner wrote",
+            found="other bytes",
+            fix="restore the state from a backup; without it this owner cannot go on in this run, "
+            "because it cannot know what it has answered",
+        ) from None
+    return dict(data)

@@ -1,0 +1,258 @@
+"""DP-TopDown on secret counts, run: on plain numbers, simulated, or by servers in processes.
+
+The same owners, servers and coordinator in all three; only who computes and who carries the bytes
+differs, so that the same seeds give the same tree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
+from hedgerow.errors import Code
+from hedgerow.net.carried import KEY, alone, among_servers, receive, send
+from hedgerow.net.launch import run_parties
+from hedgerow.net.meter import Reading
+from hedgerow.net.network import Network, Route
+from hedgerow.net.simulator import Simulator
+from hedgerow.options import check_option
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.run import LIMIT, EngineName
+from hedgerow.protocols.topdown.coordinator import Coordinator, Dropouts, Traffic
+from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.secure import SecureCounts
+from hedgerow.protocols.topdown.secure_owner import SecureOwner
+from hedgerow.protocols.topdown.server import Computed, SecureServers
+from hedgerow.secure.cost import SERVERS
+from hedgerow.tables import Encoded
+from hedgerow.trees.counts.leaves import LeafCounts
+from hedgerow.trees.tree import Tree
+
+COORDINATOR = SERVERS
+"""Party of the coordinator, with the owners, where servers are processes of their own."""
+_PATIENCE = 3600.0
+"""Seconds for which a server waits for a question: owners may have much to count."""
+
+
+@dataclass(frozen=True)
+class SecureRun:
+    """A tree, and how it came about.
+
+    Attributes
+    ----------
+    tree : Tree
+    traffic : Traffic
+        Between the coordinator and all others.
+    ledger : Ledger
+        Of the servers, charged for the worst case of all owners.
+    learned : dict of str to list of dict
+        What the public and the servers learned: name, times, values, why.
+    meter : Reading
+        Rounds and bytes among the servers; nothing where one process computes in the clear.
+    seconds : float
+        By the clock, without the start of processes.
+    left_out : list of (round, owner, number of an error)
+        Owners whose counts could not be used.
+    """
+
+    tree: Tree
+    traffic: Traffic
+    ledger: Ledger = field(repr=False)
+    learned: Mapping[str, list[dict[str, Any]]] = field(repr=False)
+    meter: Reading = field(repr=False)
+    seconds: float
+    left_out: Sequence[tuple[int, str, str]]
+
+
+def run_secure(
+    plan: TopDownPlan,
+    tables: Mapping[str, Encoded],
+    engine: EngineName = "simulate",
+    *,
+    seed: int | None = None,
+) -> SecureRun:
+    """Grow a tree from the tables of several owners.
+
+    Parameters
+    ----------
+    plan : TopDownPlan
+        With method "secure-counts".
+    tables : mapping of str to Encoded
+        By owner.
+    engine : {"clear", "simulate", "processes"}
+        One process on plain numbers, from which nothing is hidden; the three servers in this
+        process; or each of them in a process of its own, and the owners with the coordinator in a
+        fourth, over mutual TLS.
+    seed : int, optional
+        Repeatable noise, recorded as not private.
+
+    Raises
+    ------
+    HedgerowError
+        H211 if the servers' records differ; else what owners, coordinator and servers refuse.
+    """
+    check_option("engine", engine, EngineName)
+    if engine == "processes":
+        return _in_processes(plan, tables, seed)
+    start = time.perf_counter()
+    keys = {server: SealingKey() for server in range(SERVERS)}
+    computed: Computed = "clear" if engine == "clear" else "replicated"
+    with Simulator(SERVERS) as network:
+        servers = SecureServers(plan, keys, lambda: network, computed=computed, seed=seed)
+        public = [keys[server].public for server in range(SERVERS)]
+        coordinator = grow_secure(plan, _owners(plan, tables, public), servers)
+        meter = network.meter.snapshot()
+    return SecureRun(
+        coordinator.tree(),
+        coordinator.traffic,
+        servers.ledger,
+        _learned(servers),
+        meter,
+        time.perf_counter() - start,
+        left_out_of(coordinator),
+    )
+
+
+def grow_secure(
+    plan: TopDownPlan,
+    owners: Mapping[str, SecureOwner],
+    servers: SecureServers,
+    *,
+    dropouts: Dropouts = "go on",
+) -> Coordinator:
+    """Grow a tree with all owners and all three servers in this process."""
+    coordinator = Coordinator(plan, list(owners), dropouts=dropouts)
+    while asks := coordinator.asks():
+        if set(asks) == set(SERVER_NAMES):
+            answers = servers.answers(asks)
+        else:
+            answers = {name: owners[name].answer(ask) for name, ask in asks.items()}
+        for name, answer in answers.items():
+            coordinator.hear(name, answer)
+    return coordinator
+
+
+def left_out_of(coordinator: Coordinator) -> list[tuple[int, str, str]]:
+    """Return the owners whose counts could not be used, with round and number of the error."""
+    split = coordinator.split
+    assert isinstance(split, SecureCounts)
+    return list(split.left_out)
+
+
+def topdown_program(
+    network: Network, job: Mapping[str, Any], own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Be one party of a run in processes: a server, or the coordinator with all owners.
+
+    1. Every server makes its sealing key and sends the public half to the coordinator's party,
+       over the connection that both have authenticated.
+    2. The coordinator sends every server its question, and gets its answer; an empty question
+       ends the run.
+
+    Reveals: as `hedgerow.protocols.topdown.secure`.
+    Cost: that, and 8 bytes for every question and answer.
+
+    Parameters
+    ----------
+    network : Network
+        Of four parties.
+    job : mapping
+        ``plan`` and ``seed``; the same at all parties.
+    own : mapping
+        At the coordinator: ``tables``, by owner.
+    """
+    plan = TopDownPlan.from_dict(dict(job["plan"]))
+    (party,) = network.local
+    if party != COORDINATOR:
+        return _serve(network, plan, party, job["seed"])
+    assert own is not None
+    routes = [Route(server, COORDINATOR, (KEY_BYTES,), "uint8") for server in range(SERVERS)]
+    public = [alone(network, KEY, route, None) for route in routes]
+    tables = {
+        name: Encoded(plan.domain, np.asfortranarray(one["bins"]), one["target"], one["present"])
+        for name, one in own["tables"].items()
+    }
+    owners = _owners(plan, tables, [key.tobytes() for key in public])
+    coordinator = Coordinator(plan, list(owners))
+    while asks := coordinator.asks():
+        if set(asks) <= set(SERVER_NAMES):
+            for name, ask in asks.items():
+                send(network, COORDINATOR, SERVER_NAMES.index(name), ask)
+            for name in asks:
+                answer = receive(network, SERVER_NAMES.index(name), COORDINATOR)
+                coordinator.hear(name, answer)
+        else:
+            for name, ask in asks.items():
+                coordinator.hear(name, owners[name].answer(ask))
+    for server in range(SERVERS):
+        send(network, COORDINATOR, server, b"")
+    traffic = coordinator.traffic
+    return {
+        "tree": coordinator.tree().to_dict(),
+        "traffic": [traffic.rounds, traffic.sent, traffic.received],
+        "left_out": left_out_of(coordinator),
+    }
+
+
+def _serve(network: Network, plan: TopDownPlan, server: int, seed: int | None) -> dict[str, Any]:
+    key = SealingKey()
+    route = Route(server, COORDINATOR, (KEY_BYTES,), "uint8")
+    alone(network, KEY, route, np.frombuffer(key.public, dtype=np.uint8))
+    servers = SecureServers(plan, {server: key}, lambda: network, seed=seed)
+    while ask := receive(network, COORDINATOR, server):
+        send(network, server, COORDINATOR, servers.answer(ask))
+    return {"ledger": servers.ledger.to_json(), "learned": _learned(servers)}
+
+
+def _in_processes(plan: TopDownPlan, tables: Mapping[str, Encoded], seed: int | None) -> SecureRun:
+    job = {"plan": plan.to_dict(), "seed": seed}
+    data = {
+        name: {"bins": table.bins, "target": table.target, "present": table.present}
+        for name, table in tables.items()
+    }
+    ends = run_parties(
+        topdown_program,
+        SERVERS + 1,
+        [job],
+        own={COORDINATOR: [{"tables": data}]},
+        timeout=_PATIENCE,
+        limit=LIMIT,
+    )
+    servers, found = [end.value for end in ends[:SERVERS]], ends[COORDINATOR].value
+    for record in ("ledger", "learned"):
+        if any(one[record] != servers[0][record] for one in servers):
+            raise Code.BAD_LEDGER_FILE.error(
+                expected=f"the same {record} at all servers",
+                found="some that differ",
+                fix="use one version of Hedgerow at all parties",
+            )
+    return SecureRun(
+        Tree.from_dict(found["tree"]),
+        Traffic(*found["traffic"]),
+        Ledger.from_json(servers[0]["ledger"], plan.domain),
+        servers[0]["learned"],
+        reduce(or_, [among_servers(end.meter) for end in ends[:SERVERS] if end.meter]),
+        max(end.seconds for end in ends),
+        [(int(number), owner, why) for number, owner, why in found["left_out"]],
+    )
+
+
+def _owners(
+    plan: TopDownPlan, tables: Mapping[str, Encoded | LeafCounts], keys: Sequence[bytes]
+) -> dict[str, SecureOwner]:
+    return {
+        name: SecureOwner(table, plan, name=name, source=NoiseSource.system(), server_keys=keys)
+        for name, table in tables.items()
+    }
+
+
+def _learned(servers: SecureServers) -> dict[str, list[dict[str, Any]]]:
+    return {audience: servers.what_was_learned(audience) for audience in ("public", "server")}

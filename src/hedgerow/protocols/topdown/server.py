@@ -1,0 +1,330 @@
+"""`SecureServers`: the servers' side of DP-TopDown on secret counts.
+
+One object stands for the servers that live in a process: one, or all three of them. A question
+comes with the sealed parts of the owners, and what goes back are released numbers, the same from
+every server. For each question:
+
+1. The servers compare what they were asked, and how far each is with it.
+2. Each opens its parts. Parts that do not open, that two servers got in different versions, or that
+   hold counts out of range are left out, with everything else of that owner; all servers come to
+   the same verdict.
+3. The counts of the others are added up; `SecureSplits` computes the numbers, with their noise.
+4. Every server keeps its shares of the result (`keep`), and says so.
+5. Only when all have it is it opened, and before a share of it leaves every server marks that, as
+   durably. After a failure what was marked is opened again and never drawn again, whatever another
+   server says of itself; of what no server has marked nobody has seen anything.
+
+Reveals: to the public, the released numbers; to the servers, who was left out.
+Cost: `cost_answer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.crypto.sealed import SealingKey
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Network
+from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
+from hedgerow.protocols.sharing.sealed_parts import Parts
+from hedgerow.protocols.topdown.meeting import Stage, agree, all_kept
+from hedgerow.protocols.topdown.numbers import SecureSplits
+from hedgerow.protocols.topdown.parts import OF_OWNERS, SERVER_NAMES, open_part, shared_array
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.questions import checked_shape, common_question
+from hedgerow.protocols.topdown.server_state import Last, read_state, write_state
+from hedgerow.protocols.topdown.shape import Shape
+from hedgerow.protocols.topdown.sums import (
+    answer_arrays,
+    numbers_name,
+    openings_of,
+    released,
+)
+from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.secure.clear import ClearEngine
+from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+
+Computed = Literal["clear", "replicated"]
+
+
+def forget(state: bytes) -> None:
+    """Keep nothing: a server that fails cannot go on."""
+
+
+class SecureServers:
+    """Servers of one process.
+
+    Parameters
+    ----------
+    plan : TopDownPlan
+    keys : mapping of int to SealingKey
+        Of the servers that live here. A key that is made for one run cannot open the parts of
+        another; where a key is used for several, `keep` must be durable.
+    meet : callable
+        Returns a network of the three servers; called when one is needed, and again after it has
+        failed. Not used by the clear engine.
+    computed : {"replicated", "clear"}
+        "clear": one process that holds all three keys computes on plain numbers.
+    keep : callable
+        Gets `state`, which holds shares, and returns when it is durable.
+    seed : int, optional
+        Repeatable noise, recorded as not private.
+    ledger : Ledger, optional
+        Charged now for the worst case of all owners; a new one by default.
+
+    Attributes
+    ----------
+    ledger : Ledger
+    leakage : list of Leakage
+        What each question declared, and what was opened for it here.
+    """
+
+    def __init__(
+        self,
+        plan: TopDownPlan,
+        keys: Mapping[int, SealingKey],
+        meet: Callable[[], Network],
+        *,
+        computed: Computed = "replicated",
+        keep: Callable[[bytes], None] = forget,
+        seed: int | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self.plan, self.splits = plan, SecureSplits(plan)
+        self.keys, self.keep, self.computed = dict(keys), keep, computed
+        if not self.keys or not set(self.keys) <= set(range(SERVERS)):
+            raise Code.BAD_PARAMETER.error(
+                expected="keys of servers 0, 1 and 2", found=f"keys of {sorted(self.keys)}"
+            )
+        if computed == "clear" and len(self.keys) != SERVERS:
+            raise Code.BAD_PARAMETER.error(
+                expected="all three servers in one process that computes in the clear",
+                found=f"servers {sorted(self.keys)}",
+            )
+        self.shape = Shape(plan)
+        self.leakage: list[Leakage] = []
+        self.ledger = _ledger_of(plan) if ledger is None else ledger
+        self._meet, self._seed = meet, seed
+        self._network: Network | None = None
+        self._source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+        self._last: Last | None = None
+        self._charge()
+
+    @property
+    def network(self) -> Network | None:
+        """The network that is in use, with its meter."""
+        return self._network
+
+    def answers(self, asks: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Answer a question; all three servers must be asked it, here or elsewhere.
+
+        Parameters
+        ----------
+        asks : mapping of str to bytes
+            For every server that lives here, by its name, as the coordinator sent it.
+
+        Raises
+        ------
+        HedgerowError
+            H820 for a question that the plan does not allow now, or that the servers were asked
+            in different versions; H821 for one that would be paid twice; H840 if a server has
+            lost what it kept; else what the network says. The same question may then be asked
+            again, of all three servers.
+        """
+        asked = {self._number(name): Ask.from_bytes(ask) for name, ask in asks.items()}
+        if set(asked) != set(self.keys):
+            raise Code.BAD_ASK.error(
+                expected=f"one question for each of {sorted(self.keys)}", found=f"{sorted(asked)}"
+            )
+        question = common_question(asked)
+        last = self._last
+        if last is not None and last.ask.to_bytes() == question.to_bytes():
+            shape = self.shape
+        else:
+            shape, last = checked_shape(question, self.plan, self.shape.splits, last), None
+        try:
+            numbers, used = self._answered(question, asked, shape, last)
+        except BaseException as error:
+            self._hang_up(error)
+            raise
+        arrays = answer_arrays(question, numbers, used)
+        answer = Answer(self.plan.digest, question.round, question.nodes, arrays).to_bytes()
+        return {SERVER_NAMES[server]: answer for server in asked}
+
+    def answer(self, ask: bytes) -> bytes:
+        """Answer a question where one server lives here."""
+        (server,) = self.keys
+        return self.answers({SERVER_NAMES[server]: ask})[SERVER_NAMES[server]]
+
+    def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
+        """Return one row for every opening to an audience, over all questions.
+
+        Openings of one name that the same releases pay for are counted in one row.
+        """
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in (row for one in self.leakage for row in one.what_was_learned(audience)):
+            known = rows.setdefault((row["name"], row["why"]), {**row, "times": 0, "values": 0})
+            known["times"] += row["times"]
+            known["values"] += row["values"]
+        return list(rows.values())
+
+    def close(self) -> None:
+        """Leave the network in good order."""
+        if self._network is not None:
+            self._network.close()
+            self._network = None
+
+    def _answered(
+        self, question: Ask, asked: Mapping[int, Ask], shape: Shape, last: Last | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Compute, keep and open; or only open what is kept, where it was asked before."""
+        if last is not None and last.numbers is not None and len(self.keys) == SERVERS:
+            return last.numbers, last.used
+        kept, tag = self._is_kept(question, last)
+        if not kept:
+            last = None
+        openings = openings_of(self.splits, question, shape)
+        leakage = Leakage(openings, ledger=self.ledger, mark=self._mark)
+        engine = self._engine(leakage, question.round)
+        self.leakage.append(leakage)
+        if last is None:
+            parts = self._opened(question, asked, shape)
+            made = released(engine, self.splits, question, shape, parts)
+            last = Last(question, made.numbers.data, made.used, tag)
+            # Not before it is durable: what is not kept must never be opened.
+            self.keep(self._state(shape, last))
+            self.shape, self._last = shape, last
+            if self._network is not None:
+                all_kept(self._network)
+        numbers = self._open(engine, last)
+        opened = replace(last, marked=True, numbers=numbers)
+        self.keep(self._state(self.shape, opened))
+        self._last = opened
+        return numbers, last.used
+
+    def _mark(self, name: str) -> None:
+        """Keep that shares of what is kept here are about to leave; see `Leakage`."""
+        last = self._last
+        assert last is not None
+        assert name == numbers_name(last.ask)
+        if not last.marked:
+            marked = replace(last, marked=True)
+            self.keep(self._state(self.shape, marked))
+            self._last = marked
+
+    def _is_kept(self, question: Ask, last: Last | None) -> tuple[bool, bytes]:
+        """Whether all servers have kept what there is to open, else nobody has seen it; its tag."""
+        if self.computed == "clear":
+            return last is not None, b""
+        if self._network is None:
+            self._network = self._meet()
+        if last is None:
+            found = agree(self._network, question, Stage.FRESH)
+        else:
+            found = agree(self._network, question, _stage_of(last), last.tag)
+        return found.stage is not Stage.FRESH, found.tag
+
+    def _open(self, engine: Engine, last: Last) -> NDArray[np.int64]:
+        ring = Ring(8 * last.data.dtype.itemsize)
+        opened = engine.open(Secret(engine, ring, last.data), numbers_name(last.ask), "public")
+        if isinstance(engine, ReplicatedEngine):
+            engine.finish()
+        assert opened is not None
+        found: NDArray[np.int64] = ring.signed(opened).astype(np.int64)
+        return found
+
+    def _engine(self, leakage: Leakage, number: int) -> Engine:
+        if self.computed == "clear":
+            return ClearEngine(leakage, self._source)
+        assert self._network is not None
+        seed = None if self._seed is None else f"hedgerow seed {self._seed}".encode()
+        session = f"{self.plan.digest} {number}"
+        return ReplicatedEngine(
+            self._network, leakage, seats={}, session=session, insecure_seed=seed
+        )
+
+    def _opened(self, question: Ask, asked: Mapping[int, Ask], looked_at: Shape) -> Parts:
+        """Open the sealed parts; None for those that do not open."""
+        phase = OF_OWNERS[question.phase]
+        shape, ring = shared_array(self.splits, phase, len(question.nodes))
+        parts: Parts = {server: [] for server in sorted(asked)}
+        for server in parts:
+            for owner in question.arrays:
+                sealed = asked[server].arrays[owner]
+                at = (question, looked_at.splits, owner, server, shape, ring)
+                try:
+                    parts[server].append(open_part(sealed, self.keys[server], *at))
+                except HedgerowError:
+                    parts[server].append(None)
+        return parts
+
+    def _number(self, name: str) -> int:
+        if name not in SERVER_NAMES:
+            raise Code.BAD_ASK.error(expected="a question to a server", found=f"to {name!r:.40}")
+        return SERVER_NAMES.index(name)
+
+    def _charge(self) -> None:
+        if not self.plan.is_private:
+            self.ledger.mark_not_private("there is no noise")
+        elif self._seed is not None:
+            self.ledger.mark_not_private(SEEDED)
+        mark_collusion(self.ledger)
+        self.ledger.charge(*self.plan.releases(joint=True))
+
+    def _hang_up(self, error: BaseException) -> None:
+        """Tell the other servers that this question has failed here."""
+        if self._network is not None:
+            self._network.__exit__(type(error), error, None)
+            self._network = None
+
+    def state(self) -> bytes:
+        """Return what to keep: the splits so far, and shares of what was asked last.
+
+        As secret as the shares of a server. It does not hold the keys.
+        """
+        return self._state(self.shape, self._last)
+
+    def _state(self, shape: Shape, last: Last | None) -> bytes:
+        return write_state(self.plan, sorted(self.keys), shape.splits, last)
+
+    @classmethod
+    def resume(cls, plan: TopDownPlan, state: bytes, **options: Any) -> Self:
+        """Go on from `state`, with the other parameters as before.
+
+        A ledger that is passed was charged by whoever wrote the state, and is not charged again.
+
+        Raises
+        ------
+        HedgerowError
+            H840 for a state that is damaged, of another plan or of other servers.
+        """
+        self = cls(plan, **options | {"ledger": None})
+        self.ledger = options.get("ledger") or self.ledger
+        splits, self._last = read_state(state, plan, sorted(self.keys))
+        self.shape.expand(splits)
+        return self
+
+
+def _stage_of(last: Last) -> Stage:
+    if last.numbers is not None:
+        return Stage.OPENED
+    return Stage.OPENING if last.marked else Stage.KEPT
+
+
+def _ledger_of(plan: TopDownPlan) -> Ledger:
+    """Return a new ledger; one that promises nothing where the domain was read from data."""
+    if plan.domain.is_public:
+        return Ledger(domain=plan.domain)
+    ledger = Ledger()
+    ledger.mark_not_private("the domain was read from the data")
+    return ledger

@@ -1,0 +1,123 @@
+"""`SiteJob`: what all sites of a vertical ID3 agree on before it begins."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from hedgerow.errors import Code
+from hedgerow.secure.cost import SERVERS
+
+Ring = Literal["needed", "all"]
+AnswersTo = Literal["asker", "class site"]
+_KEY = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class SiteJob:
+    """The public facts of a run.
+
+    Parameters
+    ----------
+    n_sites : int
+        At least 2.
+    class_at : int or None
+        The site that holds the class; None if all of them do.
+    n_classes : int
+    max_depth : int, optional
+        Largest depth of a leaf; None for no limit.
+    ring : {"needed", "all"}
+        Who takes part in an intersection: the sites whose constraints can make a difference, or
+        all of them, as published. A site without a constraint would bring all its records. Which
+        sites have constraints follows from the structure of the tree, which all may know.
+    align : bool
+        Find the records that all sites have first.
+    answers_to : {"asker", "class site"}
+        Who learns the class of an instance.
+    epsilon : float, optional
+        Noise for the public's sake (`hedgerow.protocols.vertical_id3.noise`); needs `max_depth`.
+    server_keys : three texts of 64 hexadecimal digits, or none
+        Public sealing keys of three servers that count on shares
+        (`vertical_id3.secret.cardinality`); without them sites count by a commutative cipher.
+
+    Raises
+    ------
+    InputError
+        H755 for facts that make no run.
+    """
+
+    n_sites: int
+    class_at: int | None
+    n_classes: int
+    max_depth: int | None = None
+    ring: Ring = "needed"
+    align: bool = False
+    answers_to: AnswersTo = "asker"
+    epsilon: float | None = None
+    server_keys: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        reasons = (
+            (self.n_sites < 2, "one site" if self.n_sites == 1 else f"{self.n_sites} sites"),
+            (
+                self.class_at is not None and not 0 <= self.class_at < self.n_sites,
+                f"the class at site {self.class_at} of {self.n_sites}",
+            ),
+            (
+                self.n_classes < 2,
+                "one class" if self.n_classes == 1 else f"{self.n_classes} classes",
+            ),
+            (self.max_depth is not None and self.max_depth < 1, f"max_depth={self.max_depth}"),
+            (self.ring not in ("needed", "all"), f"ring={self.ring!r}"),
+            (self.answers_to not in ("asker", "class site"), f"answers_to={self.answers_to!r}"),
+            (
+                self.answers_to == "class site" and self.class_at is None,
+                "answers for the class site alone where all sites hold the class",
+            ),
+            (
+                self.epsilon is not None and self.max_depth is None,
+                "noise without a max_depth: what it costs would depend on the records",
+            ),
+            (
+                (len(self.server_keys), len(set(self.server_keys)))
+                not in ((0, 0), (SERVERS, SERVERS))
+                or not all(_KEY.fullmatch(key) for key in self.server_keys),
+                f"{len(self.server_keys)} keys of servers, or what is no key",
+            ),
+        )
+        for wrong, found in reasons:
+            if wrong:
+                noise = found.startswith("noise")
+                raise Code.BAD_SITES.error(
+                    expected="a max_depth beside epsilon" if noise else None,
+                    found=found,
+                    fix="set max_depth" if noise else None,
+                )
+
+    @property
+    def secret(self) -> bool:
+        """Whether counts stay secret, on shares of three servers."""
+        return bool(self.server_keys)
+
+    @property
+    def starter(self) -> int:
+        """The site that begins: the class site, or the first."""
+        return 0 if self.class_at is None else self.class_at
+
+    def knows_class(self, site: int) -> bool:
+        """Whether a site holds the class."""
+        return self.class_at is None or site == self.class_at
+
+    def ring_of(self, *groups: tuple[int, ...]) -> tuple[int, ...]:
+        """Return who takes part in an intersection, of those that have to; sorted."""
+        if self.ring == "all":
+            return tuple(range(self.n_sites))
+        return tuple(sorted({site for group in groups for site in group}))
+
+    def digest(self) -> bytes:
+        """Return what equal jobs have in common, 32 bytes."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return hashlib.sha256(b"hedgerow/ppid3/v1/" + text.encode()).digest()

@@ -1,0 +1,222 @@
+"""What each site of a vertical ID3 learns, declared before the run.
+
+Paper: vaidya2005vertical, lemmas 1 to 5 and theorems 1 and 2. Nothing here is private in the
+sense of a finite epsilon: sizes of intersections are exact, and the ledger says so for each site.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from operator import mul
+from typing import NamedTuple
+
+from hedgerow.privacy import ROOT, Opening, Release, step
+from hedgerow.privacy.opening import Declared
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.set_cardinality import ASKED, sizes_name, subsets_name
+
+SUM = "masked sum"
+COMPARISON = "encrypted comparison"
+REMAIN = "whether attributes remain"
+PLACE = "place in the tree"
+MUST = "whether a node has to be a leaf"
+FOLLOWING = "number of the next node"
+TOKEN = "token"  # noqa: S105 (the paper's word for the name of a node)
+GAIN = "best gain of another site"
+ANNOUNCED = "sizes that another site announces"
+COMMON = "which own ids all sites have"
+MARKS = "marks of common records in a set that passes back"
+INSTANCES = "instances at a node"
+ANSWER = "class distributions of instances"
+OF_QUESTIONS = (INSTANCES, ANSWER)
+"""Learned when instances are classified: exact, whatever noise is in the tree."""
+PUBLISHED = "the tree and its answers are exact, for whoever is shown them"
+
+_LEMMA_1 = "lemma 1: whether attributes remain"
+_LEMMA_2 = "lemma 2: sizes of sets and of their intersections"
+_LEMMA_5 = "lemma 5: best gains"
+_THEOREM_1 = "theorem 1: structure of the tree"
+_THEOREM_2 = "theorem 2: the nodes that an instance comes to"
+_SETUP = "number of records, attributes and values"
+_MEMBERS = "which records all sites have"
+_REASONS = (_LEMMA_1, _LEMMA_2, _LEMMA_5, _THEOREM_1, _THEOREM_2, _SETUP, _MEMBERS)
+
+# Queries are asked as often as somebody likes.
+_QUERIES = 2**62
+
+
+class Announced(NamedTuple):
+    """What a site said of itself."""
+
+    values: tuple[int, ...]
+    classes: int
+    records: int
+
+
+def exact_releases(openings: Iterable[Opening | Declared]) -> list[Release]:
+    """Return the charges that pay for openings of exact values: no finite epsilon."""
+    return [
+        exact(opening.audience, opening.release)
+        for opening in openings
+        if opening.release is not None
+    ]
+
+
+def summary_releases(job: SiteJob) -> list[Release]:
+    """Return one charge for each lemma and site: what a ledger of the whole run says of them."""
+    inside = [exact(f"site {site}", reason) for site in range(job.n_sites) for reason in _REASONS]
+    return [*inside, *published_releases(job)]
+
+
+def published_releases(job: SiteJob) -> list[Release]:
+    """Return what the tree and its answers cost the public without noise: no finite epsilon."""
+    return [exact("public", PUBLISHED)] if job.epsilon is None else []
+
+
+def parties_of(job: SiteJob, *, servers: int = 0) -> list[str]:
+    """Return who takes part in a run, as a ledger of all of it names them."""
+    sites = [f"site {site}" for site in range(job.n_sites)]
+    return [*sites, *(f"server {server}" for server in range(servers))]
+
+
+def exact(audience: str, reason: str) -> Release:
+    """Return the charge for an exact value."""
+    return Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), audience, reason)
+
+
+def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
+    """Declare what a site learns before the tree: alignment and announcements."""
+    k = job.n_sites
+    found = [site_opening(site, ANNOUNCED, (), _SETUP, k)]
+    if job.align:
+        found += [
+            site_opening(site, ASKED, (), _SETUP, 1),
+            site_opening(site, sizes_name(1), (1,), _LEMMA_2, k),
+            site_opening(site, COMMON, (records,), _MEMBERS, 1),
+            Opening(
+                MARKS,
+                f"site {site}",
+                (),
+                independent="as many as this site's own, in an order that others have drawn",
+                times=k - 1,
+            ),
+        ]
+        if site == job.starter:
+            found.append(site_opening(site, subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1))
+    return found
+
+
+def growth_openings(job: SiteJob, site: int, announced: Mapping[int, Announced]) -> list[Opening]:
+    """Declare what a site learns while the tree grows, and while it is used."""
+    k = job.n_sites
+    nodes = most_nodes(job, announced)
+    n_attributes = sum(len(other.values) for other in announced.values())
+    passes = nodes * (n_attributes + 1) * k
+    found = structure_openings(job, site, announced)
+    found.append(site_opening(site, GAIN, (), _LEMMA_5, nodes * k))
+    groups = {g for other in announced for g in possible_groups(job, other, announced[other])}
+    found += [site_opening(site, sizes_name(g), (g,), _LEMMA_2, passes) for g in sorted(groups)]
+    shapes = {shape for m in range(2, k + 1) for shape in _shapes(job, site, announced, m)}
+    found += [
+        site_opening(site, subsets_name(shape), tuple(g + 1 for g in shape), _LEMMA_2, passes)
+        for shape in sorted(shapes)
+    ]
+    return found
+
+
+def structure_openings(
+    job: SiteJob, site: int, announced: Mapping[int, Announced]
+) -> list[Opening]:
+    """Declare what a site learns however sizes are counted and gains compared."""
+    k = job.n_sites
+    nodes = most_nodes(job, announced)
+    n_attributes = sum(len(other.values) for other in announced.values())
+    passes = nodes * (n_attributes + 1) * k
+    return [
+        Opening(
+            SUM,
+            f"site {site}",
+            (),
+            independent="a number plus a uniform one, modulo 2^64",
+            times=nodes * k,
+        ),
+        Opening(
+            COMPARISON,
+            f"site {site}",
+            (),
+            independent="points under a fresh key of another site",
+            times=2 * nodes,
+        ),
+        site_opening(site, REMAIN, (), _LEMMA_1, nodes),
+        # Number, depth, and the sites with constraints.
+        site_opening(site, PLACE, (3,), _THEOREM_1, nodes * (k + 2)),
+        site_opening(site, MUST, (), _THEOREM_1, nodes),
+        site_opening(site, ASKED, (), _THEOREM_1, passes),
+        site_opening(site, TOKEN, (2,), _THEOREM_1, 2 * nodes),
+        site_opening(site, FOLLOWING, (), _THEOREM_1, nodes),
+        # Of each instance: its id, its place in the asker's list, who asks, and for how many.
+        site_opening(site, INSTANCES, (4,), _THEOREM_2, _QUERIES),
+        site_opening(site, ANSWER, (job.n_classes,), _THEOREM_2, _QUERIES),
+    ]
+
+
+def table_shapes(job: SiteJob, site: int, announced: Announced) -> set[tuple[int, ...]]:
+    """Return the shapes of the tables that a site counts: classes are rows of its own, or not."""
+    c = job.n_classes
+    if job.knows_class(site):
+        return {(c,)} | {(p * c,) for p in announced.values}
+    return {(p, c) for p in announced.values}
+
+
+def possible_groups(job: SiteJob, site: int, announced: Announced) -> set[int]:
+    """Return in how many groups a site may bring its set: by value, by class, by both, or one."""
+    c = job.n_classes
+    if job.class_at is None:
+        return {1, c} | {p * c for p in announced.values}
+    if site == job.class_at:
+        return {c} | {p * c for p in announced.values}
+    return {1, *announced.values}
+
+
+def most_nodes(job: SiteJob, announced: Mapping[int, Announced]) -> int:
+    """Return how many nodes a tree can have: every attribute once on each path."""
+    widths = sorted((p for other in announced.values() for p in other.values), reverse=True)
+    levels: Iterable[int] = accumulate(widths[: job.max_depth], mul)
+    return 1 + sum(levels)
+
+
+def _shapes(
+    job: SiteJob, site: int, announced: Mapping[int, Announced], m: int
+) -> set[tuple[int, ...]]:
+    """Return the groups of a ring of m sites with this one as the counting site, in any order."""
+    c, own = job.n_classes, possible_groups(job, site, announced[site])
+    marked: list[tuple[int, ...]]
+    if job.knows_class(site):
+        marked = [(g,) for g in own]
+    else:
+        marked = [(g, c) for g in announced[site].values]
+    found = set()
+    for groups in marked:
+        plain = m - len(groups)
+        if plain < 0:
+            continue
+        base = [1] * m
+        for i in range(m):
+            if len(groups) == 1:
+                found.add((*base[:i], groups[0], *base[i + 1 :]))
+                continue
+            for j in range(m):
+                if i != j:
+                    shape = base.copy()
+                    shape[i], shape[j] = groups[0], groups[1]
+                    found.add(tuple(shape))
+    return found
+
+
+def site_opening(site: int, name: str, shape: tuple[int, ...], reason: str, times: int) -> Opening:
+    """Declare an exact value that a site may learn, and the charge that pays for it."""
+    # One charge pays for all openings of a name, and for those of no other.
+    reason = f"{reason} ({name})"
+    return Opening(name, f"site {site}", shape, release=reason, times=times, per_release=times)

@@ -1,0 +1,265 @@
+"""Vertical ID3 on secret counts, run: on plain numbers, simulated, or by servers in processes.
+
+The same sites and servers in all three; only who computes and who carries the bytes differs, so
+that the same seeds give the same tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+
+from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
+from hedgerow.errors import Code
+from hedgerow.net.carried import KEY, alone, among_servers, receive, send
+from hedgerow.net.launch import run_parties
+from hedgerow.net.meter import Reading
+from hedgerow.net.network import Network, Route
+from hedgerow.net.simulator import Simulator
+from hedgerow.options import check_option
+from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.run import LIMIT, EngineName
+from hedgerow.protocols.sharing.integrate import keyed
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.local import LocalSites, Tap
+from hedgerow.protocols.vertical_id3.messages import Token, from_bytes
+from hedgerow.protocols.vertical_id3.secret.server import Computed, CountServers
+from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.stored import read_site, written_site
+from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.outside import HALVES
+
+CARRIER = SERVERS
+"""Party with all sites, where servers are processes of their own."""
+_PATIENCE = 3600.0
+"""Seconds for which a server waits for a question: sites may have much to do among themselves."""
+
+Answer = Callable[[int, Mapping[int, bytes]], Mapping[int, bytes]]
+Seeds = Sequence[tuple[bytes, int]]
+"""For tests: of every site 16 bytes for keys and shuffles, and a number for noise."""
+
+
+@dataclass(frozen=True)
+class SecretRun:
+    """A tree, and how it came about.
+
+    Attributes
+    ----------
+    sites : list of Site
+    root : Token
+    ledger : Ledger
+        Of the servers.
+    learned : list of dict
+        What the servers learned: name, times, values, why.
+    meter : Reading
+        Rounds and bytes among the servers; nothing where one process computes in the clear.
+    seconds : float
+        By the clock, without the start of processes.
+    """
+
+    sites: list[Site]
+    root: Token
+    ledger: Ledger = field(repr=False)
+    learned: list[dict[str, Any]] = field(repr=False)
+    meter: Reading = field(repr=False)
+    seconds: float
+
+
+class Post:
+    """Brings the three servers their questions, each when all three are there.
+
+    Parameters
+    ----------
+    answer : callable
+        Of a site and its questions by server; returns the answers by server.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self._asked: dict[tuple[int, int], dict[int, bytes]] = {}
+
+    def __call__(self, sender: int, server: int, data: bytes) -> Mapping[int, bytes]:
+        """Take one question; returns what the servers answer, once they have all of it."""
+        at = sender, from_bytes(data, f"site {sender}").call
+        asked = self._asked.setdefault(at, {})
+        asked[server] = data
+        return self._answer(sender, self._asked.pop(at)) if len(asked) == SERVERS else {}
+
+
+def run_secret(
+    job: SiteJob,
+    tables: Sequence[SiteTable],
+    engine: EngineName = "simulate",
+    *,
+    seed: int | None = None,
+    seeds: Seeds | None = None,
+    tap: Tap | None = None,
+) -> SecretRun:
+    """Grow a tree over several sites with three servers that count.
+
+    Parameters
+    ----------
+    job : SiteJob
+        Without keys of servers: they are drawn here.
+    tables : sequence of SiteTable
+        One for each site.
+    engine : {"clear", "simulate", "processes"}
+        One process on plain numbers, from which nothing is hidden; the three servers in this
+        process; or each of them in a process of its own, and the sites in a fourth, over mutual
+        TLS.
+    seed, seeds : optional
+        Of the servers and of the sites; recorded as not private.
+    tap : callable, optional
+        Sees every message of a site, and every answer; not with processes.
+
+    Raises
+    ------
+    HedgerowError
+        H211 if the servers' records differ; else what sites and servers refuse.
+    """
+    check_option("engine", engine, EngineName)
+    if engine == "processes":
+        return _in_processes(job, tables, seed, seeds)
+    start = time.perf_counter()
+    keys = {server: _sealing_key(server, seed) for server in range(SERVERS)}
+    job = replace(job, server_keys=tuple(keys[i].public.hex() for i in range(SERVERS)))
+    computed: Computed = "clear" if engine == "clear" else "replicated"
+    with Simulator(SERVERS) as network:
+        servers = CountServers(job, keys, lambda: network, computed=computed, seed=seed)
+        sites = sites_of(job, tables, seeds)
+        root = LocalSites(sites, tap, Post(servers.answers)).grow()
+        servers.finish()
+        meter = network.meter.snapshot()
+    return SecretRun(
+        *(sites, root, servers.ledger, servers.what_was_learned("server"), meter),
+        time.perf_counter() - start,
+    )
+
+
+def sites_of(job: SiteJob, tables: Sequence[SiteTable], seeds: Seeds | None) -> list[Site]:
+    """Make the sites of a run in this process."""
+    if seeds is None:
+        return [Site(i, job, table) for i, table in enumerate(tables)]
+    return [
+        Site(i, job, table, entropy=keyed(key), source=NoiseSource.insecure_seeded(number))
+        for i, (table, (key, number)) in enumerate(zip(tables, seeds, strict=True))
+    ]
+
+
+def secret_program(
+    network: Network, public: Mapping[str, Any], own: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Be one of the three servers, or the party that has the sites and carries their messages.
+
+    1. The servers hand the carrier their sealing keys, and get the job with all of them.
+    2. The carrier runs the sites, and takes their questions to the servers, one after the other.
+
+    Reveals: as `hedgerow.protocols.vertical_id3.secret.server`.
+    Cost: that, and 8 bytes for every question and answer.
+
+    Parameters
+    ----------
+    network : Network
+        Of four parties.
+    public : mapping
+        ``job`` without keys, and ``seed``; the same at all parties.
+    own : mapping
+        At the carrier: ``tables`` and ``seeds``.
+    """
+    (party,) = network.local
+    if party != CARRIER:
+        return _serve(network, public, party)
+    assert own is not None
+    routes = [Route(server, CARRIER, (KEY_BYTES,), "uint8") for server in range(SERVERS)]
+    keys = tuple(alone(network, KEY, route, None).tobytes().hex() for route in routes)
+    job = replace(SiteJob(**public["job"]), server_keys=keys)
+    for server in range(SERVERS):
+        send(network, CARRIER, server, "".join(keys).encode())
+
+    def answer(sender: int, asks: Mapping[int, bytes]) -> dict[int, bytes]:
+        for server, ask in asks.items():
+            send(network, CARRIER, server, sender.to_bytes(2, "little") + ask)
+        return {server: receive(network, server, CARRIER) for server in HALVES}
+
+    tables = [SiteTable(**table) for table in own["tables"]]
+    sites = sites_of(job, tables, own["seeds"])
+    LocalSites(sites, post=Post(answer)).grow()
+    for server in range(SERVERS):
+        send(network, CARRIER, server, b"")
+    return {"keys": list(keys), "sites": [written_site(site) for site in sites]}
+
+
+def _serve(network: Network, public: Mapping[str, Any], server: int) -> dict[str, Any]:
+    key = _sealing_key(server, public["seed"])
+    route = Route(server, CARRIER, (KEY_BYTES,), "uint8")
+    alone(network, KEY, route, np.frombuffer(key.public, dtype=np.uint8))
+    text = receive(network, CARRIER, server).decode()
+    keys = tuple(text[i : i + 2 * KEY_BYTES] for i in range(0, len(text), 2 * KEY_BYTES))
+    job = replace(SiteJob(**public["job"]), server_keys=keys)
+    servers = CountServers(job, {server: key}, lambda: network, seed=public["seed"])
+    while ask := receive(network, CARRIER, server):
+        for half in servers.answers(int.from_bytes(ask[:2], "little"), {server: ask[2:]}).values():
+            send(network, server, CARRIER, half)
+    servers.finish()
+    return {"ledger": servers.ledger.to_json(), "learned": servers.what_was_learned("server")}
+
+
+def _in_processes(
+    job: SiteJob, tables: Sequence[SiteTable], seed: int | None, seeds: Seeds | None
+) -> SecretRun:
+    agreed = {key: value for key, value in asdict(job).items() if key != "server_keys"}
+    public = {"job": agreed, "seed": seed}
+    own = {
+        "tables": [
+            {name: getattr(table, name) for name in ("bins", "n_values", "labels", "ids")}
+            for table in tables
+        ],
+        "seeds": None if seeds is None else [list(one) for one in seeds],
+    }
+    ends = run_parties(
+        secret_program,
+        SERVERS + 1,
+        [public],
+        own={CARRIER: [own]},
+        timeout=_PATIENCE,
+        limit=LIMIT,
+    )
+    servers, found = [end.value for end in ends[:SERVERS]], ends[CARRIER].value
+    for record in ("ledger", "learned"):
+        if any(one[record] != servers[0][record] for one in servers):
+            raise Code.BAD_LEDGER_FILE.error(
+                expected=f"the same {record} at all servers",
+                found="some that differ",
+                fix="use one version of Hedgerow at all parties",
+            )
+    job = replace(job, server_keys=tuple(found["keys"]))
+    sites = [
+        read_site(state, i, job, table)
+        for i, (state, table) in enumerate(zip(found["sites"], tables, strict=True))
+    ]
+    root = sites[job.starter].root
+    assert root is not None
+    return SecretRun(
+        sites,
+        root,
+        Ledger.from_json(servers[0]["ledger"]),
+        servers[0]["learned"],
+        reduce(or_, [among_servers(end.meter) for end in ends[:SERVERS] if end.meter]),
+        max(end.seconds for end in ends),
+    )
+
+
+def _sealing_key(server: int, seed: int | None) -> SealingKey:
+    """Return a new key, or one that follows from a seed: noise is drawn under its session."""
+    if seed is None:
+        return SealingKey()
+    text = f"hedgerow server {server} seed {seed}".encode()
+    return SealingKey(hashlib.blake2b(text, digest_size=KEY_BYTES).digest())

@@ -1,0 +1,290 @@
+"""`CountServers`: three servers that count for the sites of a vertical ID3, on shares.
+
+One object stands for the servers that live in a process: one, or all three of them. A site asks all
+three the same question, each with its sealed parts; servers 0 and 1 give it the halves of the
+answer. For each question:
+
+1. Each server opens its parts. Parts that do not open, or that two servers got in different
+   versions, end the question at all three (H704).
+2. The servers compute on shares (`ppid3_secret_sums`), and draw noise where the job has an epsilon.
+3. The answer goes to the site that asked, in two halves that are uniform each.
+
+Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
+the site that asks, the sizes of the full intersections, or the site with the best attribute.
+Cost: `hedgerow.secure.replicated.outside_check.cost_fit_together` and that of `ppid3_secret_sums`,
+with noise also `cost_two_sided_geometric`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.crypto.sealed import SealingKey
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Network
+from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.protocols.hidden.programs import SEEDED
+from hedgerow.protocols.sharing.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, exact_releases
+from hedgerow.protocols.vertical_id3.messages import bad_message, from_bytes, to_bytes
+from hedgerow.protocols.vertical_id3.secret.checks import (
+    checked_question,
+    first_question,
+    holder_of,
+    session_of,
+)
+from hedgerow.protocols.vertical_id3.secret.leakage import (
+    ALL_SERVERS,
+    QUESTION,
+    SAME_IDS,
+    WINNER,
+    earlier_releases,
+    mark_secret,
+    secret_releases,
+    server_openings,
+    sizes_of,
+)
+from hedgerow.protocols.vertical_id3.secret.messages import (
+    BEST,
+    SIZES,
+    AskServers,
+    BeginServers,
+    Half,
+)
+from hedgerow.protocols.vertical_id3.secret.parts import NUMBERS, Session
+from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
+from hedgerow.secure.clear import ClearEngine
+from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.noise.discrete import two_sided_geometric
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import HALVES, halves
+from hedgerow.secure.secret import Secret
+
+Computed = Literal["clear", "replicated"]
+
+
+class CountServers:
+    """Servers of one process.
+
+    Parameters
+    ----------
+    job : SiteJob
+        With the public keys of the servers; the same at all parties.
+    keys : mapping of int to SealingKey
+        Of the servers that live here.
+    meet : callable
+        Returns a network of the three servers; called once, at the first question.
+    computed : {"replicated", "clear"}
+        "clear": one process that holds all three keys computes on plain numbers.
+    seed : int, optional
+        Repeatable masks and noise, recorded as not private.
+    earlier : int
+        Attempts at the same tree that failed after they had begun to count; charged too.
+
+    Attributes
+    ----------
+    ledger : Ledger
+    leakage : Leakage or None
+        What the run declared, and what was opened; None before the first question.
+    """
+
+    def __init__(
+        self,
+        job: SiteJob,
+        keys: Mapping[int, SealingKey],
+        meet: Callable[[], Network],
+        *,
+        computed: Computed = "replicated",
+        seed: int | None = None,
+        earlier: int = 0,
+    ) -> None:
+        own = {server: key.public.hex() for server, key in keys.items()}
+        if not own or any(job.server_keys[s : s + 1] != (key,) for s, key in own.items()):
+            raise Code.BAD_SITES.error(found=f"other keys than those of servers {sorted(own)}")
+        if computed == "clear" and len(own) != SERVERS:
+            raise Code.BAD_PARAMETER.error(
+                expected="all three servers in one process that computes in the clear",
+                found=f"servers {sorted(own)}",
+            )
+        self.job, self.keys, self.computed = job, dict(keys), computed
+        self.ledger = Ledger()
+        self.leakage: Leakage | None = None
+        self._meet, self._seed, self._earlier = meet, seed, earlier
+        self._session: Session | None = None
+        self._engine: Engine | None = None
+        self._done: set[int] = set()
+
+    def answers(self, sender: int, asks: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Answer a question; all three servers must be asked it, here or elsewhere.
+
+        Parameters
+        ----------
+        sender : int
+            The site that asks, as its connection says.
+        asks : mapping of int to bytes
+            For every server that lives here.
+
+        Returns
+        -------
+        dict of int to bytes
+            The half of every server here that gives one.
+
+        Raises
+        ------
+        HedgerowError
+            H752 for a question that does not follow the protocol, H754 for other sizes than
+            announced, H704 for parts that do not fit together.
+        """
+        name = f"site {sender}"
+        read = {server: from_bytes(data, name) for server, data in asks.items()}
+        if set(read) != set(self.keys):
+            raise bad_message(name, f"a question to servers {sorted(read)}")
+        begins = [message for message in read.values() if isinstance(message, BeginServers)]
+        if begins and self._session is None:
+            if any(replace(begin, parts=()) != replace(begins[0], parts=()) for begin in begins):
+                raise bad_message(name, "different beginnings")
+            self._begin(session_of(self.job, sender, begins[0]))
+            read = {
+                server: first_question(self.job, message)
+                for server, message in read.items()
+                if isinstance(message, BeginServers)
+            }
+        asked = {
+            server: message for server, message in read.items() if isinstance(message, AskServers)
+        }
+        if set(asked) != set(self.keys) or self._session is None:
+            raise bad_message(name, "a question out of its time")
+        question = checked_question(self._session, sender, asked, self._done)
+        try:
+            return self._answered(question, asked)
+        except HedgerowError as error:
+            self._hang_up(error)
+            raise
+
+    def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
+        """Return one row for every sort of value that an audience learned from the servers."""
+        return [] if self.leakage is None else self.leakage.what_was_learned(audience)
+
+    def forget(self) -> None:
+        """Forget the keys: parts that somebody has kept cannot be opened here any more."""
+        self.keys.clear()
+
+    def finish(self) -> None:
+        """Return once the three servers have completed every step."""
+        if isinstance(self._engine, ReplicatedEngine):
+            self._engine.finish()
+
+    def _answered(self, question: AskServers, asked: Mapping[int, AskServers]) -> dict[int, bytes]:
+        assert self.leakage is not None
+        assert self._engine is not None
+        assert self._session is not None
+        self.leakage.check(QUESTION, ALL_SERVERS, ())
+        self._done.add(question.call)
+        parts = self._parts(question, asked)
+        if question.what == SIZES:
+            counts = self._counts(question, parts)
+            drawn = self._session.drawn
+            if drawn is not None:
+                counts += two_sided_geometric(self._engine, counts.shape, drawn, counts.ring)
+            name, found = sizes_of(counts.shape), counts
+        elif question.what == BEST:
+            name, found = WINNER, best_site(self._numbers(parts))
+        else:
+            name, found = SAME_IDS, all_same(self._numbers(parts))
+        opened = self._halves(found, name, f"site {question.counter}")
+        return {
+            server: to_bytes(Half(question.call, question.what, _little(half)))
+            for server, half in opened.items()
+        }
+
+    def _halves(self, x: Secret, name: str, to: str) -> dict[int, NDArray[Any]]:
+        engine = self._engine
+        if isinstance(engine, ReplicatedEngine):
+            return halves(engine, x, name, to)
+        assert engine is not None
+        opened = engine.open(x, name, to)
+        assert opened is not None
+        # One process that hides nothing: the second half has nothing to add.
+        return dict(zip(HALVES, (opened, np.zeros_like(opened)), strict=True))
+
+    def _counts(self, question: AskServers, parts: Parts) -> Secret:
+        session, engine = self._session, self._engine
+        assert session is not None
+        assert engine is not None
+        sets = [
+            bits_of(engine, parts, at, session.shared(SIZES, groups)[0])
+            for at, groups in enumerate(question.groups)
+        ]
+        counter, holder = question.ring.index(question.counter), holder_of(self.job, question)
+        return joint_counts(sets, question.groups, counter, holder, session.ring)
+
+    def _numbers(self, parts: Parts) -> list[Secret]:
+        """Return the number that every site shared."""
+        assert self._engine is not None
+        sites = range(self.job.n_sites)
+        return [secret_of(self._engine, parts, at, (1,), NUMBERS) for at in sites]
+
+    def _parts(self, question: AskServers, asked: Mapping[int, AskServers]) -> Parts:
+        """Open the parts of all sites of the ring; H704 names those that do not fit together."""
+        session, engine = self._session, self._engine
+        assert session is not None
+        assert engine is not None
+        bound = session.context(question.call, question.what, question.counter, question.ring)
+        parts: Parts = {server: [] for server in sorted(asked)}
+        for server in parts:
+            for at, owner in enumerate(question.ring):
+                groups = question.groups[at]
+                shape, ring = session.shared(question.what, groups)
+                context = bound.of(owner, groups, server)
+                key, sealed = self.keys[server], asked[server].parts[at]
+                try:
+                    part = open_dealt(sealed, key, context, server, shape, ring, f"site {owner}")
+                except HedgerowError:
+                    part = None
+                parts[server].append(part)
+        fits = fitting(engine, parts, len(question.ring))
+        if not fits.all():
+            wrong = [f"site {o}" for o, fit in zip(question.ring, fits, strict=True) if not fit]
+            raise Code.SHARES_DIFFER.error(
+                found=f"others of {', '.join(wrong)}, passed on by site {question.counter}"
+            )
+        return parts
+
+    def _begin(self, session: Session) -> None:
+        """Declare and charge what the run opens, and meet the other servers."""
+        openings = server_openings(session)
+        self.ledger.charge(*secret_releases(session), *exact_releases(openings))
+        self.ledger.charge(*earlier_releases(session, self._earlier))
+        mark_secret(self.ledger, self.job)
+        if self._seed is not None:
+            self.ledger.mark_not_private(SEEDED)
+        self.leakage = Leakage(openings, ledger=self.ledger)
+        self.leakage.check(ANNOUNCED, ALL_SERVERS, ())
+        self._session = session
+        self._engine = self._made(self.leakage, session)
+
+    def _made(self, leakage: Leakage, session: Session) -> Engine:
+        seed = self._seed
+        if self.computed == "clear":
+            source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+            return ClearEngine(leakage, source)
+        key = None if seed is None else f"hedgerow seed {seed}".encode()
+        # Servers that were told other sizes find out at their first message.
+        name = session.digest.hex()
+        return ReplicatedEngine(self._meet(), leakage, seats={}, session=name, insecure_seed=key)
+
+    def _hang_up(self, error: HedgerowError) -> None:
+        """Tell the other servers that this run has failed here."""
+        if isinstance(self._engine, ReplicatedEngine):
+            self._engine.network.__exit__(type(error), error, None)
+
+
+def _little(half: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(half.astype(half.dtype.newbyteorder("<"), copy=False)).tobytes()

@@ -1,0 +1,1 @@
+"""Voting trees: noiseless hidden trees, noise on the vote of every query."""

@@ -1,0 +1,248 @@
+"""Voting trees: noiseless hidden trees on disjoint records, noise on the vote of every query.
+
+Papers: hiddentrees, papernot2017pate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code, PrivacyError
+from hedgerow.privacy import Budget, Ledger, Opening, Release, Reservation
+from hedgerow.privacy.accounting import tightest
+from hedgerow.protocols.growers.choices import fitting_ring
+from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.votes.budget import ANSWERS, SCOPE, answers_release, vote_mechanism
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.noise.releases import Charge, noisy_max
+from hedgerow.secure.ring import Z16, Ring
+from hedgerow.secure.secret import Secret
+
+VOTED = "voted class of each query"
+
+
+def vote_openings(plan: HiddenPlan, n: int, times: int = 1) -> list[Opening]:
+    """Declare what the answers to n queries, asked `times` times, open to the analyst."""
+    del plan
+    return [Opening(VOTED, "analyst", (n,), release=ANSWERS, times=times)]
+
+
+def reserve_answers(plan: HiddenPlan, ledger: Ledger) -> Reservation:
+    """Charge the worst case, all answers that will ever be given, before the first of them.
+
+    Where the plan grants a delta, the ledger of this model alone gets it as its budget, and prints
+    the epsilon that holds at it beside the sum.
+    """
+    every = answers_release(plan.query_epsilon, plan.n_classes, plan.queries)
+    if plan.delta and ledger.budget is None and not ledger.releases:
+        ledger.budget = Budget(tightest([every], plan.delta).epsilon, plan.delta)
+    return ledger.reserve(every)
+
+
+def reservation_of(ledger: Ledger) -> Reservation:
+    """Return the answers that were reserved, also from a ledger that was read from a file.
+
+    Raises
+    ------
+    PrivacyError
+        H205 if there are none, or those of several models.
+    """
+    found = [
+        Reservation(index, entry.release)
+        for index, entry in enumerate(ledger.entries)
+        if entry.kind == "reservation" and entry.release.reason == ANSWERS
+    ]
+    if len(found) != 1:
+        raise Code.BAD_RELEASE.error(
+            expected="one reservation of answers, made when the trees were trained",
+            found=f"{len(found)} of them",
+            fix="answer with the ledger that training charged",
+        )
+    return found[0]
+
+
+def answers_left(ledger: Ledger) -> int:
+    """Return how many answers the budget still holds, for all analysts together."""
+    held = reservation_of(ledger)
+    spent = sum(e.release.times for e in ledger.entries if e.inside == held.index)
+    return held.release.times - spent
+
+
+def spend_answers(ledger: Ledger, n: int) -> Release:
+    """Take n answers out of the budget; there are no refunds.
+
+    Raises
+    ------
+    PrivacyError
+        H207 if the budget holds fewer; nothing is recorded then.
+    """
+    spent = price_of(ledger, n)
+    try:
+        ledger.realise(reservation_of(ledger), spent)
+    except PrivacyError as error:
+        if error.code is Code.BUDGET_EXCEEDED:
+            check_answers(ledger, n)
+        raise
+    return spent
+
+
+def price_of(ledger: Ledger, n: int) -> Release:
+    """Return what n answers cost, as `spend_answers` writes it; nothing is recorded."""
+    held = reservation_of(ledger).release
+    return answers_release(held.epsilon, held.variables or 1, n)
+
+
+def check_answers(ledger: Ledger, n: int) -> None:
+    """Refuse, with H207, n answers that the budget does not hold; nothing is recorded."""
+    left = answers_left(ledger)
+    if n > left:
+        most = reservation_of(ledger).release.times
+        raise Code.BUDGET_EXCEEDED.error(
+            expected=f"at most {most:,} answers to all analysts together, repeats included",
+            found=f"{n:,} more asked for, {left:,} left",
+            fix="ask for fewer, keep answers that were given, or train with a larger queries=",
+        )
+
+
+@dataclass(frozen=True)
+class Prepaid(Charge):
+    """A charge that was made already: checks that what is drawn is what was paid.
+
+    Parameters
+    ----------
+    ledger, scope, audience, reason, claimed
+        As in `Charge`.
+    paid : Release
+        In the ledger.
+    """
+
+    paid: Release | None = None
+
+    def pay(
+        self,
+        engine: Engine,
+        mechanism: str,
+        *,
+        epsilon: float,
+        delta: float,
+        sensitivity: float,
+        variables: int,
+        times: int = 1,
+        claimed: float | None = None,
+    ) -> None:
+        """Refuse what differs from what was paid. See `Charge.pay`."""
+        del claimed
+        if not engine.private:
+            self.ledger.mark_not_private("seeded noise")
+        wanted = (mechanism, epsilon, delta, sensitivity, variables, times)
+        p = self.paid
+        if p is None or wanted != (
+            p.mechanism,
+            p.epsilon,
+            p.delta,
+            p.sensitivity,
+            p.variables,
+            p.times,
+        ):
+            raise Code.NOT_CHARGED.error(
+                expected=f"{self.reason!r} as paid: {p}", found=f"{wanted} about to be drawn"
+            )
+
+
+def answer(
+    model: SecretForest, plan: HiddenPlan, queries: Secret, ledger: Ledger
+) -> NDArray[np.int64] | None:
+    """Answer secret queries by a noisy vote and open the classes to the analyst.
+
+    1. Take the answers out of the budget; a query that was asked before is one more answer.
+    2. Every tree finds the class of every query (`hidden.predict.predict`); votes are
+       added up.
+    3. Noisy max over the votes, lowest index of equals, in the smallest ring that holds them.
+    4. Open the index.
+
+    Reveals: to the analyst, the class of each query; every one of them is a release that was
+    charged when the trees were trained.
+    Cost: that of `predict` and of `noisy_max` over (q, k), and one opening.
+
+    Parameters
+    ----------
+    model : SecretForest
+        Its leaves hold one-hot labels.
+    plan : HiddenPlan
+        With ``noise="votes"``.
+    queries : Secret, shape (q, B)
+    ledger : Ledger
+        That training charged.
+
+    Returns
+    -------
+    int64 array, shape (q,), or None where the analyst does not live
+
+    Raises
+    ------
+    PrivacyError
+        H207 before a byte is sent, if the budget holds fewer answers. `check_answers` refuses
+        before queries are shared.
+    """
+    _check_votes(plan, queries)
+    paid = spend_answers(ledger, queries.shape[0])
+    index, name = answered(model, plan, queries, ledger, paid)
+    opened: NDArray[Any] | None = model.engine.open(index, name, "analyst")
+    return None if opened is None else opened.astype(np.int64)
+
+
+def answered(
+    model: SecretForest, plan: HiddenPlan, queries: Secret, ledger: Ledger, paid: Release
+) -> tuple[Secret, str]:
+    """Answer secret queries by a noisy vote without opening the classes: steps 2 and 3 of `answer`.
+
+    Reveals: nothing.
+
+    Parameters
+    ----------
+    model, plan, queries, ledger
+        As in `answer`.
+    paid : Release
+        What was taken out of the budget for these very answers, before; see `spend_answers`.
+
+    Returns
+    -------
+    Secret, shape (q,), and str
+        The classes, and the name of their opening in `vote_openings`.
+    """
+    _check_votes(plan, queries)
+    votes = predict(model, queries).sum(axis=1)
+    ring = vote_ring(plan)
+    chosen = noisy_max(
+        _over(votes, ring),
+        vote_mechanism(plan.query_epsilon),
+        Prepaid(ledger, SCOPE, "analyst", ANSWERS, paid=paid),
+        bound=plan.n_trees,
+    )
+    return (chosen * np.arange(plan.n_classes)).sum(axis=-1), VOTED
+
+
+def _check_votes(plan: HiddenPlan, queries: Secret) -> None:
+    if plan.noise != "votes":
+        raise Code.BAD_PARAMETER.error(expected="noise='votes'", found=f"noise={plan.noise!r}")
+    if not queries.shape[0]:
+        raise Code.EMPTY_TABLE.error(expected="at least one query", found="none")
+
+
+def vote_ring(plan: HiddenPlan) -> Ring:
+    """Return the smallest ring in which votes and their noise do not wrap."""
+    drawn = precision(vote_mechanism(plan.query_epsilon), plan.n_classes)
+    return fitting_ring(Z16, 2 * plan.n_trees + (1 << drawn.variable.length) + 1)
+
+
+def _over(votes: Secret, ring: Ring) -> Secret:
+    if votes.ring.bits > ring.bits:
+        return votes.engine.reduce(votes, ring)
+    return votes if votes.ring == ring else votes.engine.extend(votes, ring)

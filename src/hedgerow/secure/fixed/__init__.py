@@ -1,0 +1,1 @@
+"""Fixed-point functions of secret numbers."""

@@ -1,0 +1,157 @@
+"""Division and reciprocal of secret numbers in fixed point, by Goldschmidt's iteration."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hedgerow.secure.adder import a2b, cost_a2b
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.fixed.fixed_point import (
+    FRACTION,
+    MAX_BITS,
+    ONE,
+    check_range,
+    check_ring,
+    cost_normalise,
+    cost_rescale,
+    flat,
+    normalise,
+    rescale,
+)
+from hedgerow.secure.ring import Z64
+from hedgerow.secure.secret import Secret, concatenate
+
+# c - 2 z with c = 4 (sqrt(3) - 1) is the line of slope -2 that is closest to 1/z on [1/2, 1] in
+# relative error: at most 0.0718 = 2^-3.8. A slope of -2 needs no truncation.
+_LINE = 3_144_134_277
+
+
+def divide(
+    a: Secret | ArrayLike, x: Secret, *, bits: int, fraction: int, quotient_bits: int = 0
+) -> Secret:
+    """Divide: a / x as a fixed-point number.
+
+    1. Normalise: z = x 2^s / 2^bits in [1/2, 1).
+    2. y = c - 2 z; e = 1 - z y, at most 0.072.
+    3. y <- y (1 + e), e <- e^2, twice; y <- y (1 + e): now y = 1/z but for e^8.
+    4. a 2^s / 2^bits, of magnitude up to 2**quotient_bits, times y.
+
+    Reveals: nothing.
+    Cost: `cost_divide`.
+
+    Parameters
+    ----------
+    a : Secret or integers, shape that broadcasts to that of x
+        abs(a) <= 2**quotient_bits * x.
+    x : Secret over Z_2^64, any shape
+        1 <= x < 2**bits; where x is 0 the result means nothing. If both are fixed-point numbers of
+        one fraction, their quotient is the same.
+    bits : int
+        From 2 to 61 - quotient_bits.
+    fraction : int
+        Fraction bits of the result, from 0 to 61 - quotient_bits.
+    quotient_bits : int
+        From 0 to 29.
+
+    Returns
+    -------
+    Secret over Z_2^64, the shape of x
+        Off by at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more
+        if bits > 30 - quotient_bits.
+    """
+    check_ring(a, x)
+    wide = _check(bits, fraction, quotient_bits)
+    column = flat(x)
+    z, scale, _ = normalise(column, a2b(column, bits))
+    if isinstance(a, Secret):
+        top = flat(a.broadcast_to(x.shape)) * scale
+    else:
+        top = scale * np.broadcast_to(a, x.shape).reshape(-1)
+    top = rescale(top, bits - wide)
+    result = rescale(top * inverse(z), wide + FRACTION - fraction)
+    return result.reshape(*x.shape)
+
+
+def reciprocal(x: Secret, *, bits: int, fraction: int) -> Secret:
+    """Return 1 / x as a fixed-point number, for integers x: `divide` with a = 1.
+
+    Reveals: nothing.
+    Cost: `cost_divide` with ``secret_numerator=False``.
+
+    Parameters
+    ----------
+    x : Secret over Z_2^64, any shape
+        1 <= x < 2**bits.
+    bits : int
+        From 2 to 61.
+    fraction : int
+        Fraction bits of the result, from 0 to 61.
+
+    Returns
+    -------
+    Secret over Z_2^64, the same shape
+        Off by at most 2^-26 + 2^-fraction, and by 2^-29 more if bits > 30. If bits <= 30 the
+        first term is relative: 2^-26 / x.
+    """
+    return divide(1, x, bits=bits, fraction=fraction)
+
+
+def cost_divide(
+    engine: Engine,
+    shape: tuple[int, ...],
+    *,
+    bits: int,
+    fraction: int,
+    quotient_bits: int = 0,
+    secret_numerator: bool = True,
+) -> Cost:
+    """State the cost of `divide` for a result of a shape."""
+    n, wide = prod(shape), _check(bits, fraction, quotient_bits)
+    once = engine.cost("mul", shape=(n,), ring=Z64)
+    rounding, twice = cost_rescale(engine, (n,), FRACTION), (2, n)
+    both = engine.cost("mul", shape=twice, ring=Z64) + cost_rescale(engine, twice, FRACTION)
+    return (
+        cost_a2b(engine, n, Z64, bits)
+        + cost_normalise(engine, bits, n)
+        + (once if secret_numerator else NOTHING)
+        + cost_rescale(engine, (n,), bits - wide)
+        + (once + rounding) * 2
+        + both * 2
+        + once
+        + cost_rescale(engine, (n,), wide + FRACTION - fraction)
+    )
+
+
+def inverse(z: Secret) -> Secret:
+    """Return 1 / z for 1/2 <= z <= 1; both have `FRACTION` bits.
+
+    Rounding costs 1 unit in e, 3 in y after the first step, 6.3 after the second and 9.4 after the
+    third. The method leaves 0.072^8, 0.8 units, and the rounding of z at most 2 relative to z:
+    with z <= 1 the relative error is below 16 units, 2^-26.
+    """
+    y = z * -2 + _LINE
+    e = rescale(z * y, FRACTION) * -1 + ONE
+    for _ in range(2):
+        both = _stacked(y, e) * _stacked(e + ONE, e)
+        y, e = _parts(rescale(both, FRACTION))
+    return rescale(y * (e + ONE), FRACTION)
+
+
+def _stacked(a: Secret, b: Secret) -> Secret:
+    return concatenate([a.reshape(1, *a.shape), b.reshape(1, *b.shape)])
+
+
+def _parts(both: Secret) -> tuple[Secret, Secret]:
+    return both[0], both[1]
+
+
+def _check(bits: int, fraction: int, quotient_bits: int) -> int:
+    """Return the fraction bits with which a / x is held before the last product."""
+    check_range("quotient_bits", quotient_bits, 0, FRACTION - 1)
+    check_range("bits", bits, 2, MAX_BITS - quotient_bits)
+    check_range("fraction", fraction, 0, MAX_BITS - quotient_bits)
+    return min(bits, FRACTION - quotient_bits)

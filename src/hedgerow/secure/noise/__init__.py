@@ -1,0 +1,1 @@
+"""Noise drawn on shares, which nobody knows."""

@@ -1,0 +1,282 @@
+"""Releases from shares: charge the ledger, draw noise that nobody knows, then add or choose.
+
+The mechanisms are those of `hedgerow.privacy.mechanisms` with the same laws; delta is never 0 here,
+because coins have finitely many bits, and the charge states it (`noise.discrete.precision`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import EACH, Ledger, NoisyMax, Release, Scope, TwoSidedGeometric
+from hedgerow.secure.argmax import argmax, cost_argmax
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.noise.discrete import (
+    Precision,
+    cost_geometric,
+    cost_two_sided_geometric,
+    geometric,
+    precision,
+    two_sided_geometric,
+)
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Secret
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Who pays for a release, and what the ledger is told about it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    scope : Scope
+        Where it stands. If it ends in a part labelled `EACH`, the first axis of what is released
+        holds the parts, and epsilon and delta are those of one part.
+    audience, reason : str
+        Whoever will see the result, and what for; the declared opening names this reason.
+    claimed : float, optional
+        A paper's figure, where it differs.
+    """
+
+    ledger: Ledger
+    scope: Scope
+    audience: str
+    reason: str
+    claimed: float | None = None
+
+    @property
+    def is_in_each_part(self) -> bool:
+        """Whether the release is made once in every part of a partition."""
+        segments = self.scope.segments
+        return bool(segments) and segments[-1].partition is not None and segments[-1].label == EACH
+
+    def times(self, rows: tuple[int, ...]) -> int:
+        """Return how many choices count: those of one part if the first axis holds parts."""
+        return max(1, math.prod(rows[1:] if self.is_in_each_part else rows))
+
+    def pay(
+        self,
+        engine: Engine,
+        mechanism: str,
+        *,
+        epsilon: float,
+        delta: float,
+        sensitivity: float,
+        variables: int,
+        times: int = 1,
+        claimed: float | None = None,
+    ) -> None:
+        """Charge the ledger; call it before anything is drawn.
+
+        Parameters
+        ----------
+        engine : Engine
+            Where the noise will come from; a seeded one is recorded as not private.
+        mechanism, epsilon, delta, sensitivity, variables, times, claimed
+            As in `Release`.
+        """
+        if not engine.private:
+            self.ledger.mark_not_private("seeded noise")
+        self.ledger.charge(
+            Release(
+                mechanism=mechanism,
+                epsilon=epsilon,
+                delta=delta,
+                sensitivity=sensitivity,
+                scope=self.scope,
+                audience=self.audience,
+                reason=self.reason,
+                claimed=self.claimed if claimed is None else claimed,
+                times=times,
+                variables=variables,
+            )
+        )
+
+
+def _paid(
+    charge: Charge,
+    engine: Engine,
+    mechanism: TwoSidedGeometric | NoisyMax,
+    m: int,
+    times: int,
+) -> Precision:
+    """Charge `times` releases of m values or candidates, and return how finely to draw."""
+    drawn = precision(mechanism, m)
+    charge.pay(
+        engine,
+        mechanism.name,
+        epsilon=mechanism.epsilon,
+        delta=drawn.delta,
+        sensitivity=mechanism.sensitivity,
+        variables=m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1),
+        times=times,
+    )
+    return drawn
+
+
+def add_geometric_noise(values: Secret, mechanism: TwoSidedGeometric, charge: Charge) -> Secret:
+    """Add two-sided geometric noise to secret integers: one release of all of them.
+
+    Paper: ghosh2012universally.
+
+    1. Charge the ledger for values.size values, or for one part's.
+    2. Draw two geometric variables per value, on shares.
+    3. Add their difference.
+
+    Reveals: nothing; the sum may be opened to the audience of the charge.
+    Cost: `cost_add_geometric_noise`; that of `two_sided_geometric`.
+
+    Parameters
+    ----------
+    values : Secret of any shape
+        One record moves them by at most ``mechanism.sensitivity`` in total (L1). Sums that leave
+        the ring wrap around, which costs no privacy.
+    mechanism : TwoSidedGeometric
+    charge : Charge
+
+    Returns
+    -------
+    Secret, the same shape and ring
+    """
+    m = _size_of_release(values.shape, charge)
+    drawn = _paid(charge, values.engine, mechanism, m, times=1)
+    return values + two_sided_geometric(values.engine, values.shape, drawn, values.ring)
+
+
+def noisy_max(
+    scores: Secret,
+    mechanism: NoisyMax,
+    charge: Charge,
+    *,
+    bound: int,
+    valid: Secret | ArrayLike | None = None,
+) -> Secret:
+    """Choose per row the candidate whose score plus geometric noise is largest, kept hidden.
+
+    Paper: dwork2014foundations. There with Laplace noise.
+
+    1. Charge the ledger: one choice among c candidates for every row, or in each part.
+    2. Draw one geometric variable per candidate, on shares.
+    3. z = (score + bound + noise + 1) * valid, so that a candidate that is not valid has 0, less
+       than any other.
+    4. Argmax; the lowest index wins ties.
+
+    Reveals: nothing; the choice may be opened to the audience of the charge.
+    Cost: `cost_noisy_max`.
+
+    Parameters
+    ----------
+    scores : Secret, shape (..., c)
+        One record moves each by at most ``mechanism.sensitivity``.
+    mechanism : NoisyMax
+    charge : Charge
+        With a scope that ends in `EACH` the first axis holds the parts, and the choices of one
+        part are charged; else all of them.
+    bound : int
+        Public, at least the magnitude of every score; ``2 * bound + 2**L + 1`` fits into the ring,
+        without its top bit.
+    valid : Secret of 0 and 1, or bool array, shape that broadcasts to (..., c), optional
+        Candidates that may be chosen. It must not depend on the data except through earlier
+        releases (hidden ones included). A row without one yields index 0.
+
+    Returns
+    -------
+    Secret of 0 and 1, shape (..., c)
+        One-hot.
+    """
+    engine, c = scores.engine, scores.shape[-1]
+    bits = _bits(precision(mechanism, c), bound, scores.ring)
+    drawn = _paid(charge, engine, mechanism, c, charge.times(scores.shape[:-1]))
+    noise = geometric(engine, scores.shape, drawn, scores.ring)
+    z = scores + noise + (bound + 1)
+    if valid is not None:
+        z = z * (valid if isinstance(valid, Secret) else np.asarray(valid, dtype=np.bool_))
+    return argmax(z, bits=bits)
+
+
+def open_noisy_max(
+    scores: Secret,
+    mechanism: NoisyMax,
+    charge: Charge,
+    *,
+    bound: int,
+    name: str,
+    valid: Secret | ArrayLike | None = None,
+) -> NDArray[np.int64] | None:
+    """Choose as `noisy_max` does and open the index to the audience of the charge.
+
+    1. `noisy_max`.
+    2. Index = sum of i times the one-hot vector, local.
+    3. Open it.
+
+    Reveals: the index of every row, to the audience; its release pays.
+    Cost: `cost_noisy_max`, and one opening.
+
+    Parameters
+    ----------
+    scores, mechanism, charge, bound, valid
+        As in `noisy_max`.
+    name : str
+        Of the declared opening, shape (...,).
+
+    Returns
+    -------
+    ndarray of int64, shape (...,), or None
+        None where the audience does not live here.
+    """
+    chosen = noisy_max(scores, mechanism, charge, bound=bound, valid=valid)
+    index = (chosen * np.arange(scores.shape[-1])).sum(axis=-1)
+    opened: NDArray[Any] | None = scores.engine.open(index, name, charge.audience)
+    return None if opened is None else opened.astype(np.int64)
+
+
+def cost_add_geometric_noise(
+    engine: Engine, shape: tuple[int, ...], mechanism: TwoSidedGeometric, charge: Charge, ring: Ring
+) -> Cost:
+    """State the cost of `add_geometric_noise`."""
+    drawn = precision(mechanism, _size_of_release(shape, charge))
+    return cost_two_sided_geometric(engine, math.prod(shape), drawn, ring)
+
+
+def cost_noisy_max(
+    engine: Engine,
+    shape: tuple[int, ...],
+    mechanism: NoisyMax,
+    *,
+    bound: int,
+    ring: Ring,
+    secret_valid: bool = False,
+) -> Cost:
+    """State the cost of `noisy_max` for scores of a shape."""
+    drawn = precision(mechanism, shape[-1])
+    masking = engine.cost("mul", shape=shape, ring=ring) if secret_valid else NOTHING
+    return (
+        cost_geometric(engine, math.prod(shape), drawn, ring)
+        + masking
+        + cost_argmax(engine, shape, ring, bits=_bits(drawn, bound, ring))
+    )
+
+
+def _size_of_release(shape: tuple[int, ...], charge: Charge) -> int:
+    """Return the values of one release: all, or those of one part."""
+    return math.prod(shape[1:] if charge.is_in_each_part else shape)
+
+
+def _bits(drawn: Precision, bound: int, ring: Ring) -> int:
+    """Return the width of differences of noisy scores, which lie in 0, ..., 2 bound + 2^L."""
+    bits = (2 * bound + (1 << drawn.variable.length) + 1).bit_length() + 1
+    if bound < 0 or bits > ring.bits:
+        raise Code.BAD_MECHANISM_INPUT.error(
+            expected=f"scores and noise within {ring.bits - 1} bits",
+            found=f"scores up to {bound}, noise up to 2**{drawn.variable.length}",
+            fix="extend the scores to a larger ring, or put them on a coarser grid",
+        )
+    return bits

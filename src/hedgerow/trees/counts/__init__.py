@@ -1,0 +1,1 @@
+"""What learners may see of rows: counts, in memory, in batches, or on a cluster."""

@@ -1,0 +1,144 @@
+"""Counts of a forest over a table that is larger than memory: one pass over it per question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.tables import Batches, Encoded
+from hedgerow.trees.counts.forest import (
+    Batch,
+    ForestShape,
+    PartialForest,
+    Placed,
+    Splits,
+    add_channels,
+    add_histogram,
+    add_sides,
+    descend,
+    histogram_offsets,
+    place,
+)
+
+MakeBatch = Callable[[Encoded, int], Batch]
+"""Makes a batch of encoded rows and the batch's number; `MedianPlan.batch` is one."""
+
+
+class BatchCounts:
+    """Counts over `Batches`, on all cores; a `ForestCounts`.
+
+    The rows' coins follow from the number of a batch and the place within it. So the same batches
+    give the same counts, whether they are kept or read again; rows that are cut into other batches
+    have other coins of the same law.
+
+    Parameters
+    ----------
+    batches : Batches
+    make : callable
+        From encoded rows and a number to a `Batch`.
+    most_cells : int, default=2**24
+        Bins of one histogram, 8 bytes each. A level that needs more is asked for in blocks, each
+        of which is a pass. Blocks decide in which order noise is drawn, so a seeded forest is the
+        same again with the same number.
+    kept_bytes : int, default=2**28
+        Memory for the nodes in which rows stand, so that not each pass begins at the roots.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        make: MakeBatch,
+        *,
+        most_cells: int = 1 << 24,
+        kept_bytes: int = 1 << 28,
+    ) -> None:
+        self.batches = batches
+        self.most_cells = most_cells
+        self._make = make
+        self._forest: PartialForest | None = None
+        self._key = b""
+        self._kept_bytes = kept_bytes
+        self._lock = Lock()
+        # Of some batches: how many levels their rows have come down, and where they stand.
+        self._kept: dict[int, tuple[int, Placed]] = {}
+        self._room = kept_bytes
+
+    @property
+    def n_records(self) -> int:
+        """Records in all; the first time this reads and checks the whole table."""
+        return self.batches.n_records
+
+    @property
+    def forest(self) -> PartialForest:
+        """The forest so far."""
+        if self._forest is None:
+            raise Code.BAD_PARAMETER.error(expected="begin() first", found="no forest begun")
+        return self._forest
+
+    def begin(self, shape: ForestShape, key: bytes) -> None:
+        """Put every row into its roots; reads nothing yet."""
+        if shape.n_bins != tuple(int(bins) for bins in self.batches.domain.n_bins):
+            raise Code.BAD_DOMAIN.error(
+                expected="batches of the domain that was planned for", found="other bins"
+            )
+        self._forest, self._key = PartialForest(shape), key
+        self._kept, self._room = {}, self._kept_bytes
+
+    def histogram(
+        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count records by bin; see `ForestCounts.histogram`."""
+        offsets = histogram_offsets(self.forest.shape, features)
+        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_histogram(batch, placed, nodes, features, offsets, counts)
+        return counts, offsets
+
+    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+        """Add up both sides of candidate splits; see `ForestCounts.sides`."""
+        shape = self.forest.shape
+        out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_sides(batch, placed, nodes, splits, shape, out)
+        return out
+
+    def advance(self, splits: Splits) -> None:
+        """Send the rows on; they go when they are next counted."""
+        self._forest = self.forest.grown(splits)
+
+    def channels(self) -> NDArray[np.int64]:
+        """Channels of the frontier; see `ForestCounts.channels`."""
+        forest = self.forest
+        out = np.zeros((forest.n_nodes, forest.shape.n_channels), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_channels(batch, placed, forest.shape, out)
+        return out
+
+    def _pass(self) -> Iterator[tuple[Batch, Placed]]:
+        """Give all batches and where their rows stand; the next are made ready meanwhile."""
+        return self.batches.each(self._ready)
+
+    def _ready(self, number: int, encoded: Encoded) -> tuple[Batch, Placed]:
+        batch, forest = self._make(encoded, number), self.forest
+        level, placed = self._kept.get(number, (0, None))
+        if placed is None:
+            placed = place(batch, self._key, PartialForest(forest.shape))
+        for splits in forest.levels[level:]:
+            placed = descend(batch, placed, splits)
+        self._keep(number, len(forest.levels), placed)
+        ready = Placed(placed.where, placed.n_nodes)
+        # Sorted here, beside other batches, and forgotten with the pass.
+        _ = ready.order
+        return batch, ready
+
+    def _keep(self, number: int, level: int, placed: Placed) -> None:
+        with self._lock:
+            if number not in self._kept:
+                if placed.where.nbytes > self._room:
+                    return
+                self._room -= placed.where.nbytes
+            self._kept[number] = (level, placed)

@@ -1,0 +1,1 @@
+"""Public models as pictures, words, scikit-learn objects and ONNX."""

@@ -1,0 +1,1 @@
+"""Learners over counts: criteria, candidates, searches, and the growth of trees."""

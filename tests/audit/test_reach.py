@@ -1,0 +1,80 @@
+"""How near the attacks come, for every private estimator and audience, as the page says."""
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from hedgerow.audit import Target, audit, targets
+from hedgerow.privacy import NoiseSource
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "audit.md"
+ROW = re.compile(
+    r"^\| `([^`]+)` \| (\w+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|(.*)\|$"
+)
+MODULES = (
+    "hedgerow.audit.catalogue.curated",
+    "hedgerow.audit.catalogue.median",
+    "hedgerow.audit.catalogue.boosting",
+    "hedgerow.audit.catalogue.topdown",
+    "hedgerow.audit.catalogue.hidden",
+    "hedgerow.audit.catalogue.hidden_numbers",
+)
+TIGHT = 0.8
+HALF = 0.5
+# One target of each family and audience, with runs that take a second or two.
+FAST = {
+    "dp-tree@1": 20_000,
+    "median-forest/base@1": 20_000,
+    "dp-boosting/classes@3": 400,
+    "topdown/single-machine/messages@1": 10_000,
+    "topdown/noisy-counts/messages@1": 10_000,
+    "topdown/local-rnm/messages@1": 2_000,
+    "topdown/single-machine/tree@1": 40_000,
+    "hidden-tree/splits+leaves@1": 10_000,
+    "hidden-tree/votes@1": 10_000,
+    "open-tree/max@1": 10_000,
+}
+
+
+def attacked_targets() -> dict[str, Target]:
+    for module in MODULES:
+        import_module(module)
+    known = targets(sound=True)
+    return {target.name: target for target in known if target.kind != "mechanism"}
+
+
+TARGETS = attacked_targets()
+TABLE = {found[1]: found for line in PAGE.read_text().splitlines() if (found := ROW.match(line))}
+
+
+def test_the_page_has_every_target_and_says_what_is_out_of_reach() -> None:
+    assert sorted(TABLE) == sorted(TARGETS)
+    for name, row in TABLE.items():
+        proven, attacked, estimate, reached = (float(row[i]) for i in (3, 4, 5, 6))
+        assert proven == pytest.approx(TARGETS[name].holds, rel=0.005)
+        assert attacked <= proven
+        assert reached == pytest.approx(max(attacked, estimate) / proven, abs=0.01)
+        assert reached >= TIGHT or row[7].strip(), name
+    short = {name for name, row in TABLE.items() if float(row[6]) < HALF}
+    assert short <= {"hidden-boosting/logistic@1"}
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_half_of_what_is_proven_is_reached_and_no_more_than_it(name: str) -> None:
+    result = audit(TARGETS[name], FAST[name], NoiseSource.insecure_seeded(11))
+    assert not result.refuted
+    assert result.estimate > HALF * result.proven
+    # An estimate is no bound, but it does not run away from the truth either.
+    assert result.estimate < 1.3 * result.proven
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_page_says_what_the_audits_find(name: str) -> None:
+    result = audit(TARGETS[name], source=NoiseSource.insecure_seeded(12))
+    assert not result.refuted
+    few = result.runs < 10_000
+    told = float(TABLE[name][6])
+    assert result.estimate / result.proven > (0.6 if few else 0.8) * min(told, 1.0)

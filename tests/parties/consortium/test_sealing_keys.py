@@ -1,0 +1,163 @@
+"""Owners seal to keys that the servers have signed for this run, and to no others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hedgerow.crypto.sealed import SealingKey
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.joining import Joining
+from hedgerow.parties.topdown.letters import OwnerLetter
+from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.parts import OF_SERVERS, open_part, shared_array
+from hedgerow.protocols.topdown.secure_owner import SecureOwner
+from hedgerow.protocols.topdown.wire import Answer, Ask
+from tests.parties.topdown.topdown_town import SERVERS, Town, make_job
+from tests.parties.wire.parties_calls import refuses
+
+OWNERS = ("north", "south")
+RUN = bytes(range(16))
+PLAN = {"method": "secure-counts", "n_splits": 2, "max_depth": 2}
+SECRETS = {name: SealingKey(bytes([i + 1]) * 32) for i, name in enumerate(SERVERS)}
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Town:
+    return Town(tmp_path, OWNERS, servers=SERVERS)
+
+
+@pytest.fixture
+def job() -> TopDownJob:
+    return make_job(owners=list(OWNERS), plan=PLAN)
+
+
+def signed(town: Town, job: TopDownJob, run: bytes = RUN, private: bool = True) -> list[SignedKey]:
+    return [
+        SignedKey.sign(SECRETS[name], town.parties[name], job, run, private=private)
+        for name in SERVERS
+    ]
+
+
+def letter(job: TopDownJob, keys: list[SignedKey], run: bytes = RUN) -> bytes:
+    ask = Coordinator(job.make_plan(), job.owners).asks()["north"]
+    return OwnerLetter(run, tuple(keys), ask).to_bytes()
+
+
+def joined(town: Town, job: TopDownJob) -> Joining:
+    return Joining(town.parties["north"], town.policy("north"), job, town.table("north"))
+
+
+def test_what_an_owner_seals_only_the_servers_open(town: Town, job: TopDownJob) -> None:
+    with joined(town, job) as joining:
+        answer = Answer.from_bytes(joining.answer(letter(job, signed(town, job))))
+        owner = joining._owner._owner
+        assert isinstance(owner, SecureOwner)
+        shape, ring = shared_array(owner._splits, "nodes", 1)
+    ask = OwnerLetter.from_bytes(letter(job, signed(town, job))).ask
+    asked = replace(Ask.from_bytes(ask), round=1, phase=OF_SERVERS["nodes"])
+    parts = answer.arrays
+    for i, name in enumerate(SERVERS):
+        sealed = parts[f"server {i}"]
+        open_part(sealed, SECRETS[name], asked, (), "north", i, shape, ring)
+        refuses(
+            Code.SEALED_REFUSED,
+            lambda s=sealed, i=i: open_part(s, SealingKey(), asked, (), "north", i, shape, ring),
+        )
+
+
+def of_the_coordinator(town: Town, job: TopDownJob) -> list[SignedKey]:
+    """Put in by the coordinator, with the one signature that it can make."""
+    keys = signed(town, job)
+    keys[1] = SignedKey.sign(SealingKey(), town.parties["delta"], job, RUN, private=True)
+    return keys
+
+
+def under_a_servers_signature(town: Town, job: TopDownJob) -> list[SignedKey]:
+    keys = signed(town, job)
+    keys[1] = replace(keys[1], public=SealingKey().public)
+    return keys
+
+
+def of_another_run(town: Town, job: TopDownJob) -> list[SignedKey]:
+    return signed(town, job, bytes(16))
+
+
+def of_another_job(town: Town, job: TopDownJob) -> list[SignedKey]:
+    return signed(town, make_job(owners=list(OWNERS), plan=PLAN, name="other"))
+
+
+def in_another_order(town: Town, job: TopDownJob) -> list[SignedKey]:
+    return signed(town, job)[::-1]
+
+
+def with_repeatable_noise(town: Town, job: TopDownJob) -> list[SignedKey]:
+    return signed(town, job, private=False)
+
+
+def said_to_be_private(town: Town, job: TopDownJob) -> list[SignedKey]:
+    return [replace(key, private=True) for key in signed(town, job, private=False)]
+
+
+def test_other_keys_are_refused_and_nothing_is_sealed(town: Town, job: TopDownJob) -> None:
+    with joined(town, job) as joining:
+        joining.charge()
+        before = joining._kept.data
+        for keys in (
+            of_the_coordinator,
+            under_a_servers_signature,
+            of_another_run,
+            of_another_job,
+            in_another_order,
+            with_repeatable_noise,
+            said_to_be_private,
+        ):
+            ask = letter(job, keys(town, job))
+            refuses(Code.SEALED_REFUSED, lambda ask=ask: joining.answer(ask))
+            assert joining._kept.data == before
+        # The real ones are still taken.
+        joining.answer(letter(job, signed(town, job)))
+
+
+def test_keys_do_not_change_within_a_run(town: Town, job: TopDownJob) -> None:
+    ask = letter(job, signed(town, job))
+    with joined(town, job) as joining:
+        answer = joining.answer(ask)
+    other = signed(town, job)
+    other[2] = SignedKey.sign(SealingKey(), town.parties["cedar"], job, RUN, private=True)
+    for keys, run in ((other, RUN), (signed(town, job, bytes(16)), bytes(16))):
+        with joined(town, job) as joining:
+            refuses(
+                Code.SEALED_REFUSED, lambda j=joining, k=keys, r=run: j.answer(letter(job, k, r))
+            )
+            assert joining.answer(ask) == answer
+
+
+def test_an_owner_needs_the_certificates_of_the_servers(town: Town, job: TopDownJob) -> None:
+    north = town.parties["north"]
+    keys = signed(town, job)
+    assert checked_keys(keys, north, job, RUN, private=True) == tuple(
+        SECRETS[name].public for name in SERVERS
+    )
+    (north.folder / "members" / "birch.pem").unlink()
+    refuses(Code.MISSING_CERTIFICATE, lambda: checked_keys(keys, north, job, RUN, private=True))
+
+
+def test_keys_are_read_strictly(town: Town, job: TopDownJob) -> None:
+    key = signed(town, job)[0]
+    assert SignedKey.from_bytes(key.to_bytes()) == key
+    good = key.to_dict()
+    for bad in (
+        good | {"more": 1},
+        good | {"public": good["public"][2:]},
+        good | {"public": good["public"].upper() + "Z"},
+        good | {"signature": 7},
+        good | {"private": 1},
+        {},
+        [],
+    ):
+        refuses(Code.SEALED_REFUSED, lambda bad=bad: SignedKey.from_dict(bad))
+    for text in (b"", b"[]", b"nothing"):
+        refuses(Code.SEALED_REFUSED, lambda text=text: SignedKey.from_bytes(text))

@@ -1,0 +1,111 @@
+"""What all servers together say of a model, also if one of them talks nonsense."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.roles.model_client import ModelClient
+from hedgerow.parties.wire.client import Reply
+from tests.parties.consortia import found
+from tests.parties.wire.parties_calls import refuses
+
+LINE = {
+    "model": "m",
+    "kind": "trees",
+    "run": "m-run",
+    "job": "0" * 64,
+    "populations": ["patients"],
+    "analysts": ["zoe"],
+}
+REPORT = LINE | {
+    "learned": [{"audience": "public", "epsilon": 0.0, "delta": 0.0, "relation": "replace"}],
+    "opened": [],
+    "asking": [{"analyst": "zoe", "asked": 3, "left": 4}],
+    "rows_left": None,
+    "sent": {"rounds": 2, "payload": 30, "wire": 40},
+}
+
+
+class Said(ModelClient):
+    """A client whose servers say what a test wants, time after time."""
+
+    def __init__(self, config: Any, *rounds: list[Any]) -> None:
+        super().__init__(config)
+        self.rounds = list(rounds)
+
+    def _ask_all(self, verb: str, fields: Any) -> dict[str, Reply | HedgerowError]:
+        del verb, fields
+        said = self.rounds.pop(0)
+        return {
+            server.name: one
+            if isinstance(one, HedgerowError)
+            else Reply({}, one if isinstance(one, bytes) else json.dumps(one).encode())
+            for server, one in zip(self.servers, said, strict=True)
+        }
+
+
+@pytest.fixture
+def client(tmp_path):
+    config = found(tmp_path)["north"]
+    return lambda *rounds: Said(config, *rounds)
+
+
+def test_all_agree(client) -> None:
+    other = REPORT | {"sent": {"rounds": 2, "payload": 5, "wire": 6}}
+    shown = client([REPORT, other, other]).show("m")
+    assert shown.is_well
+    assert (shown.cost.rounds, shown.cost.payload, shown.cost.wire) == (2, 40, 52)
+
+
+def test_counts_are_looked_at_again(client) -> None:
+    asked = REPORT | {"asking": [{"analyst": "zoe", "asked": 4, "left": 3}]}
+    assert client([REPORT, asked, asked], [asked] * 3).show("m").report.asking[0].asked == 4
+    shown = client(*[[REPORT, asked, asked]] * 3).show("m")
+    assert {n: said[0]["asked"] for n, said in shown.differences["asking"].items()} == {
+        "alder": 3,
+        "birch": 4,
+        "cedar": 4,
+    }
+
+
+def test_another_ledger_is_told_at_once(client) -> None:
+    dear = REPORT["learned"][0] | {"epsilon": "inf"}
+    shown = client([REPORT, REPORT, REPORT | {"learned": [dear]}]).show("m")
+    assert list(shown.differences) == ["learned"]
+    assert not shown.is_well
+    assert shown.to_dict()["differences"]["learned"]["cedar"][0]["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"",
+        b"[]",
+        REPORT | {"model": "../m"},
+        REPORT | {"job": "x"},
+        REPORT | {"more": 1},
+        REPORT | {"asking": [{"analyst": "zoe", "asked": -1, "left": 0}]},
+        REPORT | {"learned": [REPORT["learned"][0] | {"audience": "\x1b[2J"}]},
+        REPORT | {"learned": [REPORT["learned"][0] | {"epsilon": "nan"}]},
+    ],
+)
+def test_nonsense_is_a_refusal(client, nonsense: Any) -> None:
+    shown = client([REPORT, nonsense, REPORT]).show("m")
+    assert {name: error.code for name, error in shown.refusals.items()} == {"birch": Code.BAD_REPLY}
+    refuses(Code.BAD_REPLY, lambda: client([nonsense] * 3).show("m"))
+
+
+def test_lists(client) -> None:
+    down = Code.SERVICE_UNREACHABLE.error(found="nobody")
+    one = {"models": [LINE]}
+    shelves, refusals = client([one, {"models": []}, down]).list()
+    assert [shelf.line.model for shelf in shelves] == ["m"]
+    assert shelves[0].servers == {"alder": "kept", "birch": "missing", "cedar": "unreachable"}
+    assert refusals == {"cedar": down}
+    other = {"models": [LINE | {"analysts": []}]}
+    assert client([one, other, one]).list()[0][0].servers["birch"] == "differs"
+    refuses(Code.SERVICE_UNREACHABLE, lambda: client([down] * 3).list())
+    for nonsense in ({"models": {}}, {"models": [LINE, LINE]}, {}):
+        assert client([one, nonsense, one]).list()[1]["birch"].code is Code.BAD_REPLY

@@ -1,0 +1,59 @@
+"""What servers say to each other about runs, also if it is nonsense."""
+
+from typing import Any
+
+import pytest
+
+from hedgerow.errors import Code
+from hedgerow.parties.runs.peers import Told
+from hedgerow.parties.wire.requests import error_fields, told_error
+from tests.parties.wire.parties_calls import refuses
+
+GOOD: dict[str, Any] = {
+    "state": "waiting",
+    "attempt": 2,
+    "generation": 1,
+    "closed": False,
+    "error": None,
+    "busy": None,
+    "waiting_for": ["cedar"],
+}
+
+
+def test_an_answer_is_read() -> None:
+    told = Told.parse(GOOD, "r-1", "birch")
+    assert (told.state, told.attempt, told.generation) == ("waiting", 2, 1)
+    assert not any((told.busy, told.works, told.closed, told.has_ended))
+    assert told.waiting_for == ("cedar",)
+    assert Told.parse(GOOD | {"busy": "r-1"}, "r-1", "birch").works
+    assert Told.parse(GOOD | {"busy": "r-2"}, "r-1", "birch").busy
+    error = error_fields(Code.PEER_GONE.error(found="nobody"))["error"]
+    failed = Told.parse(GOOD | {"state": "failed", "error": error}, "r-1", "birch")
+    assert failed.has_ended
+    assert failed.error is not None
+    assert failed.error.code is Code.PEER_GONE
+    assert "birch" in failed.error.found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"state": "asleep"},
+        {"state": ["waiting"]},
+        {"attempt": -1},
+        {"attempt": True},
+        {"attempt": 1 << 40},
+        {"generation": "1"},
+        {"busy": 7},
+        {"waiting_for": "cedar"},
+        {"waiting_for": [1]},
+        {"error": {"code": "PEER_GONE"}},
+        {"error": "x"},
+    ],
+)
+def test_nonsense_is_refused(change: dict[str, Any]) -> None:
+    refuses(Code.BAD_REPLY, lambda: Told.parse(GOOD | change, "r-1", "birch"))
+
+
+def test_no_error_is_none() -> None:
+    assert told_error(None, "birch") is None

@@ -1,0 +1,83 @@
+"""A site's own columns, rows and instances."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from hedgerow.errors import Code
+from hedgerow.parties.sites.table import OwnColumns, parsed_ids
+from tests.parties.sites.site_town import SITES, SiteTown, make_job, part
+from tests.parties.wire.parties_calls import refuses
+
+
+def load(town: SiteTown, name: str, **changes) -> OwnColumns:
+    return OwnColumns.load(town.domain(name), make_job(**changes), SITES.index(name))
+
+
+def test_rows_and_instances(tmp_path: Path) -> None:
+    town = SiteTown(tmp_path)
+    club, observatory = load(town, "club"), load(town, "observatory")
+    table = club.table(town.table("club"), "id")
+    assert table.bins.shape == (15, 1)
+    assert table.labels is not None
+    assert table.labels.sum() == 9 + (part("club")["play"][0].as_py() == "yes")
+    assert observatory.table(town.table("observatory"), "id").labels is None
+    names, bins = observatory.instances(town.table("observatory"), "id")
+    assert sorted(names.tolist()) == [*range(1, 15), 99]
+    assert bins.shape == (15, 2)
+    assert observatory.no_rows().n_values.tolist() == [2, 2]
+
+
+def test_a_site_with_the_class_alone(tmp_path: Path) -> None:
+    town = SiteTown(tmp_path)
+    town.domain("club").write_text('[target]\nname = "play"\nclasses = ["no", "yes"]\n')
+    club = load(town, "club")
+    table = club.table(town.table("club"), "id")
+    assert (table.bins.shape, len(table.n_values)) == ((15, 0), 0)
+    assert club.no_rows().labels is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("club", {"class_at": "office"}, "a target in the domain of club"),
+        ("office", {"class_at": "office"}, "no target in the domain of office"),
+        ("club", {"classes": ["yes", "no"]}, "at club"),
+        ("club", {"classes": 3}, "at club"),
+    ],
+)
+def test_what_does_not_fit_the_job(tmp_path: Path, name: str, changes, words: str) -> None:
+    town = SiteTown(tmp_path)
+    assert words in refuses(Code.BAD_SITES, lambda: load(town, name, **changes)).found
+
+
+def test_files_that_are_refused(tmp_path: Path) -> None:
+    town = SiteTown(tmp_path)
+    office = load(town, "office")
+    rows = part("office")
+    pyarrow.csv.write_csv(pa.concat_tables([rows, rows.slice(0, 1)]), town.table("office"))
+    refuses(Code.DUPLICATE_ID, lambda: office.table(town.table("office"), "id"))
+    refuses(Code.MISSING_COLUMN, lambda: office.table(town.table("office"), "day"))
+    pyarrow.csv.write_csv(pa.table({"temperature": ["hot", "mild"]}), tmp_path / "ids.csv")
+    refuses(Code.DUPLICATE_COLUMN, lambda: office.table(tmp_path / "ids.csv", "temperature"))
+    town.domain("office").write_text("attributes = 3\n")
+    refuses(Code.BAD_DOMAIN_FILE, lambda: load(town, "office"))
+    refuses(Code.BAD_DOMAIN_FILE, lambda: OwnColumns.load(tmp_path / "none", make_job(), 2))
+
+
+def test_noise_needs_a_public_domain(tmp_path: Path) -> None:
+    town = SiteTown(tmp_path)
+    text = town.domain("office").read_text().replace('"declared"', '"read from data"')
+    town.domain("office").write_text(text)
+    load(town, "office")
+    noisy = {"epsilon": 1.0, "max_depth": 2}
+    refuses(Code.DOMAIN_READ_FROM_DATA, lambda: load(town, "office", **noisy))
+
+
+def test_ids_as_people_write_them() -> None:
+    assert parsed_ids(["7", "-2"], np.array([1])).tolist() == [7, -2]
+    assert parsed_ids(["7", "x"], np.array(["a"])).tolist() == ["7", "x"]
+    refuses(Code.WRONG_TYPE, lambda: parsed_ids(["x"], np.array([1])))

@@ -1,0 +1,159 @@
+"""Ledgers on the disk: nothing is forgotten, nothing is recorded twice."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from hedgerow.errors import Code
+from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.privacy import ROOT, Budget, Ledger, Release, step
+from tests.parties.wire.parties_calls import refuses
+
+ABOUT = {"run": "r", "kind": "ledger"}
+
+
+def release(name: str, epsilon: float = 0.5, times: int = 1) -> Release:
+    return Release(
+        "two-sided geometric", epsilon, 0.0, 1.0, ROOT / step(name), "analyst", name, times=times
+    )
+
+
+def opened(path: Path) -> DurableLedger:
+    return DurableLedger(path / "ledger.jsonl", about=ABOUT)
+
+
+def attempt(path: Path, *names: str) -> DurableLedger:
+    """Charge what an attempt charges, and leave the ledger as it is when the process is killed."""
+    ledger = opened(path)
+    for name in names:
+        ledger.charge(release(name))
+    ledger.close()
+    return ledger
+
+
+def test_everything_is_there_again(tmp_path: Path) -> None:
+    ledger = opened(tmp_path)
+    ledger.charge(release("a"), release("b"))
+    held = ledger.reserve(release("answers", 0.1, times=5))
+    ledger.realise(held, release("answers", 0.1, times=2))
+    ledger.mark_not_private("two servers", ["server 0", "server 1"])
+    before = ledger.to_json()
+    ledger.close()
+    again = opened(tmp_path)
+    assert again.to_json() == before
+    assert Ledger.from_json(before).entries == again.entries
+
+
+def test_an_attempt_that_is_repeated_charges_nothing_twice(tmp_path: Path) -> None:
+    attempt(tmp_path, "structure", "level 0", "level 1")
+    ledger = attempt(tmp_path, "structure", "level 0", "level 1", "level 2")
+    assert [entry.release.reason for entry in ledger.entries] == [
+        "structure",
+        "level 0",
+        "level 1",
+        "level 2",
+    ]
+    assert ledger.recognised == 3
+    assert ledger.total("analyst").epsilon == 2.0
+
+
+def test_a_second_charge_in_one_attempt_is_a_charge(tmp_path: Path) -> None:
+    ledger = attempt(tmp_path, "a", "a")
+    assert len(ledger.entries) == 2
+    ledger = attempt(tmp_path, "a", "a", "a")
+    assert len(ledger.entries) == 3
+
+
+def test_what_a_finished_stage_has_paid_pays_for_nothing_else(tmp_path: Path) -> None:
+    attempt(tmp_path, "structure", "level")
+    ledger = opened(tmp_path)
+    ledger.charge(release("structure"))
+    # The stage of the first charge is found done; an equal one is another one.
+    ledger.reached(2)
+    ledger.charge(release("level"))
+    assert len(ledger.entries) == 3
+    refuses(Code.BAD_LEDGER_FILE, lambda: ledger.reached(4))
+
+
+def test_marks_and_reservations_are_recognised(tmp_path: Path) -> None:
+    for _ in range(2):
+        ledger = opened(tmp_path)
+        ledger.mark_not_private("two servers", ["server 0", "server 1"])
+        held = ledger.reserve(release("answers", 0.1, times=5))
+        assert held.index == 0
+        ledger.realise(held, release("answers", 0.1))
+        ledger.close()
+    assert len(ledger.entries) == 2
+    assert len(Journal(tmp_path / "ledger.jsonl", about=ABOUT)) == 3
+
+
+def test_a_budget_that_was_set_later_is_kept(tmp_path: Path) -> None:
+    ledger = opened(tmp_path)
+    ledger.budget = Budget(1.0, 1e-6)
+    ledger.reserve(release("answers", 0.1, times=5))
+    ledger.close()
+    again = opened(tmp_path)
+    assert again.budget == Budget(1.0, 1e-6)
+    refuses(Code.BUDGET_EXCEEDED, lambda: again.charge(release("more", 9.0)))
+    assert len(again.entries) == 1
+
+
+def test_what_is_refused_is_not_on_the_disk(tmp_path: Path) -> None:
+    ledger = opened(tmp_path)
+    ledger.budget = Budget(1.0)
+    refuses(Code.BUDGET_EXCEEDED, lambda: ledger.charge(release("a"), release("b", 0.6)))
+    ledger.close()
+    assert opened(tmp_path).entries == ()
+
+
+def test_a_journal_of_something_else(tmp_path: Path) -> None:
+    with Journal(tmp_path / "ledger.jsonl", about=ABOUT) as journal:
+        journal.append({"kind": "charge", "release": {"mechanism": "none"}, "inside": None})
+    refuses(Code.BAD_RELEASE, lambda: opened(tmp_path))
+    with pytest.raises(TypeError):
+        opened(tmp_path / "..").__getstate__()
+
+
+KILLED = textwrap.dedent(
+    """
+    import sys
+    from pathlib import Path
+    from hedgerow.parties.store.ledgers import DurableLedger
+    from tests.parties.store.test_ledgers import ABOUT, release
+    ledger = DurableLedger(Path(sys.argv[1]) / "ledger.jsonl", about=ABOUT)
+    print("ready", flush=True)
+    for i in range(100_000):
+        ledger.charge(release(f"charge {i}"))
+        print(i, flush=True)
+    """
+)
+
+
+def test_kill_9_in_the_middle_loses_no_charge_and_doubles_none(tmp_path: Path) -> None:
+    acknowledged = -1
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            for _ in range(25 + acknowledged + 1):
+                last = int(process.stdout.readline())
+            process.send_signal(signal.SIGKILL)
+            rest = process.stdout.read().split()
+        acknowledged = max(acknowledged, last, *(int(line) for line in rest if line.isdigit()))
+        ledger = opened(tmp_path)
+        reasons = [entry.release.reason for entry in ledger.entries]
+        ledger.close()
+        assert reasons == [f"charge {i}" for i in range(len(reasons))]
+        # At most the one that was written and not acknowledged is there besides.
+        assert acknowledged + 1 <= len(reasons) <= acknowledged + 2

@@ -1,0 +1,115 @@
+"""Models at rest: found again as they were, or refused."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import Code
+from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.models import (
+    Manifest,
+    as_array,
+    as_text,
+    check_free,
+    list_models,
+    open_model,
+    read_manifest,
+    write_model,
+)
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.hidden.plan import plan_hidden
+from hedgerow.tables import Attribute, Domain, Target
+from tests.parties.wire.parties_calls import refuses
+
+KEY = bytes(32)
+DOMAIN = Domain(
+    attributes=(Attribute(name="a", kind="categorical", categories=("x", "y")),),
+    target=Target(name="y", classes=(0, 1)),
+    capacity=10,
+)
+PLAN = plan_hidden(DOMAIN, noise="none", depth=1)
+SHARES = {"splits": np.arange(8, dtype=np.uint16).reshape(1, 2, 1, 2, 2)}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> StateFolder:
+    return StateFolder(tmp_path / "state")
+
+
+def manifest(name: str = "m-1", job: str = "ab" * 32, **changes) -> Manifest:
+    fields = {
+        "name": name,
+        "kind": "trees",
+        "server": 1,
+        "plan": PLAN.to_dict(),
+        "run": "r-1",
+        "job": job,
+        "tag": "cd" * 32,
+        "populations": ("patients",),
+        "analysts": ("zoe",),
+    }
+    return Manifest(**fields | changes)
+
+
+def write(state: StateFolder, about: Manifest, **options) -> Manifest:
+    ledger = Ledger().to_json()
+    return write_model(state, KEY, about, SHARES, ledger=ledger, leakage="{}", **options)
+
+
+def test_a_model_is_there_again(state: StateFolder) -> None:
+    written = write(state, manifest())
+    found = open_model(state, KEY, "m-1")
+    assert found.manifest == written == read_manifest(state, "m-1")
+    assert written.arrays == {"splits": {"dtype": "uint16", "shape": [1, 2, 2]}}
+    np.testing.assert_array_equal(found.shares["splits"], SHARES["splits"])
+    assert found.tree is None
+    assert found.read_ledger().entries == ()
+    assert found.manifest.read_plan() == PLAN
+    write(state, manifest("m-0"), tree={"nodes": [1, 2]})
+    assert open_model(state, KEY, "m-0").tree == {"nodes": [1, 2]}
+    assert [one.name for one in list_models(state)] == ["m-0", "m-1"]
+
+
+def test_a_model_is_never_replaced_by_another(state: StateFolder) -> None:
+    check_free(state, "m-1", "ab" * 32)
+    write(state, manifest())
+    write(state, manifest())
+    refuses(Code.MODEL_EXISTS, lambda: write(state, manifest(job="ef" * 32)))
+    refuses(Code.MODEL_EXISTS, lambda: check_free(state, "m-1", "ef" * 32))
+
+
+def test_names_that_are_none(state: StateFolder) -> None:
+    refuses(Code.UNKNOWN_MODEL, lambda: open_model(state, KEY, "m-1"))
+    for name in ("../m-1", "/etc", "M", ""):
+        refuses(Code.BAD_NAME, lambda name=name: open_model(state, KEY, name))
+
+
+def test_files_that_were_changed_are_refused(state: StateFolder) -> None:
+    write(state, manifest())
+    write(state, manifest("m-2"))
+    folder = state.root / "models"
+    refuses(Code.VAULT_WRONG_KEY, lambda: open_model(state, bytes([1]) * 32, "m-1"))
+    original = (folder / "m-1/ledger.json").read_text()
+    (folder / "m-1/ledger.json").write_text(original + " ")
+    refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-1"))
+    (folder / "m-1/ledger.json").write_text(original)
+    # The shares of another model.
+    (folder / "m-1/shares.bin").write_bytes((folder / "m-2/shares.bin").read_bytes())
+    refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-1"))
+    # A manifest that promises more than was paid.
+    text = (folder / "m-2/manifest.json").read_text()
+    (folder / "m-2/manifest.json").write_text(text.replace("zoe", "eve"))
+    refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-2"))
+    (folder / "m-2/manifest.json").write_text(text.replace('"m-2"', '"m-3"'))
+    refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-2"))
+    (folder / "m-2/manifest.json").write_text(text.replace('"version": 1', '"version": 2'))
+    refuses(Code.MODEL_VERSION, lambda: open_model(state, KEY, "m-2"))
+    (folder / "m-2/manifest.json").write_text(text.replace("a server", "nobody"))
+    refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-2"))
+    (folder / "m-2/manifest.json").unlink()
+    assert [one.name for one in list_models(state)] == ["m-1"]
+
+
+def test_texts_among_arrays() -> None:
+    assert as_text(as_array("früh 1")) == "früh 1"

@@ -1,0 +1,149 @@
+"""Owners' tables before they are shared."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.sharing.integrate import (
+    MEMBERSHIP,
+    by_columns,
+    by_rows,
+    dealt,
+    equal_slots,
+    keyed,
+)
+from hedgerow.tables import encode
+from tests.protocols.hidden.hidden_jobs import DOMAIN, encoded, plan, rows
+
+PLAN = plan()
+KEY = bytes(range(16))
+
+
+def refused(function, *args) -> Code:
+    with pytest.raises(HedgerowError) as caught:
+        function(*args)
+    return caught.value.code
+
+
+def records(tables) -> list[tuple]:
+    """Return the present rows of whole tables, with their targets, sorted."""
+    return sorted(
+        (*bins, int(y))
+        for table in tables
+        for bins, y in zip(
+            table.bins[table.present].tolist(), table.target[table.present], strict=True
+        )
+    )
+
+
+def parts_by_columns(n: int = 48, orders: tuple[int, int] = (1, 2)):
+    """Cut a table between two owners, each with the rows in an order of its own."""
+    X, y = rows(n)
+    ids = np.arange(100, 100 + n)
+    left, right = (np.random.default_rng(seed).permutation(n) for seed in orders)
+    return [
+        encode(X[left][:, :2], DOMAIN.select([0, 1]), y[left], ids=ids[left]),
+        encode(X[right][:, 2:], DOMAIN.select([2], target=False), ids=ids[right]),
+    ]
+
+
+def test_slots_are_cut_into_nearly_equal_blocks() -> None:
+    assert equal_slots(60, 7) == [8, 9, 8, 9, 8, 9, 9]
+    assert sum(equal_slots(5, 3)) == 5
+
+
+@pytest.mark.parametrize("owners", [1, 2, 7])
+def test_dealing_rows_keeps_every_record_once(owners: int) -> None:
+    table = encoded()
+    made = dealt(PLAN.layout, table, 60, owners)
+    assert [upload.rows for upload in made.uploads] == equal_slots(60, owners)
+    assert [upload.party for upload in made.uploads] == list(range(3, 3 + owners))
+    assert records(made.tables.values()) == records([table])
+    assert made.marks == []
+
+
+@pytest.mark.parametrize("owners", [1, 2, 3])
+def test_dealing_columns_keeps_every_cell_once(owners: int) -> None:
+    table = encoded()
+    made = dealt(PLAN.layout, table, 60, owners, "vertical")
+    assert sorted(f for upload in made.uploads for f in upload.features) == [0, 1, 2]
+    assert [upload.target for upload in made.uploads] == [True] + [False] * (owners - 1)
+    whole = np.zeros((60, 3), dtype=np.uint8)
+    for upload in made.uploads:
+        whole[:, list(upload.features)] = made.tables[upload.party].bins
+    first = made.tables[3]
+    assert records([replace(first, domain=DOMAIN, bins=np.asfortranarray(whole))]) == records(
+        [table]
+    )
+    audiences = [audience for _, audience in made.marks]
+    assert audiences == ([] if owners == 1 else [[f"owner {i}"] for i in range(owners)])
+    assert {reason for reason, _ in made.marks} <= {MEMBERSHIP}
+
+
+def test_more_owners_than_columns_or_slots_are_refused() -> None:
+    assert refused(dealt, PLAN.layout, encoded(), 60, 4, "vertical") is Code.BAD_PARAMETER
+    assert refused(dealt, PLAN.layout, encoded(), 60, 61) is Code.BAD_PARAMETER
+    assert refused(dealt, PLAN.layout, encoded(), 47) is Code.CAPACITY_EXCEEDED
+
+
+def test_owners_of_rows_fill_slots_of_their_own() -> None:
+    parts = [encoded(10, 1), encoded(38, 2)]
+    made = by_rows(PLAN.layout, parts, [15, 45])
+    assert [table.n_slots for table in made.tables.values()] == [15, 45]
+    assert records(made.tables.values()) == records(parts)
+    assert refused(by_rows, PLAN.layout, parts, [9, 51]) is Code.CAPACITY_EXCEEDED
+    assert refused(by_rows, PLAN.layout, parts, [60]) is Code.BAD_PARAMETER
+    other = DOMAIN.model_copy(update={"attributes": DOMAIN.attributes[::-1]})
+    X, y = rows(10)
+    stranger = encode(X[:, ::-1], other, y)
+    assert refused(by_rows, PLAN.layout, [parts[0], stranger], [15, 45]) is Code.BAD_DOMAIN
+    assert refused(by_rows, PLAN.layout, [encode(X, DOMAIN)], [60]) is Code.BAD_TARGET
+
+
+def test_owners_of_columns_place_the_same_records_in_the_same_slots() -> None:
+    made = by_columns(PLAN.layout, parts_by_columns(), 60)
+    left, right = made.tables.values()
+    np.testing.assert_array_equal(left.present, right.present)
+    np.testing.assert_array_equal(left.ids[left.present], right.ids[right.present])
+    whole = np.asfortranarray(np.hstack([left.bins, right.bins]))
+    assert records([replace(left, domain=DOMAIN, bins=whole)]) == records([encoded()])
+
+
+def test_the_key_decides_about_slots() -> None:
+    first, again, other = (
+        by_columns(PLAN.layout, parts_by_columns(orders=(3, at)), 60, key)
+        for at, key in enumerate([KEY, KEY, bytes(16)])
+    )
+    np.testing.assert_array_equal(first.tables[3].present, again.tables[3].present)
+    assert (first.tables[3].present != other.tables[3].present).any()
+
+
+def test_columns_that_do_not_make_a_table_are_refused() -> None:
+    left, right = parts_by_columns()
+    refuse = lambda *parts, slots=60: refused(by_columns, PLAN.layout, parts, slots)  # noqa: E731
+    assert refuse(left, right.rows(np.arange(40))) is Code.IDS_DO_NOT_ALIGN
+    assert refuse(left, replace(right, ids=None)) is Code.IDS_DO_NOT_ALIGN
+    assert refuse(left) is Code.MISSING_COLUMN
+    assert refuse(left, right, right) is Code.DUPLICATE_COLUMN
+    assert refuse(replace(left, target=None), right) is Code.BAD_TARGET
+    assert refuse(left, right, slots=47) is Code.CAPACITY_EXCEEDED
+    attribute = DOMAIN.attributes[2].model_copy(update={"categories": (1, 0)})
+    domain = right.domain.model_copy(update={"attributes": (attribute,)})
+    assert refuse(left, replace(right, domain=domain)) is Code.BAD_DOMAIN
+
+
+def test_what_owners_are_handed_is_plain() -> None:
+    made = dealt(PLAN.layout, encoded(), 60, 2, "vertical")
+    own = made.own()
+    assert set(own) == {3, 4}
+    assert own[3]["target"] is not None
+    assert own[4]["target"] is None
+    assert own[4]["bins"].shape == (60, 1)
+
+
+def test_keyed_bytes_go_on() -> None:
+    first, second = keyed(KEY), keyed(KEY)
+    assert (first(8), first(8)) == (second(8), second(8))
+    assert keyed(KEY)(8) != keyed(bytes(16))(8)

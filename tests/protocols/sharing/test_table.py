@@ -1,0 +1,186 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hedgerow.errors import HedgerowError
+from hedgerow.net.simulator import Simulator
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.sharing import table as module
+from hedgerow.protocols.sharing.table import (
+    SecretTable,
+    Upload,
+    horizontal_uploads,
+    share_table,
+    vertical_uploads,
+)
+from hedgerow.secure.engine import Engine
+from hedgerow.secure.ring import Z16, Z32
+from hedgerow.tables import Domain, Encoded, Target
+from tests.protocols.hidden.hidden_runs import ENGINES, domain, look, make_engine, make_slots
+
+N = 40
+EVERY = (0, 1, 2, 3, 4)
+BRANCHINGS = ("binary", "wary")
+
+
+def engine_for(name: str, owners: int) -> Engine:
+    return make_engine(name, network=Simulator(4 + owners))
+
+
+def rows_of(slots: Encoded, first: int, rows: int) -> Encoded:
+    return slots.rows(np.arange(first, first + rows))
+
+
+def held_by(slots: Encoded, upload: Upload) -> Encoded:
+    part = rows_of(slots, upload.first, upload.rows)
+    return part.select(upload.features, target=upload.target)
+
+
+def share(engine: Engine, slots: Encoded, layout: Layout, uploads: Sequence[Upload]) -> SecretTable:
+    tables = {upload.party: held_by(slots, upload) for upload in uploads}
+    return share_table(engine, layout, Z16, uploads, tables, 3)
+
+
+def expected(slots: Encoded, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
+    classes = (slots.target[:, None] == np.arange(3)) * slots.present[:, None]
+    return layout.one_hot(slots), classes.astype(np.int64)
+
+
+def check(found: SecretTable, slots: Encoded, layout: Layout) -> None:
+    onehot, columns = expected(slots, layout)
+    np.testing.assert_array_equal(look(found.onehot), onehot)
+    np.testing.assert_array_equal(look(found.columns), columns)
+    absent = ~slots.present
+    assert absent.any()
+    assert look(found.onehot)[absent].sum() == look(found.columns)[absent].sum() == 0
+    assert look(found.columns).sum() == slots.present.sum()
+    assert found.n_rows == slots.n_slots
+    assert found.ring == Z16
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("branching", BRANCHINGS)
+@pytest.mark.parametrize("capacities", [[40], [13, 27], [1, 9, 10, 17, 3]])
+def test_rows_of_several_owners_lie_below_each_other(
+    name: str, branching: Any, capacities: list[int]
+) -> None:
+    slots, layout = make_slots(domain(), 0, N), Layout(domain(), branching)
+    uploads = horizontal_uploads(layout, capacities)
+    assert [u.party for u in uploads] == list(range(3, 3 + len(capacities)))
+    assert sum(u.rows for u in uploads) == N
+    check(share(engine_for(name, len(capacities)), slots, layout, uploads), slots, layout)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("branching", BRANCHINGS)
+@pytest.mark.parametrize(
+    ("groups", "target_at"),
+    [([EVERY], 0), ([(0, 1, 2), (3, 4)], 0), ([(3, 0), (4,), (2, 1)], 2)],
+)
+def test_columns_of_several_owners_lie_beside_each_other(
+    name: str, branching: Any, groups: list[tuple[int, ...]], target_at: int
+) -> None:
+    slots, layout = make_slots(domain(), 1, N), Layout(domain(), branching)
+    uploads = vertical_uploads(layout, N, groups, target_at)
+    assert [u.features for u in uploads] == [tuple(sorted(group)) for group in groups]
+    assert [u.target for u in uploads] == [i == target_at for i in range(len(groups))]
+    check(share(engine_for(name, len(groups)), slots, layout, uploads), slots, layout)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("branching", BRANCHINGS)
+def test_rows_and_columns_mixed_in_any_order(name: str, branching: Any) -> None:
+    slots, layout = make_slots(domain(), 2, N), Layout(domain(), branching)
+    uploads = [
+        Upload(6, 25, 15, (1, 3), False),
+        Upload(3, 0, 25, EVERY, True),
+        Upload(5, 25, 15, (0, 2, 4), True),
+    ]
+    check(share(engine_for(name, 4), slots, layout, uploads), slots, layout)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("block", [1, 50, 500])
+def test_blocks_give_the_same_table(name: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BLOCK", block)
+    slots, layout = make_slots(domain(), 3, N), Layout(domain(), "binary")
+    uploads = vertical_uploads(layout, N, [(0, 1), (2, 3, 4)], 1)
+    check(share(engine_for(name, 2), slots, layout, uploads), slots, layout)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_numbers_become_presence_and_whole_units(name: str) -> None:
+    public = Domain(attributes=domain().attributes, target=Target(bounds=(-50, 50)))
+    slots = make_slots(domain(), 4, N)
+    y = np.random.default_rng(0).uniform(-50, 50, N)
+    held = Encoded(public, slots.bins, y, slots.present)
+    layout = Layout(public, "binary")
+    uploads = horizontal_uploads(layout, [N])
+    found = share_table(engine_for(name, 1), layout, Z32, uploads, {3: held}, 2)
+    columns = np.stack([slots.present, np.where(slots.present, np.rint(y), 0)], axis=1)
+    np.testing.assert_array_equal(look(found.columns), columns)
+
+
+def refusal(uploads: Sequence[Upload], tables: dict[int, Encoded], k: int = 3) -> str:
+    """Return the refusal, of which nobody else has heard."""
+    network = Simulator(6)
+    engine = make_engine("three servers", network=network)
+    with pytest.raises(HedgerowError) as caught:
+        share_table(engine, Layout(domain(), "binary"), Z16, uploads, tables, k)
+    assert sum(network.meter.snapshot().payload) == 0
+    return str(caught.value)
+
+
+def test_a_table_that_is_not_what_was_declared_is_refused_before_anything_is_sent() -> None:
+    slots = make_slots(domain(), 5, N)
+    uploads = horizontal_uploads(Layout(domain(), "binary"), [25, 15])
+    first, second = rows_of(slots, 0, 25), rows_of(slots, 25, 15)
+    assert "H108" in refusal(uploads, {3: second, 4: first})
+    # The first owner's table would be in order.
+    assert "H108" in refusal(uploads, {3: first, 4: rows_of(slots, 25, 14)})
+    bare = Encoded(second.domain, second.bins, None, second.present)
+    assert "no target" in refusal(uploads, {3: first, 4: bare})
+    other = [domain().attributes[0].model_copy(update={"bounds": (0, 4)}), *domain().attributes[1:]]
+    moved = Encoded(domain(attributes=other), second.bins, second.target, second.present)
+    assert "H117" in refusal(uploads, {3: first, 4: moved})
+    renamed = Domain(attributes=domain().attributes, target=Target(name="y", classes=(2, 1, 0)))
+    swapped = Encoded(renamed, second.bins, second.target, second.present)
+    assert "H117" in refusal(uploads, {3: first, 4: swapped})
+    assert "H117" in refusal(uploads, {3: first, 4: second.select((0, 1, 2, 4, 3))})
+    # One column per class: a class without one would vanish.
+    assert "H108" in refusal(uploads, {3: first, 4: second}, k=2)
+
+
+@pytest.mark.parametrize(
+    "uploads",
+    [
+        [],
+        [Upload(3, 0, 25, EVERY, True)] * 2,
+        [Upload(3, 0, 25, EVERY, True), Upload(4, 24, 15, EVERY, True)],
+        [Upload(3, 0, 25, EVERY, True), Upload(4, 26, 14, EVERY, True)],
+        [Upload(3, 0, 40, (0, 1, 2, 3), True)],
+        [Upload(3, 0, 40, EVERY, False)],
+        [Upload(3, 0, 40, (0, 1, 2), True), Upload(4, 0, 40, (3, 4), True)],
+        [Upload(3, 0, 40, (0, 1, 2), True), Upload(4, 0, 40, (2, 3, 4), False)],
+        # As many cells as there should be, some filled twice and some never.
+        [
+            Upload(3, 0, 20, EVERY, True),
+            Upload(4, 0, 20, (0, 1), True),
+            Upload(5, 20, 20, (2, 3, 4), False),
+        ],
+        [Upload(3, 0, 40, (0, 0, 1, 2, 3, 4), True)],
+        [Upload(3, 0, 40, EVERY, False), Upload(4, 0, 40, (), True)],
+    ],
+)
+def test_cells_that_are_missing_or_filled_twice_are_refused(uploads: list[Upload]) -> None:
+    assert "H501" in refusal(uploads, {})
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_owner_without_a_table_here_is_refused_where_it_lives(name: str) -> None:
+    layout = Layout(domain(), "binary")
+    with pytest.raises(HedgerowError):
+        share_table(engine_for(name, 1), layout, Z16, horizontal_uploads(layout, [N]), {}, 3)

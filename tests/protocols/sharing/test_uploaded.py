@@ -1,0 +1,170 @@
+"""Tables shared as bits become the tables that are shared as numbers."""
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.growers.units import Units
+from hedgerow.protocols.sharing import uploaded
+from hedgerow.protocols.sharing.table import (
+    Upload,
+    horizontal_uploads,
+    share_table,
+    vertical_uploads,
+)
+from hedgerow.protocols.sharing.uploaded import GRID_PLANES, expand_table, n_planes, planes_of
+from hedgerow.secure.ring import Z16, Z32
+from hedgerow.tables import Attribute, Domain, Encoded, Target
+from tests.secure.engines import ENGINES, reveal
+
+SIZES, CLASSES, N = (3, 1, 9, 2), 3, 150
+DOMAIN = Domain(
+    attributes=tuple(
+        Attribute(name=f"a{i}", kind="categorical", categories=tuple(range(size)))
+        for i, size in enumerate(SIZES)
+    ),
+    target=Target(name="y", classes=tuple(range(CLASSES))),
+)
+
+
+def table(n: int = N, seed: int = 0) -> Encoded:
+    rng = np.random.default_rng(seed)
+    bins = np.stack([rng.integers(0, size, n) for size in SIZES], axis=1)
+    return Encoded(
+        DOMAIN,
+        np.asfortranarray(bins.astype(DOMAIN.dtype)),
+        rng.integers(0, CLASSES, n).astype(np.uint8),
+        rng.random(n) < 0.8,
+    )
+
+
+@pytest.mark.parametrize("engine", ["clear", "three servers"])
+@pytest.mark.parametrize("branching", ["binary", "wary"])
+@pytest.mark.parametrize("block", [1 << 24, 100])
+def test_the_same_table_either_way(engine: str, branching, block: int, monkeypatch) -> None:
+    monkeypatch.setattr(uploaded, "_BLOCK", block)
+    keeper, layout = ENGINES[engine](), Layout(DOMAIN, branching)
+    for uploads, parts in (
+        (horizontal_uploads(layout, [N], 0), {0: table()}),
+        (
+            vertical_uploads(layout, N, [(0, 2), (1, 3)], 1, 0),
+            {0: table().select([0, 2], target=False), 1: table().select([1, 3])},
+        ),
+        (
+            horizontal_uploads(layout, [N, 70], 0),
+            {0: table(), 1: table(70, seed=1)},
+        ),
+    ):
+        wanted = share_table(keeper, layout, Z16, uploads, parts, CLASSES)
+        planes = {}
+        for party, part in parts.items():
+            bits = planes_of(part)
+            assert len(bits) == n_planes(part.domain, target=part.target is not None)
+            planes[party] = keeper.input_bits(bits, party, bits.shape)
+        found = expand_table(keeper, layout, Z16, uploads, planes, CLASSES)
+        np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
+        np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+
+
+@pytest.mark.parametrize("branching", ["binary", "wary"])
+def test_any_bits_are_at_most_one_row(branching) -> None:
+    engine, layout = ENGINES["three servers"](), Layout(DOMAIN, branching)
+    planes = n_planes(DOMAIN, target=True)
+    bits = np.random.default_rng(0).integers(0, 2, (planes, 500)).astype(bool)
+    shared = {0: engine.input_bits(bits, 0, bits.shape)}
+    uploads = horizontal_uploads(layout, [500], 0)
+    found = expand_table(engine, layout, Z32, uploads, shared, CLASSES)
+    classes = reveal(found.columns)
+    assert set(np.unique(classes)) == {0, 1}
+    np.testing.assert_array_equal(classes.sum(axis=1), bits[0])
+    for feature in range(len(SIZES)):
+        block = reveal(found.onehot)[:, layout.columns_of([feature])]
+        assert set(np.unique(block)) <= {0, 1}
+        np.testing.assert_array_equal(block.sum(axis=1), bits[0])
+
+
+NUMERIC = DOMAIN.model_copy(update={"target": Target(name="y", bounds=(-3.0, 5.0))})
+
+
+def numbers(n: int = N, seed: int = 0) -> Encoded:
+    """Return a table with both bounds, values beside the grid, and rubbish in empty slots."""
+    of = table(n, seed)
+    y = np.random.default_rng(seed).uniform(-3, 5, n)
+    y[:2] = NUMERIC.target.bounds
+    present = of.present.copy()
+    present[:2] = True
+    return Encoded(NUMERIC, of.bins, np.where(present, y, np.nan), present)
+
+
+@pytest.mark.parametrize("engine", ["clear", "three servers"])
+@pytest.mark.parametrize("bits", [4, 10, 19, 20])
+@pytest.mark.parametrize("block", [1 << 24, 100])
+def test_numbers_are_the_same_either_way(engine: str, bits: int, block: int, monkeypatch) -> None:
+    monkeypatch.setattr(uploaded, "_BLOCK", block)
+    keeper, layout, units = ENGINES[engine](), Layout(NUMERIC, "binary"), Units(-3.0, 5.0, bits)
+    for uploads, parts in (
+        (horizontal_uploads(layout, [N, 70], 0), {0: numbers(), 1: numbers(70, seed=1)}),
+        (
+            vertical_uploads(layout, N, [(0, 2), (1, 3)], 1, 0),
+            {0: numbers().select([0, 2], target=False), 1: numbers().select([1, 3])},
+        ),
+    ):
+        counted = {
+            party: part if part.target is None else units.count(part)
+            for party, part in parts.items()
+        }
+        wanted = share_table(keeper, layout, Z32, uploads, counted, 2)
+        planes = {}
+        for party, part in parts.items():
+            shared = planes_of(part)
+            assert len(shared) == n_planes(part.domain, target=part.target is not None)
+            planes[party] = keeper.input_bits(shared, party, shared.shape)
+        found = expand_table(keeper, layout, Z32, uploads, planes, 2, units)
+        np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
+        np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+        # Both bounds are among them.
+        signed = Z32.signed(reveal(found.columns)[:2, 1])
+        assert signed.tolist() == [-units.most, units.most]
+
+
+@pytest.mark.parametrize("bits", [4, 13, 20])
+def test_any_bits_are_a_target_within_the_bounds(bits: int) -> None:
+    """Whatever a hostile owner shares, a record moves no sum by more than the ledger assumes."""
+    engine, layout, units = (
+        ENGINES["three servers"](),
+        Layout(NUMERIC, "binary"),
+        Units(-3, 5, bits),
+    )
+    shared = np.random.default_rng(0).integers(0, 2, (n_planes(NUMERIC, target=True), 500)) != 0
+    # All bits set: without a bound it would be almost twice the upper one.
+    shared[:, 0], shared[0, 1], shared[1:, 1] = True, False, True
+    uploads = horizontal_uploads(layout, [500], 0)
+    planes = {0: engine.input_bits(shared, 0, shared.shape)}
+    found = expand_table(engine, layout, Z32, uploads, planes, 2, units)
+    present, target = reveal(found.columns)[:, 0], Z32.signed(reveal(found.columns)[:, 1])
+    np.testing.assert_array_equal(present, shared[0])
+    assert np.abs(target).max() <= units.most
+    assert target[:2].tolist() == [units.most, 0]
+    assert np.all(target[~shared[0]] == 0)
+    top = shared[0] & shared[-GRID_PLANES]
+    assert top.sum() > 100
+    assert np.all(target[top] == units.most)
+
+
+def test_planes_that_do_not_fit_and_no_target() -> None:
+    engine, layout = ENGINES["clear"](), Layout(DOMAIN, "binary")
+    bits = np.zeros((3, N), dtype=bool)
+    with pytest.raises(HedgerowError) as caught:
+        expand_table(
+            engine,
+            layout,
+            Z16,
+            [Upload(0, 0, N, (0, 1, 2, 3), True)],
+            {0: engine.input_bits(bits, 0, bits.shape)},
+            CLASSES,
+        )
+    assert caught.value.code is Code.WRONG_SHAPE
+    with pytest.raises(HedgerowError) as caught:
+        n_planes(DOMAIN.select([0], target=False), target=True)
+    assert caught.value.code is Code.BAD_TARGET

@@ -1,0 +1,106 @@
+"""Information gain: Quinlan's figures, and the same number in every order."""
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.vertical_id3.gain import GRID, information_gain
+from hedgerow.protocols.vertical_id3.messages import AskGain, GainReply, from_bytes, to_bytes
+from tests.protocols.vertical_id3.ppid3_runs import PAPER, Wire, grown, sites_of, weather
+
+
+def entropy(counts: np.ndarray) -> float:
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())
+
+
+# Tables of counts, and their gains in units of 2^-40, from logarithms of 200 digits.
+FIXED = {
+    ((3, 2), (4, 0), (2, 3)): 271304295994,
+    ((7957, 1200), (3, 19999)): 734809792017,
+    ((1, 0), (0, 1)): 1099511627776,
+    ((123456, 98765), (54321, 7), (1, 2)): 157843917534,
+    ((6, 8), (3, 4)): 0,
+}
+
+
+def table(column: int) -> np.ndarray:
+    encoded = weather()
+    found = np.zeros((int(encoded.domain.n_bins[column]), 2), dtype=np.int64)
+    np.add.at(found, (encoded.bins[:, column], encoded.target), 1)
+    return found
+
+
+@pytest.mark.parametrize(("column", "gain"), [(0, 0.246), (1, 0.029), (2, 0.151), (3, 0.048)])
+def test_quinlans_gains(column: int, gain: float) -> None:
+    assert information_gain(table(column)) == pytest.approx(gain, abs=1e-3)
+
+
+def test_the_formula_is_that_of_the_paper() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        counts = rng.integers(0, 30, (rng.integers(1, 6), rng.integers(2, 5)))
+        counts[0, 0] += 1
+        n = counts.sum()
+        rest = sum(entropy(row) * row.sum() / n for row in counts if row.sum())
+        expected = entropy(counts.sum(axis=0)) - rest
+        assert information_gain(counts) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_order_of_values_and_classes_changes_no_digit() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        counts = rng.integers(0, 2000, (6, 5))
+        moved = counts[rng.permutation(6)][:, rng.permutation(5)]
+        assert information_gain(counts) == information_gain(moved)
+
+
+def test_gains_lie_on_the_grid_and_are_the_same_on_every_machine() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(100):
+        counts = rng.integers(0, 200_000, (4, 3))
+        scaled = information_gain(counts) * 2.0**GRID
+        assert scaled == int(scaled)
+    # Logarithms come from correctly rounded digits, not from the processor: fixed figures.
+    assert [round(information_gain(np.array(table)) * 2**GRID) for table in FIXED] == list(
+        FIXED.values()
+    )
+
+
+def test_gains_that_are_equal_but_for_rounding_are_equal() -> None:
+    # Ten times as many records of everything have the same gain, by other logarithms.
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        counts = rng.integers(0, 500, (4, 3))
+        assert information_gain(counts) == information_gain(10 * counts)
+
+
+def test_nothing_gains_nothing() -> None:
+    assert information_gain(np.zeros((3, 2), dtype=np.int64)) == 0.0
+    assert information_gain(np.array([[4, 4]])) == 0.0
+
+
+def test_the_best_gain_of_each_site_goes_to_the_site_that_runs_the_node() -> None:
+    wire = Wire()
+    sites = sites_of(weather(), PAPER, class_at=0)
+    grown(sites, wire)
+    asked = [(sender, to) for sender, to, m in wire.messages if isinstance(m, AskGain)]
+    answered = [(sender, to, m.gain) for sender, to, m in wire.messages if isinstance(m, GainReply)]
+    # Root, humidity and wind are split; the first site runs all three, as their parent.
+    assert asked == [(0, 1)] * 3
+    assert [(sender, to) for sender, to, _ in answered] == [(1, 0)] * 3
+    assert answered[0][2] == information_gain(table(2))
+
+
+@pytest.mark.parametrize("gain", [-0.5, 1.5, float("inf"), float("nan")])
+def test_an_impossible_gain_is_refused(gain: float) -> None:
+    sites = sites_of(weather(), PAPER, class_at=0)
+
+    def lie(sender: int, to: int, data: bytes) -> None:
+        message = from_bytes(data, "x")
+        if isinstance(message, GainReply):
+            sites[to].receive(sender, to_bytes(GainReply(message.call, gain)))
+
+    with pytest.raises(HedgerowError, match="from site 1") as caught:
+        grown(sites, lie)
+    assert caught.value.code is Code.SITE_CONTRADICTS

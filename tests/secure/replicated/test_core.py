@@ -1,0 +1,67 @@
+"""Keys, steps and masks."""
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import HedgerowError
+from hedgerow.net.simulator import Simulator
+from hedgerow.secure.replicated.core import Core
+from tests.secure.replicated.wires import SEED, Recorder
+
+
+def test_keys_go_to_the_second_holder_in_one_round() -> None:
+    network = Recorder()
+    core = Core(network, "a")
+    assert core.private
+    assert [step for step, _ in network.plans] == ["keys"]
+    assert {(r.source, r.destination, r.shape) for r in network.plans[0][1]} == {
+        (0, 2, (16,)),
+        (1, 0, (16,)),
+        (2, 1, (16,)),
+    }
+    fresh = Core(Simulator(), "a")
+    assert not np.array_equal(
+        core.draw(0, "x", (4,), np.uint64), fresh.draw(0, "x", (4,), np.uint64)
+    )
+
+
+def test_a_seed_needs_no_round() -> None:
+    network = Recorder()
+    assert not Core(network, "a", SEED).private
+    assert network.plans == []
+
+
+def test_masks_differ_by_session_step_key_and_tag() -> None:
+    masks = []
+    for session in ("a", "b"):
+        core = Core(Simulator(), session, SEED)
+        for name in ("mul", "mul"):
+            step = core.step(name)
+            masks += [
+                step.mask(j, tag, (4,), np.uint64).tobytes() for j in range(3) for tag in "uv"
+            ]
+    assert len(set(masks)) == len(masks) == 24
+
+
+def test_a_mask_is_drawn_once_and_does_not_depend_on_others() -> None:
+    one, other = (Core(Simulator(), "a", SEED).step("x") for _ in range(2))
+    other.mask(0, "first", (1000,), np.uint64)
+    assert np.array_equal(one.mask(0, "t", (9,), np.uint32), other.mask(0, "t", (9,), np.uint32))
+    assert one.mask(0, "t", (9,), np.uint32) is one.mask(3, "t", (9,), np.uint32)
+
+
+def test_an_address_is_not_used_twice() -> None:
+    core = Core(Simulator(), "a", SEED)
+    core.draw(0, "1/zero", (4,), np.uint64)
+    with pytest.raises(HedgerowError):
+        core.draw(0, "1/zero", (4,), np.uint64)
+
+
+def test_empty_messages_are_not_sent_but_arrive() -> None:
+    network = Recorder()
+    step = Core(network, "a", SEED).step("x")
+    message = step.send(0, 1, (0, 3), np.uint16, np.empty((0, 3), np.uint16))
+    step.exchange()
+    assert message.content is not None
+    assert message.content.shape == (0, 3)
+    assert network.plans == [("x", ())]

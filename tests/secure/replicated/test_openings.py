@@ -1,0 +1,154 @@
+"""Audiences and who sees what."""
+
+import copy
+import os
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.faults import Fault
+from hedgerow.net.launch import run_parties
+from hedgerow.net.simulator import Simulator
+from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.openings import Seats
+from hedgerow.secure.ring import Z16, Z64
+from tests.secure.replicated.three_server_programs import open_last
+from tests.secure.replicated.wires import SEED, Recorder, apart, everything
+
+
+def test_seats_of_audiences() -> None:
+    seats = Seats(5)
+    assert seats.parties("server") == (0, 1, 2)
+    assert seats.parties("server 2") == (2,)
+    assert seats.parties("owner 0") == (3,)
+    assert seats.parties("owner") == (3,)
+    assert seats.parties("analyst") == (4,)
+    assert seats.parties("public") == (0, 1, 2, 3, 4)
+    named = Seats(5, {"owner clinic north": 3, "analyst": 4})
+    assert named.parties("owner") == named.parties("owner clinic north") == (3,)
+
+
+@pytest.mark.parametrize("to", ["server 3", "analyst", "owner 0"])
+def test_an_audience_without_a_seat_is_refused(to: str) -> None:
+    with pytest.raises(HedgerowError, match="H501"):
+        Seats(3).parties(to)
+
+
+@pytest.mark.parametrize(
+    "outside",
+    [{"analyst": 5}, {"analyst": 1}, {"analyst": 4, "owner 0": 4}],
+    ids=["beyond", "a server", "two audiences"],
+)
+def test_a_seat_that_would_blur_the_record_is_refused(outside: dict[str, int]) -> None:
+    with pytest.raises(HedgerowError, match="H501"):
+        Seats(5, outside)
+
+
+def test_nothing_is_recorded_when_the_audience_has_no_seat() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "analyst", (1,))))
+    with pytest.raises(HedgerowError, match="H501"):
+        engine.open(engine.public(np.ones(1, dtype=int), Z64), "x", "analyst")
+    assert engine.leakage.what_was_learned("analyst") == []
+
+
+def test_a_secret_of_another_engine_is_not_opened() -> None:
+    one, other = (
+        ReplicatedEngine(Simulator(3), everything(("x", "server", (1,)))) for _ in range(2)
+    )
+    with pytest.raises(HedgerowError, match="H702"):
+        one.open(other.public(np.ones(1, dtype=int), Z64), "x", "server")
+    assert one.leakage.what_was_learned("server") == []
+
+
+def test_an_engine_cannot_be_copied() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "server", (1,))))
+    for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(HedgerowError):
+            attempt(engine._core)
+    with pytest.raises(HedgerowError):
+        copy.deepcopy(engine)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_process_draws_no_masks() -> None:
+    engine = ReplicatedEngine(Simulator(3), everything(("x", "server", (1,))))
+    child = os.fork()
+    if child == 0:
+        refused = 1
+        try:
+            engine.random_bits((1,))
+        except HedgerowError as error:
+            refused = 0 if error.code is Code.ADDRESS_USED_TWICE else 2
+        finally:
+            os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize(
+    ("to", "who"),
+    [("server", {0, 1, 2}), ("server 1", {1}), ("owner 0", {3}), ("analyst", {4})],
+)
+def test_only_the_audience_gets_the_value(to: str, who: set[int]) -> None:
+    a = np.array([3, 2**63, 2**64 - 1], dtype=np.uint64)
+
+    def program(engine: ReplicatedEngine, party: int) -> object:
+        x = engine.input(a if party == 3 else None, 3, a.shape, Z64)
+        return engine.open(x, "x", to)
+
+    parts = apart(5, program, lambda: everything(("x", to, (3,))))
+    assert {p for p, (opened, _) in enumerate(parts) if opened is not None} == who
+    assert all(np.array_equal(parts[p][0], a) for p in who)
+
+
+def test_an_outsider_sees_fresh_halves_of_the_value() -> None:
+    """Opened twice, the same shares travel under two masks."""
+    network = Recorder(4)
+    engine = ReplicatedEngine(network, everything(("x", "analyst", (50,))), insecure_seed=SEED)
+    x = engine.public(np.zeros(50, int), Z16)
+    for _ in range(2):
+        engine.open(x, "x", "analyst")
+    one, two, three, four = network.views[3]
+    assert not np.any(one + two)
+    assert not np.any(three + four)
+    assert np.mean(one == three) < 0.1
+
+
+def test_an_opening_in_the_last_step() -> None:
+    ends = run_parties(open_last, args=[20.0, "server"])
+    assert [end.value.tolist() for end in ends] == [[9, 16, 25]] * 3
+
+
+KINDS = ["drop", "cut", "garbage", "half", "die", "wrong step"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_in_the_last_opening_leaves_nobody_with_a_value(kind: str) -> None:
+    # Only silence takes the whole timeout.
+    timeout = 1.0 if kind == "half" else 20.0
+    faults = {1: Fault(kind, "open")}
+    ends = run_parties(open_last, args=[timeout, "server"], check=False, faults=faults)
+    assert [end.value for end in ends] == [None] * 3
+    assert all(end.error is not None and "Traceback" not in end.log for end in ends)
+    # Server 2 lacks the share that server 1 spoils; it may hear of a lost peer a step before.
+    assert re.search("party .* step '(mul|open)'", str(ends[2].error))
+
+
+@pytest.mark.parametrize("kind", ["drop", "garbage", "half", "die"])
+def test_a_fault_in_an_opening_leaves_the_analyst_with_nothing(kind: str) -> None:
+    timeout = 1.0 if kind == "half" else 20.0
+    faults = {1: Fault(kind, "open", peer=3)}
+    ends = run_parties(open_last, 4, [timeout, "analyst"], check=False, faults=faults)
+    assert ends[3].value is None
+    assert re.search("party .* step 'open'", str(ends[3].error))
+    assert all("Traceback" not in end.log for end in ends)
+
+
+@pytest.mark.parametrize("odd", [["other", "server"], ["own", "server 0"]], ids=["name", "plan"])
+def test_servers_that_open_different_things_open_nothing(odd: list[str]) -> None:
+    ends = run_parties(open_last, args=[20.0, "server", odd], check=False)
+    assert [end.value for end in ends] == [None] * 3
+    assert all(end.error is not None for end in ends)
+    assert Code.BAD_FRAME in {end.error.code for end in ends if end.error}
