@@ -12,18 +12,13 @@ from bench.data import folder
 from bench.harness import machine, print_table
 from hedgerow.errors import HedgerowError
 
-HELPERS = {
-    *("harness", "environment", "data", "hidden_parties", "one_table", "ppid3_modp", "ppid3_proof"),
-    *("consortium_parties", "consortium_chaos", "consortium_audit", "consortium_faults"),
-    *("consortium_links", "consortium_client", "consortium_life", "consortium_load"),
-    "consortium_wan",
-}
+HELPERS = {"data", "environment", "harness", "hidden_parties", "one_table", "peers", "small_tables"}
 
 
 def names() -> list[str]:
-    """Benchmarks are the modules of this package that define ``run()``."""
+    """Benchmarks are the modules and folders of this package that define ``run()``."""
     found = (m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return sorted(n for n in found if n not in HELPERS and not n.startswith(("_", "peer_")))
+    return sorted(n for n in found if n not in HELPERS and not n.startswith("_"))
 
 
 def main() -> None:

@@ -67,7 +67,7 @@ def run() -> list[dict[str, Any]]:
         peers = run_peer(
             "diffprivlib",
             PEER,
-            "peer_diffprivlib.py",
+            "diffprivlib_tree.py",
             {
                 "X": X.tolist(),
                 "y": y.tolist(),

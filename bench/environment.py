@@ -1,7 +1,7 @@
 """Peers whose requirements clash with ours run in an environment of their own.
 
 `run_peer` makes ``.bench/NAME`` (a virtual environment) on first use, installs the pinned peer
-there, runs a script of this folder in it and returns the JSON object that the script prints.
+there, runs a script of ``peers/`` in it and returns the JSON object that the script prints.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def run_peer(name: str, requirements: list[str], script: str, argument: object) -> Any:
-    """Run ``bench/SCRIPT`` in the environment NAME with a JSON argument on standard input."""
+    """Run ``bench/peers/SCRIPT`` in the environment NAME with a JSON argument on standard input."""
     folder = ROOT / ".bench" / name
     python = folder / "bin" / "python"
     stamp = folder / "requirements.json"
@@ -30,7 +30,7 @@ def run_peer(name: str, requirements: list[str], script: str, argument: object) 
         subprocess.run([*install, *requirements], check=True, stdout=sys.stderr)
         stamp.write_text(json.dumps(requirements))
     done = subprocess.run(
-        [str(python), str(Path(__file__).parent / script)],
+        [str(python), str(Path(__file__).parent / "peers" / script)],
         input=json.dumps(argument),
         capture_output=True,
         text=True,

@@ -170,8 +170,8 @@ def heart_rows() -> list[dict[str, Any]]:
     # The least secure integers that hold the counts are MPyC's fastest; the paper has 32 bits.
     least = plan.n_slots.bit_length() + 1
     forms = [
-        (PAPER_FORM, "peer_mpyc_id3_paper.py", 32, 1),
-        (BY_LEVEL, "peer_mpyc_id3.py", least, 3),
+        (PAPER_FORM, "mpyc_id3_paper.py", 32, 1),
+        (BY_LEVEL, "mpyc_id3.py", least, 3),
     ]
     rows = []
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:

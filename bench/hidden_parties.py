@@ -24,7 +24,7 @@ from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode, pad
 from hedgerow.trees import Limits, grow_cart, grow_id3
 from reproduce.data import split
-from reproduce.data_000 import DATA
+from reproduce.paper_000.data import DATA
 
 OWNER, ANALYST = 3, 4
 PARTIES = 5

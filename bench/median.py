@@ -45,12 +45,12 @@ def run() -> list[dict[str, Any]]:
             job = {"file": str(file), "epsilons": EPSILONS, "splits": SPLITS, "delta": DELTA}
             # One core for each of them.
             with ThreadPoolExecutor(2) as pool:
-                asked = pool.submit(run_peer, "diffprivlib", FOREST, "peer_private_forest.py", job)
-                machines = run_peer("dp-ebm", EBM, "peer_dp_ebm.py", job)
+                asked = pool.submit(run_peer, "diffprivlib", FOREST, "private_forest.py", job)
+                machines = run_peer("dp-ebm", EBM, "dp_ebm.py", job)
                 forests = asked.result()
             if name == "adult":
                 equal = job | {"epsilons": [1.0], "settings": [EQUAL]}
-                theirs = run_peer("diffprivlib", FOREST, "peer_private_forest.py", equal)
+                theirs = run_peer("diffprivlib", FOREST, "private_forest.py", equal)
                 rows += fit_times(table, theirs[0]["default"]["seconds"])
         for epsilon, forest, machine in zip(EPSILONS, forests, machines, strict=True):
             rows += compared(f"{name}, epsilon {epsilon:g}", table, epsilon, forest, machine)

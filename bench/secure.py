@@ -154,7 +154,7 @@ def run() -> list[dict[str, Any]]:
         }
         for name in outcomes[0].value
     }
-    peer = run_peer("mpyc", PEER, "peer_mpyc.py", PEER_JOB)
+    peer = run_peer("mpyc", PEER, "mpyc_arrays.py", PEER_JOB)
     sort_scale = _comparators(KEYS) / _comparators(PEER_JOB["sort"]["n"])
     matmul_part = math.prod(PEER_JOB["matmul"].values())
     cases: list[tuple[str, str, float, int, float | None]] = [

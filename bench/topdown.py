@@ -170,7 +170,7 @@ def random_tree(table: Encoded, depth: int) -> dict[str, float]:
         np.savez(file, **data, train0=every, test0=every)
         setting = {"n_estimators": 1, "max_depth": depth}
         job = {"file": str(file), "epsilons": [EPSILON], "splits": 1, "settings": [setting]}
-        found = run_peer("diffprivlib", PEER, "peer_private_forest.py", job)
+        found = run_peer("diffprivlib", PEER, "private_forest.py", job)
     return dict(found[0]["default"])
 
 

@@ -18,9 +18,9 @@ from hedgerow.errors import HedgerowError
 from reproduce.report import print_result
 
 PAPERS = {
-    "000": "reproduce.seed_000",
-    "001": "reproduce.seed_001",
-    "004": "reproduce.seed_004",
+    "000": "reproduce.paper_000.run",
+    "001": "reproduce.paper_001.run",
+    "004": "reproduce.paper_004.run",
 }
 
 

@@ -1,0 +1,1 @@
+"""Scripts that run in the environments of peers; `bench.environment` starts them."""

@@ -1,0 +1,1 @@
+"""Paper 000: trees that stay secret, and trees that are opened."""

@@ -1,0 +1,1 @@
+"""Paper 004: trees from the top down, by owners who send noisy counts."""

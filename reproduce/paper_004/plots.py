@@ -1,0 +1,119 @@
+"""Draw paper 004's figures: one colour for each method, alpha or size in all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
+
+from reproduce.paper_004.figures import ROWS, Figure
+
+COLOURS = {
+    "single-machine": "#0072B2",
+    "noisy-counts": "#D55E00",
+    "local-rnm": "#117733",
+    "secure-counts": "#AA3377",
+    "0.125": "#E69F00",
+    "1": "#0072B2",
+    "8": "#AA3377",
+    "share 0.01": "#E69F00",
+    "share 0.05": "#D55E00",
+    "share 0.1": "#999933",
+    "share 0.5": "#0072B2",
+    "share 1": "#332288",
+}
+# Solid: alpha holds, or budgets are equal. Dashed: alpha is the paper's claim, or budgets halve.
+LINES = {"published": "--", "strict": "-", "ours": "-", "decay": "--", "uniform": "-"}
+MARKS = {"secure-counts": "D"}
+
+
+def draw(figure: Figure, path: Path, note: str) -> None:
+    """Write one figure as PNG.
+
+    Parameters
+    ----------
+    figure : dict
+        As `reproduce.paper_004.figures` makes it; its panels fill a grid, row by row.
+    path : Path
+    note : str
+        Stands below, in small letters.
+    """
+    panels, columns = figure["panels"], figure["columns"]
+    rows = -(-len(panels) // columns)
+    size = (max(3.3 * columns, 9.5), 2.75 * rows + 1.3)
+    drawn, grid = plt.subplots(rows, columns, figsize=size, squeeze=False)
+    for axes, panel in zip(grid.flat, panels, strict=True):
+        _panel(axes, panel)
+    _same_heights(list(zip(grid.flat, panels, strict=True)))
+    handles: dict[str, Any] = {}
+    for axes in grid.flat:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    drawn.suptitle(f"Figure {figure['figure']}: {figure['title']}", fontsize=13)
+    lines = note.count("\n") + 1
+    per_line = 3 if columns < 4 else 5
+    below = 0.22 * -(-len(handles) // per_line) + 0.25 + 0.16 * lines
+    drawn.tight_layout(rect=(0, below / size[1], 1, 1 - 0.05 / size[1]))
+    drawn.legend(
+        handles.values(),
+        handles.keys(),
+        loc="lower center",
+        ncols=per_line,
+        fontsize=8.5,
+        frameon=False,
+        bbox_to_anchor=(0.5, (0.16 * lines + 0.1) / size[1]),
+    )
+    drawn.text(0.5, 0.05 / size[1], note, ha="center", va="bottom", fontsize=7.5, color="0.3")
+    drawn.savefig(path, dpi=120)
+    plt.close(drawn)
+
+
+def _same_heights(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
+    """Give all panels of a data set one scale, so that they can be compared by eye."""
+    for name in {panel["data"] for _, panel in shown}:
+        mine = [axes for axes, panel in shown if panel["data"] == name]
+        ends = [axes.get_ylim() for axes in mine]
+        for axes in mine:
+            axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
+
+
+def _panel(axes: Axes, panel: dict[str, Any]) -> None:
+    for one in panel["levels"]:
+        axes.axhline(
+            one["mean"], color=COLOURS[one["colour"]], linestyle=":", linewidth=1.1, alpha=0.8
+        )
+    for one in panel["curves"]:
+        xs = [p["x"] for p in one["points"]]
+        mean = [p["mean"] for p in one["points"]]
+        colour, line = COLOURS[one["colour"]], LINES[one["line"]]
+        axes.plot(
+            xs,
+            mean,
+            color=colour,
+            linestyle=line,
+            marker=MARKS.get(one["colour"], "o"),
+            markersize=3,
+            linewidth=1.3,
+            # The same colour is dashed in one row of panels and solid in another.
+            label=one["label"] + (" (claimed)" if one["line"] == "published" else ""),
+        )
+        low = [p["mean"] - p["se"] for p in one["points"]]
+        high = [p["mean"] + p["se"] for p in one["points"]]
+        axes.fill_between(xs, low, high, color=colour, alpha=0.2, linewidth=0)
+    head, tail = panel["title"].removesuffix(ROWS[panel["how"]]).rstrip(", "), ROWS[panel["how"]]
+    axes.set_title(f"{head}\n{tail}", fontsize=8.5)
+    axes.set_xlabel(panel["x"], fontsize=8, labelpad=1)
+    axes.set_ylabel(panel["y"], fontsize=8)
+    axes.grid(visible=True, color="0.92")
+    axes.tick_params(labelsize=7.5)
+    if panel["x"] == "α":
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
