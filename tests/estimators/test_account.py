@@ -21,7 +21,6 @@ from hedgerow import (
 )
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import account as module
-from hedgerow.estimators import account_file
 from hedgerow.estimators.account import account_of
 from hedgerow.privacy import ROOT, By, Partition, Release, part, step
 from tests.estimators.one_table import DOMAIN, rows
@@ -152,7 +151,7 @@ def test_a_file_with_two_names_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
         error = fails_with(Code.BAD_LEDGER_FILE, Account(name).charge, [release()])
         assert "2 hard links" in error.found
     # A file that is just being made has two names, too, but not for long.
-    monkeypatch.setattr(account_file.time, "sleep", lambda seconds: other.unlink(missing_ok=True))
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: other.unlink(missing_ok=True))
     account.charge([release()])
     assert account.spent().epsilon == 1.0
 

@@ -1,5 +1,6 @@
 """Median forests: what they refuse, what they charge, and that they learn."""
 
+import io
 import json
 import math
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
@@ -22,8 +24,12 @@ from hedgerow import (
     Target,
 )
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.estimators.median_forest import show_progress
 from hedgerow.privacy import NoiseSource
+from hedgerow.protocols.median.forest import grow_median_forest
+from hedgerow.tables import encode
 from hedgerow.trees import Forest
+from hedgerow.trees.counts.forest import ForestCounts, LocalCounts
 
 ATTRIBUTES = (
     Attribute(name="age", kind="numeric", bounds=(0, 100), bins=50),
@@ -232,3 +238,37 @@ def test_accuracy_on_breast_cancer() -> None:
         shares = model.fit(X_train, y_train).predict_proba(X_test)
         areas.append(roc_auc_score(y_test == model.classes_[1], shares[:, 1]))
     assert np.mean(areas) > 0.9
+
+
+PLAN = MedianForestClassifier(1.0, CLASSES, n_estimators=2, max_depth=3, max_features=2).plan()
+
+
+def grow_watched(verbose: int, console: Console):
+    counts = LocalCounts([PLAN.batch(encode(ROWS, CLASSES, ILL))])
+    with show_progress(counts, PLAN.depth, verbose, console) as watched:
+        assert isinstance(watched, ForestCounts)
+        source = NoiseSource.insecure_seeded(3)
+        return grow_median_forest(watched, PLAN, ledger=Ledger(), source=source)
+
+
+def test_levels_are_shown_and_change_nothing() -> None:
+    screens = [io.StringIO(), io.StringIO()]
+    consoles = [Console(file=screen, force_terminal=True, width=80) for screen in screens]
+    assert grow_watched(0, consoles[0]) == grow_watched(1, consoles[1])
+    quiet, text = (screen.getvalue() for screen in screens)
+    assert quiet == ""
+    assert "leaves" in text
+
+
+def test_the_line_ends_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update", lambda self, task, **what: seen.append(what)
+    )
+    grow_watched(1, Console(file=io.StringIO()))
+    done = [what["completed"] for what in seen if "completed" in what]
+    assert done == [1, 2, 3, 4, 5]
+    texts = [what["description"] for what in seen if "description" in what]
+    assert texts[0] == "level 1 of 3: medians"
+    assert "level 3 of 3: choosing attributes" in texts
+    assert texts[-1] == "leaves"

@@ -17,8 +17,8 @@ from hedgerow.cli.foresight import print_forecast
 from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.choice import Choice
-    from hedgerow.estimators.fitting import Charge, Files, Model
+    from hedgerow.estimators.dp_auto import ModelChoice
+    from hedgerow.estimators.fitting import ChargeProgress, Files, Model
     from hedgerow.protocols.forecast import NoiseForecast
 
 INTERRUPTED = 130
@@ -81,7 +81,7 @@ def fit(
 
     from hedgerow.errors import HedgerowWarning
     from hedgerow.estimators.fitting import (
-        Charge,
+        ChargeProgress,
         Files,
         account_summary,
         choice_of,
@@ -89,13 +89,12 @@ def fit(
         forecast_of,
         private_model,
     )
-    from hedgerow.estimators.fitting import Kind as Known
     from hedgerow.tables import Domain, TextFormat
 
     quiet = quiet or format is Format.json
     public, in_memory = Domain.from_toml(domain), not table.is_dir()
     estimator = private_model(
-        Known(model.value),
+        model.value,
         public,
         epsilon=epsilon,
         seed=seed,
@@ -114,7 +113,7 @@ def fit(
     foreseen = forecast_of(estimator)
     if not quiet:
         print_forecast(foreseen)
-    charge = Charge()
+    charge = ChargeProgress()
     try:
         # The forest has a bar of its own, and what the seed means is said below.
         with _shown(quiet or hasattr(estimator, "verbose")) as tell, warnings.catch_warnings():
@@ -124,14 +123,14 @@ def fit(
     except KeyboardInterrupt:
         _print_interrupt(charge, files, account, format)
         raise typer.Exit(INTERRUPTED) from None
-    chosen = choice_of(Known(model.value), public, epsilon, in_memory=in_memory)
+    chosen = choice_of(model.value, public, epsilon, in_memory=in_memory)
     _print(estimator, files, chosen, account_summary(estimator), foreseen, format)
 
 
 def _print(
     model: Model,
     files: Files,
-    chosen: Choice,
+    chosen: ModelChoice,
     account: dict[str, Any] | None,
     foreseen: NoiseForecast,
     format: Format,
@@ -173,7 +172,9 @@ def _print(
         Console(stderr=True).print("[bold red]This model is NOT private:[/] do not publish it.")
 
 
-def _print_interrupt(charge: Charge, files: Files, account: Path | None, format: Format) -> None:
+def _print_interrupt(
+    charge: ChargeProgress, files: Files, account: Path | None, format: Format
+) -> None:
     # Which files are there does not tell: an older ledger may be, and an account is charged before
     # the ledger is written.
     charged, said = charge.stated, "nothing was charged"

@@ -8,8 +8,10 @@ and the costs of the fits add up as pairs.
 from __future__ import annotations
 
 import copy
+import fcntl
 import math
 import os
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,8 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.account_file import followed, locked
-from hedgerow.parties.store.durable import replacing, write_once
+from hedgerow.parties.store.durable import open_regular, replacing, write_once
 from hedgerow.privacy import ROOT, Guarantee, Ledger, Release, Scope, step
 from hedgerow.privacy.accounting import basic, has_rho, tightest
 from hedgerow.privacy.entries import Mark, as_budget, seen_by
@@ -27,6 +28,8 @@ from hedgerow.privacy.entries import Mark, as_budget, seen_by
 _FIT = "fit "
 _SHARE = 100
 """Fits at a delta that an account pays for, unless another share was agreed on."""
+# A file that is being made has two names for a moment; somebody's own link stays.
+_TRIES, _PAUSE = 20, 0.02
 
 
 class FitCost(NamedTuple):
@@ -64,7 +67,7 @@ class Account:
     def __init__(self, kept: str | os.PathLike[str] | Ledger) -> None:
         self._ledger = kept if isinstance(kept, Ledger) else None
         # Workers need not stand in the same folder.
-        self._path = None if isinstance(kept, Ledger) else followed(kept)
+        self._path = None if isinstance(kept, Ledger) else _followed(kept)
         # A forked process has a copy of the ledger, which would add up on its own.
         self._process = os.getpid()
 
@@ -244,7 +247,7 @@ class Account:
             with self._ledger._lock:
                 yield self._ledger
             return
-        with locked(self._path) as descriptor:
+        with _locked(self._path) as descriptor:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 ledger = Ledger.from_json(file.read().decode("utf-8", "replace"))
             yield ledger
@@ -329,3 +332,46 @@ def _cost(releases: Sequence[Release], ledger: Ledger) -> Guarantee:
 def _sum_text(ledger: Ledger) -> str:
     spent = Account(ledger).spent()
     return f"epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g} for earlier fits"
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    """Return where a file really is: to write to a link would put another file in its place."""
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Hold a file for this process alone, the one that has the name when the lock is there.
+
+    Yields a descriptor to read from. H211 if there is no such file, or one with several names: a
+    charge under one of them would not be seen under the others.
+    """
+    tries = _TRIES
+    while True:
+        try:
+            descriptor = open_regular(path)
+        except OSError as error:
+            raise Code.BAD_LEDGER_FILE.error(
+                expected="the file of an account",
+                found=f"{path}: {error.strerror}",
+                fix="make it with `hedgerow account new`",
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Whoever held it before may have put another file in its place.
+            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+                names = os.fstat(descriptor).st_nlink
+                if names == 1:
+                    yield descriptor
+                    return
+                tries -= 1
+                if not tries:
+                    raise Code.BAD_LEDGER_FILE.error(
+                        expected="the file of an account, under one name",
+                        found=f"{path}: {names} hard links to one file",
+                        fix="remove the other names; a symbolic link may stand for the file",
+                    )
+        finally:
+            os.close(descriptor)
+        if tries < _TRIES:
+            time.sleep(_PAUSE)

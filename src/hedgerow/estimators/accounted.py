@@ -7,11 +7,10 @@ estimator holds when a fit ends, in whatever way.
 from __future__ import annotations
 
 import secrets
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from sklearn.utils import Tags
 
@@ -19,7 +18,6 @@ from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.parameters import (
     check_parameter,
-    domain_to_plan,
     is_count,
     warn_of_domain_from_data,
 )
@@ -391,27 +389,3 @@ def _spent_text(ledger: Ledger) -> str:
     spent = max((ledger.formal_total(who) for who in ledger.audiences), key=lambda g: g.epsilon)
     at = f" at delta {spent.delta:g}" if spent.delta > PRECISION_DELTA else ""
     return f"epsilon {spent.epsilon:g}{at} was charged before this and stays charged: see privacy_"
-
-
-class PlannedEstimator(AccountedEstimator, Generic[Plan]):
-    """A private estimator of one table, whose fit follows a plan of public numbers."""
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Refuse parameters out of range."""
-
-    @abstractmethod
-    def _plan(self, domain: Domain, capacity: int | None) -> Plan:
-        """Return the plan of a fit, from public numbers alone."""
-
-    def plan(self, domain: Domain | None = None) -> Plan:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        """
-        self._check_parameters()
-        public = domain_to_plan(domain, self.domain)
-        return self._plan(public, public.capacity)

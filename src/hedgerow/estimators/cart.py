@@ -8,8 +8,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hedgerow.estimators.base import TreeClassifier, TreeEstimator, TreeRegressor
 from hedgerow.estimators.parameters import check_parameter, generator, is_count
+from hedgerow.estimators.public_model import (
+    PublicModelClassifier,
+    PublicModelRegressor,
+    TreeEstimator,
+)
 from hedgerow.tables import Domain
 from hedgerow.trees import Limits, grow_cart
 
@@ -96,7 +100,7 @@ class _CART(TreeEstimator):
         return self
 
 
-class CARTClassifier(TreeClassifier, _CART):
+class CARTClassifier(PublicModelClassifier, _CART):
     """Binary classification tree over histograms; no privacy.
 
     Grows the same tree as scikit-learn's ``DecisionTreeClassifier`` on the same bins, ties apart.
@@ -164,7 +168,7 @@ class CARTClassifier(TreeClassifier, _CART):
         return self._grow(X, y)
 
 
-class CARTRegressor(TreeRegressor, _CART):
+class CARTRegressor(PublicModelRegressor, _CART):
     """Binary regression tree over histograms; no privacy.
 
     Grows the same tree as scikit-learn's ``DecisionTreeRegressor`` on the same bins, ties apart.

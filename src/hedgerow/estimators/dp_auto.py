@@ -1,33 +1,239 @@
-"""`DPClassifier`, `DPRegressor`: one curator, a private model that public numbers choose."""
+"""`DPClassifier`, `DPRegressor`: one curator, a private model that public numbers choose.
+
+The rule was set by measurement, see docs/explanation/choice-of-model.md, which also says where it
+is not the best; ``python -m bench small`` repeats it.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Self
+import math
+import numbers
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
-from hedgerow.estimators.choice import PrivateKind
-from hedgerow.estimators.dp_auto_base import DPAutoEstimator
+from hedgerow.estimators.account import Account
+from hedgerow.estimators.accounted import HasReleases
+from hedgerow.estimators.curated import PlannedEstimator, is_large
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor
-from hedgerow.tables import Batches
+from hedgerow.estimators.parameters import (
+    check_domain,
+    check_epsilon,
+    check_parameter,
+    domain_to_plan,
+    is_count,
+)
+from hedgerow.estimators.public_model import (
+    PublicModelClassifier,
+    PublicModelEstimator,
+    PublicModelRegressor,
+)
+from hedgerow.privacy import Ledger
+from hedgerow.tables import Batches, Domain
+from hedgerow.trees.model import Model
 
-_CLASSIFIERS = {
-    PrivateKind.tree: DPTreeClassifier,
-    PrivateKind.median_forest: MedianForestClassifier,
-    PrivateKind.boosting: DPBoostingClassifier,
+CLASSIFIERS = {
+    "tree": DPTreeClassifier,
+    "median-forest": MedianForestClassifier,
+    "boosting": DPBoostingClassifier,
 }
-_REGRESSORS = {
-    PrivateKind.median_forest: MedianForestRegressor,
-    PrivateKind.boosting: DPBoostingRegressor,
+REGRESSORS = {
+    "median-forest": MedianForestRegressor,
+    "boosting": DPBoostingRegressor,
 }
 
+BUDGET_FOR_BOOSTING = 200.0
+"""Capacity times epsilon from which noise leaves enough of many small steps."""
 
-class DPClassifier(PublicModelClassifier, DPAutoEstimator):
+
+class ModelChoice(NamedTuple):
+    """A model and why it was chosen; both follow from public numbers."""
+
+    model: str
+    reason: str
+
+
+def choose_model(
+    domain: Domain, epsilon: float, capacity: int | None, *, in_memory: bool = True
+) -> ModelChoice:
+    """Choose by capacity and epsilon, never by rows.
+
+    Below a product of `BUDGET_FOR_BOOSTING` the one best split is all that can be told from noise,
+    and a tree finds it with one noisy maximum over all attributes; above, boosting adds up more
+    than one tree can hold. A single tree wants its rows in memory. H116 without a target, H208
+    without a capacity.
+    """
+    if domain.target is None:
+        raise Code.BAD_TARGET.error(found="a domain without a target")
+    if capacity is None:
+        raise Code.MISSING_CAPACITY.error(
+            found="no capacity, by which a model is chosen",
+            fix="declare capacity in the domain, or name a model",
+        )
+    budget = capacity * epsilon
+    said = f"capacity * epsilon = {budget:g}, "
+    if budget >= BUDGET_FOR_BOOSTING:
+        return ModelChoice("boosting", f"{said}at least {BUDGET_FOR_BOOSTING:g}")
+    said = f"{said}below {BUDGET_FOR_BOOSTING:g}"
+    if domain.target.classes is None:
+        return ModelChoice("median-forest", f"{said}, and numbers to predict")
+    if not in_memory:
+        return ModelChoice("median-forest", f"{said}, and a table that is not in memory")
+    return ModelChoice("tree", said)
+
+
+# What a fit leaves behind, and what goes along with the estimator that does it.
+_FITTED = (
+    "privacy_",
+    "plan_",
+    "domain_",
+    "classes_",
+    "owner_only_",
+    "n_features_in_",
+    "feature_names_in_",
+)
+_ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warned_of_refit")
+
+
+class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
+    """A private model of one table in ``released_``, of a kind that public numbers choose."""
+
+    _model_name = "released_"
+
+    model_: Any
+    choice_: ModelChoice
+    released_: Model
+    privacy_: Ledger
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        model: str = "auto",
+        delta: float = 1e-6,
+        public_seed: int = 0,
+        account: Account | str | None = None,
+        bad_rows: str = "auto",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.model = model
+        self.delta = delta
+        self.public_seed = public_seed
+        self.account = account
+        self.bad_rows = bad_rows
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+
+    @abstractmethod
+    def _estimator(self, kind: str, parameters: dict[str, Any]) -> Any:
+        """Return the estimator of a kind."""
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._check_parameters()
+        choice = self._choice(self.domain, in_memory=not is_large(X))
+        chosen = self._chosen(choice)
+        earlier = self.__dict__.get("privacy_")
+        for name in _ALONG:
+            setattr(chosen, name, getattr(self, name))
+        if earlier is not None:
+            # By this a second fit is known, and warned of.
+            chosen.privacy_ = earlier
+        try:
+            chosen.fit(X, y)
+        finally:
+            self._warned_of_refit = chosen._warned_of_refit
+            if chosen.__dict__.get("privacy_") is not earlier:
+                # What an interrupted fit has charged stays charged, and belongs to no earlier
+                # model.
+                for name in ("released_", "model_", "choice_", *_FITTED):
+                    self.__dict__.pop(name, None)
+                for name in _FITTED:
+                    if name in chosen.__dict__:
+                        setattr(self, name, chosen.__dict__[name])
+        self.model_, self.choice_ = chosen, choice
+        self.released_ = chosen._fitted_model()
+        return self
+
+    def _choice(self, domain: Domain | None, *, in_memory: bool = True) -> ModelChoice:
+        if self.model != "auto":
+            return ModelChoice(self.model, "it was named")
+        if domain is None:
+            # Nothing is claimed then, and how many rows there are is not asked.
+            return ModelChoice("boosting", "no domain was declared")
+        return choose_model(domain, float(self.epsilon), domain.capacity, in_memory=in_memory)
+
+    def _chosen(self, choice: ModelChoice) -> Any:
+        names: tuple[str, ...] = ("epsilon", "domain", "account", "bad_rows", "random_state")
+        names += ("insecure_domain_from_data",)
+        parameters = {name: getattr(self, name) for name in names}
+        if choice.model != "tree":
+            parameters["public_seed"] = self.public_seed
+        if choice.model == "boosting":
+            parameters["delta"] = self.delta
+        return self._estimator(choice.model, parameters)
+
+    def plan(self, domain: Domain | None = None) -> HasReleases:
+        """Return what a fit would do and charge: it follows from public numbers alone.
+
+        Parameters
+        ----------
+        domain : Domain, optional
+            Public; not the data. The estimator's own if not given.
+        """
+        self._check_parameters()
+        public = domain_to_plan(domain, self.domain)
+        plan: HasReleases = self._chosen(self._choice(public)).plan(public)
+        return plan
+
+    def _plan(self, domain: Domain, capacity: int | None) -> HasReleases:
+        plan: HasReleases = self._chosen(self._choice(domain))._plan(domain, capacity)
+        return plan
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised, from what was released alone, (d,); as the chosen model measures them."""
+        check_is_fitted(self, "released_")
+        importances: NDArray[np.float64] = self.model_.feature_importances_
+        return importances
+
+    def _check_parameters(self) -> None:
+        check_domain(self.domain)
+        check_epsilon(self.epsilon)
+        kinds = ("auto", *CLASSIFIERS)
+        check_parameter(
+            "model",
+            self.model,
+            isinstance(self.model, str) and self.model in kinds,
+            f"must be one of {', '.join(kinds)}",
+        )
+        check_parameter(
+            "delta",
+            self.delta,
+            isinstance(self.delta, numbers.Real)
+            and not isinstance(self.delta, bool)
+            and math.isfinite(self.delta)
+            and 0 < self.delta < 0.5,
+            "must lie strictly between 0 and 0.5",
+        )
+        check_parameter(
+            "public_seed",
+            self.public_seed,
+            is_count(self.public_seed, 0),
+            "must be a whole number of at least 0",
+        )
+
+
+class DPClassifier(PublicModelClassifier, _ChosenModel):
     """Differentially private classifier of one table: boosting, or one tree where rows are few.
 
     Which of them it trains follows from the capacity and epsilon alone, so that the choice tells
@@ -63,7 +269,7 @@ class DPClassifier(PublicModelClassifier, DPAutoEstimator):
 
     Attributes
     ----------
-    choice_ : Choice
+    choice_ : ModelChoice
         ``model``, what was trained, and ``reason``, the public numbers behind it.
     model_ : estimator
         `DPBoostingClassifier`, `DPTreeClassifier` or `MedianForestClassifier`, fitted.
@@ -116,11 +322,11 @@ class DPClassifier(PublicModelClassifier, DPAutoEstimator):
         """
         return self._fit(X, y)
 
-    def _estimator(self, kind: PrivateKind, parameters: dict[str, Any]) -> Any:
-        return _CLASSIFIERS[kind](**parameters)
+    def _estimator(self, kind: str, parameters: dict[str, Any]) -> Any:
+        return CLASSIFIERS[kind](**parameters)
 
 
-class DPRegressor(PublicModelRegressor, DPAutoEstimator):
+class DPRegressor(PublicModelRegressor, _ChosenModel):
     """Differentially private regression of one table: boosting, or a forest where rows are few.
 
     Parameters and attributes are those of `DPClassifier`, but for the classes and for the single
@@ -179,11 +385,11 @@ class DPRegressor(PublicModelRegressor, DPAutoEstimator):
         assert self.domain_.target.bounds is not None
         return np.clip(found, *self.domain_.target.bounds)
 
-    def _estimator(self, kind: PrivateKind, parameters: dict[str, Any]) -> Any:
-        if kind not in _REGRESSORS:
+    def _estimator(self, kind: str, parameters: dict[str, Any]) -> Any:
+        if kind not in REGRESSORS:
             raise Code.BAD_TARGET.error(
                 expected="a target with classes",
-                found=f"numbers, and model={str(kind)!r}",
+                found=f"numbers, and model={kind!r}",
                 fix="choose 'auto', 'median-forest' or 'boosting' for numbers",
             )
-        return _REGRESSORS[kind](**parameters)
+        return REGRESSORS[kind](**parameters)

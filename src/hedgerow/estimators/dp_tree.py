@@ -8,16 +8,15 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import PlannedEstimator
-from hedgerow.estimators.base import TreeClassifier
+from hedgerow.estimators.curated import PlannedEstimator
 from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
-from hedgerow.estimators.public_model import ReleasedModelEstimator
+from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_private, plan_private
 from hedgerow.trees.growing.private import PrivatePlan
 
 
-class DPTreeClassifier(PlannedEstimator[PrivatePlan], ReleasedModelEstimator, TreeClassifier):
+class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, TreeEstimator):
     """Differentially private decision tree: splits by noisy max, leaves by noisy counts.
 
     Every level of splits and the leaf counts are one release each; epsilon is their sum, and

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from errno import EACCES, ENOTDIR
 from itertools import chain, repeat
 from pathlib import Path
@@ -15,8 +14,8 @@ from typing import Any, NamedTuple
 
 from hedgerow.errors import Code, MissingExtraError
 from hedgerow.estimators.account import account_of
-from hedgerow.estimators.choice import Choice, choose_model
 from hedgerow.estimators.curated import CuratedEstimator
+from hedgerow.estimators.dp_auto import CLASSIFIERS, REGRESSORS, ModelChoice, choose_model
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
@@ -41,23 +40,14 @@ Tell = Callable[[str, int, int], None]
 _ROWS = 1 << 18
 
 
-class Kind(StrEnum):
-    """Private models of one table; "auto" is one of the others, by a public rule."""
-
-    auto = "auto"
-    tree = "tree"
-    topdown = "topdown"
-    median_forest = "median-forest"
-    boosting = "boosting"
-
-
-# Which options a model has, and what its estimator calls them.
-OPTIONS: dict[Kind, dict[str, str]] = {
-    Kind.auto: {"delta": "delta"},
-    Kind.tree: {"depth": "max_depth"},
-    Kind.topdown: {"depth": "max_depth"},
-    Kind.median_forest: {"trees": "n_estimators", "depth": "max_depth"},
-    Kind.boosting: {"trees": "n_estimators", "leaves": "max_leaves", "delta": "delta"},
+# Private models of one table; "auto" is one of the others, by a public rule. Which options each
+# has, and what its estimator calls them.
+OPTIONS: dict[str, dict[str, str]] = {
+    "auto": {"delta": "delta"},
+    "tree": {"depth": "max_depth"},
+    "topdown": {"depth": "max_depth"},
+    "median-forest": {"trees": "n_estimators", "depth": "max_depth"},
+    "boosting": {"trees": "n_estimators", "leaves": "max_leaves", "delta": "delta"},
 }
 
 
@@ -117,30 +107,26 @@ def _as_not_written() -> Iterator[None]:
 
 
 @dataclass
-class Charge:
+class ChargeProgress:
     """How far the charge of a fit has come, for whoever interrupts it.
 
-    Parameters
-    ----------
-    begun : bool
-        Whether an account may have been charged.
-    stated : bool
-        Whether the ledger of the fit is on the disk; nothing is drawn before.
+    Once it has begun, an account may have been charged; it is stated once the ledger of the fit is
+    on the disk, and nothing is drawn before.
     """
 
     begun: bool = False
     stated: bool = False
 
 
-def choice_of(kind: Kind, domain: Domain, epsilon: float, *, in_memory: bool = True) -> Choice:
+def choice_of(kind: str, domain: Domain, epsilon: float, *, in_memory: bool = True) -> ModelChoice:
     """Return what ``--model auto`` trains, and why; see `choose_model`. Other kinds are named."""
-    if kind is Kind.auto:
+    if kind == "auto":
         return choose_model(domain, epsilon, domain.capacity, in_memory=in_memory)
-    return Choice(kind.value, "it was named")
+    return ModelChoice(kind, "it was named")
 
 
 def private_model(
-    kind: Kind,
+    kind: str,
     domain: Domain,
     *,
     epsilon: float,
@@ -148,27 +134,14 @@ def private_model(
     in_memory: bool = True,
     **options: Any,
 ) -> Model:
-    """Return the estimator of a kind for the task of a domain.
+    """Return the estimator of a kind, of `OPTIONS`, for the task of a domain.
 
-    Parameters
-    ----------
-    kind : Kind
-    domain : Domain
-        Its target says whether there are classes or numbers.
-    epsilon : float
-    seed : int, optional
-        Repeatable noise: the model is then NOT private.
-    in_memory : bool, default=True
-        Whether the rows will be, which "auto" asks.
-    **options
-        Those in `OPTIONS`, ``account`` and ``bad_rows`` ("absorb" by default); None where they were
-        not given. Of a delta that may expose people there is a warning.
+    The target says whether there are classes or numbers. `options` are those in `OPTIONS`,
+    ``account`` and ``bad_rows`` ("absorb" by default); None where they were not given. Of a delta
+    that may expose people there is a warning.
 
-    Raises
-    ------
-    InputError
-        H501 for an option that the kind does not have, H116 for a target that it cannot learn, H208
-        for "auto" without a capacity.
+    H501 for an option that the kind does not have, H116 for a target that it cannot learn, H208
+    for "auto" without a capacity.
     """
     parameters: dict[str, Any] = {"account": options.pop("account", None), "random_state": seed}
     parameters["bad_rows"] = options.pop("bad_rows", "absorb")
@@ -181,27 +154,22 @@ def private_model(
                 expected=f"an option of {kind}: {known}", found=f"--{name}", fix="leave it out"
             )
         parameters[OPTIONS[kind][name]] = value
-    if kind is Kind.auto:
-        kind = Kind(choice_of(kind, domain, epsilon, in_memory=in_memory).model)
-        if kind is not Kind.boosting:
+    if kind == "auto":
+        kind = choice_of(kind, domain, epsilon, in_memory=in_memory).model
+        if kind != "boosting":
             # What holds without a delta holds at any.
             parameters.pop("delta", None)
     numbers = domain.target is not None and domain.target.bounds is not None
-    if kind in (Kind.tree, Kind.topdown):
-        if numbers:
-            raise Code.BAD_TARGET.error(
-                expected="a target with classes",
-                found="a target with bounds",
-                fix="choose median-forest or boosting for numbers",
-            )
-        tree = DPTreeClassifier if kind is Kind.tree else TopDownTreeClassifier
-        return tree(epsilon, domain, **parameters)
-    if kind is Kind.median_forest:
-        forest = MedianForestRegressor if numbers else MedianForestClassifier
-        return forest(epsilon, domain, **parameters)
-    boosting = DPBoostingRegressor if numbers else DPBoostingClassifier
-    model = boosting(epsilon, domain, **parameters)
-    model._warn_of_delta(domain)
+    made = REGRESSORS if numbers else CLASSIFIERS | {"topdown": TopDownTreeClassifier}
+    if kind not in made:
+        raise Code.BAD_TARGET.error(
+            expected="a target with classes",
+            found="a target with bounds",
+            fix="choose median-forest or boosting for numbers",
+        )
+    model: Model = made[kind](epsilon, domain, **parameters)
+    if isinstance(model, DPBoostingClassifier | DPBoostingRegressor):
+        model._warn_of_delta(domain)
     return model
 
 
@@ -211,7 +179,7 @@ def fit_table(
     files: Files,
     *,
     tell: Tell = lambda stage, done, of: None,
-    charge: Charge | None = None,
+    charge: ChargeProgress | None = None,
     text: TextFormat | None = None,
 ) -> None:
     """Fit a model to a file and write model, ledger and privacy curve.
@@ -223,8 +191,6 @@ def fit_table(
 
     Parameters
     ----------
-    model : estimator
-        From `private_model`; fitted afterwards.
     table : Path
         CSV, Parquet or Arrow; for forests and boosting also a folder of Parquet files, and larger
         than memory.
@@ -232,10 +198,8 @@ def fit_table(
         Prepared.
     tell : callable
         Told the stage, how far it is and how far it goes; 0 of 0 where that is not known.
-    charge : Charge, optional
+    charge : ChargeProgress, optional
         Changed as the charge goes on.
-    text : TextFormat, optional
-        How a CSV file is written.
 
     Raises
     ------
@@ -243,7 +207,7 @@ def fit_table(
         H207 before a row is read if the model's account cannot pay, or has a budget and the model
         promises nothing; and what `fit` raises.
     """
-    how_far = Charge() if charge is None else charge
+    how_far = ChargeProgress() if charge is None else charge
     domain = model.domain
     assert domain is not None
     if domain.is_public:

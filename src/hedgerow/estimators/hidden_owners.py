@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError, InputError
-from hedgerow.estimators.reading import has_columns
+from hedgerow.estimators.table import has_columns
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
     Integrated,

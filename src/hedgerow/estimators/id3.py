@@ -6,15 +6,15 @@ from typing import Self
 
 from numpy.typing import ArrayLike
 
-from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_id3
 
 CRITERIA = ("entropy", "gini", "max")
 
 
-class ID3Classifier(TreeClassifier):
+class ID3Classifier(PublicModelClassifier, TreeEstimator):
     """Multiway classification tree; each attribute is used at most once on a path.
 
     Paper: quinlan1986id3. Numeric attributes are split into their bins. Of equally good attributes

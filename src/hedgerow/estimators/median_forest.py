@@ -2,16 +2,162 @@
 
 from __future__ import annotations
 
-from typing import Self
+import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Self
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.estimators.median_base import MedianForestEstimator
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor
-from hedgerow.tables import Batches
+from hedgerow.estimators.account import Account
+from hedgerow.estimators.curated import CuratedEstimator, forest_counts_over
+from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalised
+from hedgerow.options import check_option
+from hedgerow.protocols.median.budget import DepthBudget
+from hedgerow.protocols.median.forest import grow_median_forest
+from hedgerow.protocols.median.plan import Accounting, MedianPlan, Variant, plan_median
+from hedgerow.tables import Batches, Domain
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.trees import Forest, impurity_decrease
+from hedgerow.trees.counts.batches import MakeBatch
+from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, LocalCounts, Splits
 
 
-class MedianForestClassifier(PublicModelClassifier, MedianForestEstimator):
+class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
+    """A forest of private medians in ``forest_``, for either task."""
+
+    _model_name = "forest_"
+    _large_table = "a table that is not read whole"
+    _importance_criterion: ClassVar[str]
+
+    forest_: Forest
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        domain: Domain | None = None,
+        *,
+        n_estimators: int = 4,
+        max_depth: int | str = "auto",
+        variant: str = "flip",
+        max_features: int | str = "auto",
+        split_share: float = 0.6,
+        partition: bool = False,
+        accounting: str = "strict",
+        depth_budget: str = "uniform",
+        shrinkage: bool = True,
+        public_seed: int = 0,
+        account: Account | str | None = None,
+        bad_rows: str = "auto",
+        random_state: int | None = None,
+        insecure_domain_from_data: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.domain = domain
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.variant = variant
+        self.max_features = max_features
+        self.split_share = split_share
+        self.partition = partition
+        self.accounting = accounting
+        self.depth_budget = depth_budget
+        self.shrinkage = shrinkage
+        self.public_seed = public_seed
+        self.account = account
+        self.bad_rows = bad_rows
+        self.random_state = random_state
+        self.insecure_domain_from_data = insecure_domain_from_data
+        self.verbose = verbose
+
+    def _fit(self, X: Any, y: Any) -> Self:
+        self._check_parameters()
+        with self._fitting() as ledger:
+            counts, self.plan_, source = self._rows(ledger, X, y)
+            with show_progress(counts, self.plan_.depth, self.verbose) as watched:
+                self.forest_ = grow_median_forest(watched, self.plan_, ledger=ledger, source=source)
+        return self
+
+    def _counts_of(self, batch: Batch) -> ForestCounts:
+        return LocalCounts([batch])
+
+    def _counts_over(
+        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
+    ) -> ForestCounts:
+        return forest_counts_over(X, y, domain, make, absorbed)
+
+    def _capacity_for(self, rows: int) -> int:
+        # A partitioned forest is planned for one row in each tree at the least.
+        return max(rows, self.n_estimators)
+
+    def _plan(self, domain: Domain, capacity: int | None) -> MedianPlan:
+        return plan_median(
+            domain,
+            epsilon=float(self.epsilon),
+            n_trees=int(self.n_estimators),
+            depth=None if self.max_depth == "auto" else int(self.max_depth),
+            variant=self.variant,  # type: ignore[arg-type]
+            candidates=None if self.max_features == "auto" else int(self.max_features),
+            split_share=float(self.split_share),
+            partition=self.partition,
+            accounting=self.accounting,  # type: ignore[arg-type]
+            depth_budget=self.depth_budget,  # type: ignore[arg-type]
+            shrinkage=self.shrinkage,
+            public_seed=int(self.public_seed),
+            capacity=capacity,
+        )
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised decrease of impurity per attribute, from the released leaves alone, (d,)."""
+        check_is_fitted(self, "forest_")
+        total = np.zeros(len(self.domain_.attributes))
+        for tree in self.forest_.trees:
+            decrease = np.nan_to_num(impurity_decrease(tree, self._importance_criterion))
+            inner = tree.feature >= 0
+            np.add.at(total, tree.feature[inner], decrease[inner])
+        return normalised(total)
+
+    def _check_parameters(self) -> None:
+        check_domain(self.domain)
+        check_epsilon(self.epsilon)
+        check_option("variant", self.variant, Variant)
+        check_option("accounting", self.accounting, Accounting)
+        check_option("depth_budget", self.depth_budget, DepthBudget)
+        for name, least, word in (
+            ("n_estimators", 1, None),
+            ("max_depth", 1, "auto"),
+            ("max_features", 1, "auto"),
+            ("public_seed", 0, None),
+            ("verbose", 0, None),
+        ):
+            value = getattr(self, name)
+            is_word = isinstance(value, str) and value == word
+            allowed = f"must be {word!r} or" if word else "must be"
+            check_parameter(
+                name,
+                value,
+                is_word or is_count(value, least),
+                f"{allowed} a whole number of at least {least}",
+            )
+        for name in ("partition", "shrinkage"):
+            value = getattr(self, name)
+            check_parameter(name, value, isinstance(value, bool), "must be True or False")
+        check_parameter(
+            "split_share",
+            self.split_share,
+            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
+            "must lie strictly between 0 and 1",
+        )
+
+
+class MedianForestClassifier(PublicModelClassifier, _MedianForest):
     """Differentially private forest for classification whose splits are private medians.
 
     Paper: consul2021diprime (DiPriMe, DiPriMeExp, DiPriMeFlip). A node draws a private median of
@@ -126,7 +272,7 @@ class MedianForestClassifier(PublicModelClassifier, MedianForestEstimator):
         return self._fit(X, y)
 
 
-class MedianForestRegressor(PublicModelRegressor, MedianForestEstimator):
+class MedianForestRegressor(PublicModelRegressor, _MedianForest):
     """Differentially private forest for regression whose splits are private medians.
 
     Parameters and attributes are those of `MedianForestClassifier`, but for the classes. The
@@ -174,3 +320,71 @@ class MedianForestRegressor(PublicModelRegressor, MedianForestEstimator):
         An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
         return self._fit(X, y)
+
+
+@contextmanager
+def show_progress(
+    counts: ForestCounts, depth: int, verbose: int, console: Console | None = None
+) -> Iterator[ForestCounts]:
+    """Show on the error stream what is asked of `counts`, level by level, if `verbose`."""
+    if not verbose:
+        yield counts
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console or Console(stderr=True)) as progress:
+        yield ShownCounts(counts, depth, progress)
+
+
+class ShownCounts:
+    """A `ForestCounts` that says what it is asked; what it shows is public."""
+
+    def __init__(self, counts: ForestCounts, depth: int, progress: Progress) -> None:
+        self._counts, self._depth, self._progress = counts, depth, progress
+        # Reading, the levels, and the leaves.
+        self._task = progress.add_task("reading the table", total=depth + 2)
+        self._level = 0
+
+    @property
+    def n_records(self) -> int:
+        """Records in all."""
+        return self._counts.n_records
+
+    @property
+    def most_cells(self) -> int:
+        """Bins that one histogram may hold."""
+        return self._counts.most_cells
+
+    def begin(self, shape: ForestShape, key: bytes) -> None:
+        """Put every row into its roots."""
+        self._level = 0
+        self._counts.begin(shape, key)
+        self._progress.update(self._task, completed=1)
+
+    def histogram(
+        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count records by bin."""
+        self._say("medians")
+        return self._counts.histogram(nodes, features)
+
+    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+        """Add up both sides of candidate splits."""
+        self._say("choosing attributes")
+        return self._counts.sides(nodes, splits)
+
+    def advance(self, splits: Splits) -> None:
+        """Send the rows on."""
+        self._counts.advance(splits)
+        self._level += 1
+        self._progress.update(self._task, completed=1 + self._level)
+
+    def channels(self) -> NDArray[np.int64]:
+        """Channels of the frontier."""
+        self._progress.update(self._task, description="leaves")
+        found = self._counts.channels()
+        self._progress.update(self._task, completed=2 + self._depth)
+        return found
+
+    def _say(self, what: str) -> None:
+        text = f"level {self._level + 1} of {self._depth}: {what}"
+        self._progress.update(self._task, description=text)

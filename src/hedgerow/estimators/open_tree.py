@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.hidden import HiddenTreeClassifier
-from hedgerow.estimators.public_model import ReleasedModelEstimator
+from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.options import check_option
 from hedgerow.tables import Domain
 from hedgerow.trees import Tree
@@ -19,7 +18,7 @@ from hedgerow.trees import Tree
 OpenNoise = Literal["none", "splits+leaves"]
 
 
-class OpenTreeClassifier(ReleasedModelEstimator, TreeClassifier, HiddenTreeClassifier):
+class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassifier):
     """Decision tree that three servers train on shares and then open to everybody.
 
     Paper: hiddentrees, ``CDP+PMPC-ID3`` with noise and ``MPC-ID3`` without. With the discrete

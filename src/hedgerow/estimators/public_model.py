@@ -1,4 +1,4 @@
-"""What every estimator with a public model shares: asking the model, and export."""
+"""What every estimator with a public model shares: asking the model, drawing it, and export."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.estimators.table import TableClassifier, TableEstimator, TableRegressor
 from hedgerow.privacy import Ledger
 from hedgerow.tables import Encoded, encode
-from hedgerow.trees import to_onnx, to_sklearn
+from hedgerow.trees import Tree, impurity_decrease, to_onnx, to_sklearn, to_svg, to_text
 from hedgerow.trees.model import Model
 
 
@@ -33,8 +33,10 @@ class PublicModelEstimator(TableEstimator):
         return encode(self._table(X, reset=False), self.domain_)
 
     def to_json(self) -> str:
-        """Write the public model, with its domain, as JSON."""
-        return self._fitted_model().to_json()
+        """Write the public model as JSON, with its domain and the ledger of a private fit."""
+        ledger: Ledger | None = getattr(self, "privacy_", None)
+        privacy = None if ledger is None else json.loads(ledger.to_json())
+        return self._fitted_model().to_json(privacy=privacy)
 
     def to_sklearn(self, on: Literal["values", "bins"] = "values") -> Any:
         """Export the fitted model as a scikit-learn estimator."""
@@ -43,17 +45,6 @@ class PublicModelEstimator(TableEstimator):
     def to_onnx(self, on: Literal["values", "bins"] = "values") -> Any:
         """Export the fitted model as an ONNX model (extra ``hedgerow[onnx]``)."""
         return to_onnx(self._fitted_model(), on=on)
-
-
-class ReleasedModelEstimator(PublicModelEstimator):
-    """An estimator whose public model goes out together with the ledger of its fit."""
-
-    privacy_: Ledger
-
-    def to_json(self) -> str:
-        """Write the public model with its domain and its ledger as JSON."""
-        model = self._fitted_model()
-        return model.to_json(privacy=json.loads(self.privacy_.to_json()))
 
 
 class PublicModelClassifier(TableClassifier, PublicModelEstimator):
@@ -124,3 +115,63 @@ def normalised(importances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide importances (d,) by their sum; where nothing matters they stay 0."""
     total = importances.sum()
     return importances / total if total > 0 else importances
+
+
+class TreeEstimator(PublicModelEstimator):
+    """A scikit-learn estimator whose fitted state is a public `Tree` in ``tree_``."""
+
+    _model_name = "tree_"
+
+    # Drawings say so where counts are noisy.
+    _noisy_counts: ClassVar[bool] = False
+
+    # By which criterion importances are measured.
+    _importance_criterion: str
+
+    tree_: Tree
+
+    def apply(self, X: ArrayLike) -> NDArray[np.int32]:
+        """Return the index of the leaf that each row reaches.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray[int32], shape (n_rows,)
+        """
+        query = self._encode_query(X)
+        return self.tree_.apply(query.bins)
+
+    def get_depth(self) -> int:
+        """Return the depth of the fitted tree."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.depth
+
+    def get_n_leaves(self) -> int:
+        """Return the number of leaves of the fitted tree."""
+        check_is_fitted(self, "tree_")
+        return self.tree_.n_leaves
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """Normalised decrease of impurity per attribute, from the counts in the tree, (d,)."""
+        check_is_fitted(self, "tree_")
+        tree, inner = self.tree_, self.tree_.feature >= 0
+        total: NDArray[np.float64] = np.bincount(
+            tree.feature[inner],
+            weights=impurity_decrease(tree, self._importance_criterion)[inner],
+            minlength=len(tree.domain.attributes),
+        ).astype(np.float64)
+        return normalised(total)
+
+    def to_text(self, max_depth: int | None = None) -> str:
+        """Draw the fitted tree as indented text."""
+        check_is_fitted(self, "tree_")
+        return to_text(self.tree_, max_depth=max_depth, noisy=self._noisy_counts)
+
+    def to_svg(self, max_depth: int | None = None) -> str:
+        """Draw the fitted tree as a self-contained SVG picture."""
+        check_is_fitted(self, "tree_")
+        return to_svg(self.tree_, max_depth=max_depth, noisy=self._noisy_counts)

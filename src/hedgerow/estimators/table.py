@@ -1,8 +1,14 @@
-"""What every estimator shares: reading tables the scikit-learn way."""
+"""What every estimator shares: reading tables and targets the scikit-learn way.
+
+With a declared domain nothing is decided for all rows at once: what one row is read as must not
+depend on the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -10,28 +16,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.parameters import check_domain
-from hedgerow.estimators.reading import (
-    declared_columns,
-    declared_target,
-    has_columns,
-    is_sequence,
-    labels_of,
-    numbers_of,
-    numbers_or_objects,
-    objects,
-    plain_words,
-    read_domain,
-    refuse_repeated_columns,
-    reordered,
-)
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 from hedgerow.tables.column import listed
 
+_SHOWN_ROWS = 3
 _DENSE = (
     "leave one-hot encoding out, since a domain lists categories as they are; or pass "
     "sparse_threshold=0 to ColumnTransformer, sparse_output=False to OneHotEncoder"
@@ -215,3 +209,220 @@ class TableRegressor(RegressorMixin, TableEstimator):
         if domain.target is None or domain.target.bounds is None:
             raise Code.BAD_TARGET.error(found="a domain without target bounds")
         self.domain_ = domain
+
+
+def has_columns(X: Any) -> bool:
+    """Whether a table has columns of its own, with or without names."""
+    return hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__") or hasattr(X, "column_names")
+
+
+def refuse_repeated_columns(X: Any) -> None:
+    """Raise H106 if two columns of a table have one name."""
+    # `columns` of an Arrow table are its arrays.
+    names = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", [])
+    repeated = [str(name) for name, times in Counter(names).items() if times > 1]
+    if repeated:
+        raise Code.DUPLICATE_COLUMN.error(found=f"{', '.join(sorted(repeated))} more than once")
+
+
+def declared_columns(X: Any, domain: Domain) -> Any:
+    """Put the columns of a declared domain into its order, where columns have names.
+
+    Others are left out. Rows without names are read in the order of the domain too, so that
+    ``feature_names_in_`` is the order of both.
+    """
+    names = list(domain.names)
+    if hasattr(X, "column_names"):
+        known = list(X.column_names)
+        return X.select(names) if known != names and _holds(known, names) else X
+    columns = getattr(X, "columns", None)
+    if columns is not None and hasattr(X, "loc"):
+        known = list(columns)
+        return X[names] if known != names and _holds(known, names) else X
+    return X
+
+
+def _holds(known: list[Any], names: list[str]) -> bool:
+    """Whether all names are there, once each; repeated columns are refused elsewhere."""
+    return all(known.count(name) == 1 for name in names)
+
+
+def read_domain(
+    table: Any, y: Any, *, missing: Any = "error", unseen: Any = "error", **suggest: Any
+) -> Domain:
+    """Read a domain from the data of an estimator that makes no claim of privacy.
+
+    Values that come up later are provided for: every attribute has a bin for missing values if
+    they are to have one, and with ``unseen="clip"`` categories that no row has share a bin.
+    """
+    domain = Domain.suggest(table, y, quiet=True, missing=missing, **suggest)
+    attributes = tuple(
+        a.model_copy(
+            update={"missing": missing, "outside": "clip" if a.kind == "numeric" else unseen}
+        )
+        for a in domain.attributes
+    )
+    return domain.model_copy(update={"attributes": attributes})
+
+
+def plain_words(error: Exception) -> str:
+    """Return what scikit-learn says in one line, without the values that it quotes."""
+    text = str(error)
+    quoted = text.find("array=")
+    if quoted >= 0:
+        # Rows are nobody's business but their owner's, and would fill the screen.
+        advice = text.find("Reshape your data", quoted)
+        text = text[:quoted] + (text[advice:] if advice >= 0 else "")
+    return " ".join(text.split())
+
+
+def reordered(X: Any, names: Any) -> bool:
+    """Whether a table has exactly these columns, in another order."""
+    found = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", ())
+    return list(found) != list(names) and sorted(map(str, found)) == sorted(map(str, names))
+
+
+def numbers_or_objects(table: NDArray[Any]) -> NDArray[Any]:
+    """Numbers stored as objects become numbers; columns of text stay as they are."""
+    try:
+        return table.astype(np.float64)
+    except TypeError as error:
+        raise Code.WRONG_TYPE.error(found=str(error)) from error
+    except ValueError:
+        return table
+
+
+def objects(rows: Sequence[Any], width: int, absorbed: AbsorbedRows | None) -> Any:
+    """Keep the cells of a list of rows as they are; what is not a table stays for the refusal.
+
+    Where rows are absorbed, one of another length than `width` is cut, or filled with None.
+    """
+    if absorbed is None:
+        if not rows or not all(map(is_sequence, rows)):
+            return rows
+        found = [_row_cells(row, None) for row in rows]
+        width = len(found[0])
+        if any(len(row) != width for row in found):
+            return rows
+    else:
+        found = []
+        for row in rows:
+            try:
+                cells = _row_cells(row, width + 1) if is_sequence(row) else ()
+            except Exception:
+                # Methods of anybody's class: whatever they raise, this one row cannot be read.
+                cells = ()
+            found.append(cells)
+        absorbed.count_rows(broken=sum(len(row) != width for row in found))
+        found = [row if len(row) == width else [*row, *[None] * width][:width] for row in found]
+    table = np.fromiter(chain.from_iterable(found), dtype=object, count=len(found) * width)
+    return table.reshape(len(found), width)
+
+
+def is_sequence(values: Any) -> bool:
+    """Whether something is a sequence of values, each of a type of its own or not."""
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)
+
+
+def _row_cells(row: Any, most: int | None) -> Any:
+    """Return the cells of one row, some of them at least where there are more than `most`."""
+    # What another class says of its length, and gives, need not agree.
+    return row if type(row) in (list, tuple, np.ndarray) else list(islice(iter(row), most))
+
+
+def declared_target(y: Any, rows: int) -> Any:
+    """Return a target (rows,) with every value as it came: the domain says what it is.
+
+    What other rows hold must not decide about one; so nothing is converted here.
+    """
+    if is_sequence(y) and not isinstance(y, np.ndarray):
+        values = np.fromiter(y, dtype=object, count=len(y))
+        if len(y) != rows and any(map(is_sequence, y)):
+            raise Code.WRONG_SHAPE.error(
+                expected="one target per row, in one dimension",
+                found="a list of lists",
+                fix="pass one column as y",
+            )
+        return _of_length(values, rows)
+    own_type = isinstance(y, pa.Array | pa.ChunkedArray | np.ma.MaskedArray)
+    if own_type or (hasattr(y, "__len__") and not isinstance(y, np.ndarray) and _is_column(y)):
+        return _of_length(y, rows)
+    return _of_length(_flat(y), rows)
+
+
+def _is_column(y: Any) -> bool:
+    """Whether values of another library are one column, which `Column` takes from it."""
+    if hasattr(y, "ndim"):
+        return bool(y.ndim == 1)
+    return hasattr(y, "__arrow_c_stream__") and not hasattr(y, "columns")
+
+
+def labels_of(y: Any, rows: int) -> NDArray[Any]:
+    """Return class labels (rows,) where no domain lists the classes."""
+    labels = _one_dimensional(y, rows)
+    if labels.dtype == object:
+        missing = np.array([label is None or label != label for label in labels], dtype=np.bool_)
+        if missing.any():
+            raise Code.MISSING_VALUE.error(
+                expected="a class in every row",
+                found=f"none in {_rows_text(missing)}",
+                fix="drop the rows without a class",
+            )
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise Code.BAD_TARGET.error(
+            expected="class labels",
+            found=str(error),
+            fix="cut the target into classes, or use an estimator for regression",
+        ) from error
+    return labels
+
+
+def numbers_of(y: Any, rows: int) -> NDArray[np.float64]:
+    """Return the target of a regression (rows,) where no domain has its bounds."""
+    values = _one_dimensional(y, rows)
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise Code.BAD_TARGET.error(found=str(error)) from error
+
+
+def _of_length(values: Any, rows: int) -> Any:
+    if len(values) != rows:
+        raise Code.WRONG_SHAPE.error(
+            expected="one target for every row", found=f"{rows} rows and {len(values)} targets"
+        )
+    return values
+
+
+def _flat(y: Any) -> NDArray[Any]:
+    try:
+        values: NDArray[Any] = column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise Code.WRONG_SHAPE.error(
+            expected="one target per row, in one dimension",
+            found=str(error),
+            fix="pass one column as y",
+        ) from error
+    return values
+
+
+def _one_dimensional(y: Any, rows: int) -> NDArray[Any]:
+    values: NDArray[Any] = _of_length(_flat(y), rows)
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise Code.MISSING_VALUE.error(
+            expected="a finite target in every row",
+            found=f"NaN or infinity in the target: {_rows_text(~np.isfinite(values))}",
+            fix="drop the rows without a target",
+        )
+    return values
+
+
+def _rows_text(mask: NDArray[np.bool_]) -> str:
+    rows = np.flatnonzero(mask)
+    first = ", ".join(f"row {row}" for row in rows[:_SHOWN_ROWS].tolist())
+    many = "1 row" if len(rows) == 1 else f"{len(rows):,} rows"
+    return f"{many} ({first}{', ...' if len(rows) > _SHOWN_ROWS else ''}; rows counted from 0)"

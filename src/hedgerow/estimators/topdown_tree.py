@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.base import TreeClassifier
 from hedgerow.estimators.parameters import (
     check_domain,
     check_epsilon,
@@ -20,7 +19,7 @@ from hedgerow.estimators.parameters import (
     domain_to_plan,
     is_count,
 )
-from hedgerow.estimators.public_model import ReleasedModelEstimator
+from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.estimators.topdown_owners import names_of_owners, of_owner, warn_of_owners_left_out
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.hidden.programs import mark_collusion
@@ -35,7 +34,7 @@ from hedgerow.tables.absorbing import within_capacity
 _METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
 
 
-class TopDownTreeClassifier(AccountedEstimator, ReleasedModelEstimator, TreeClassifier):
+class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstimator):
     """Differentially private decision tree that is grown best-first (DP-TopDown).
 
     The leaf whose split promises the most is split next. Of one table a curator grows the tree

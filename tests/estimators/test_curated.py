@@ -22,7 +22,7 @@ from hedgerow import (
     Target,
 )
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
-from hedgerow.estimators.large import is_large
+from hedgerow.estimators.curated import is_large
 from hedgerow.privacy import NoiseSource
 
 ATTRIBUTES = (
