@@ -4,26 +4,45 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping
+import threading
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from hedgerow import jsonfile
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import statement
-from hedgerow.privacy.accounting import Guarantee, Relation
+from hedgerow.privacy.accounting import (
+    Guarantee,
+    Relation,
+    basic,
+    check_delta,
+    claimed,
+    has_rho,
+    tightest,
+)
+from hedgerow.privacy.calls import (
+    Calls,
+    ReservedSpending,
+    RunningTotals,
+    counted_by_budget,
+    sum_of_calls,
+)
 from hedgerow.privacy.entries import (
     Budget,
     Entry,
     HasProvenance,
+    Mark,
     Provenance,
     Reservation,
     as_budget,
     check_releases,
+    reasons_against,
+    seen_by,
+    takes_part,
 )
-from hedgerow.privacy.ledger_totals import PLAIN, Totals
-from hedgerow.privacy.release import Release
-from hedgerow.privacy.running import counted
+from hedgerow.privacy.release import Audience, Release
 
 VERSION = 3
 _WITHOUT_PARTIES = 2
@@ -32,9 +51,15 @@ _SCHEMA = "hedgerow.ledger"
 _KEYS_1 = {"schema", "version", "domain_is_public", "budget", "entries", "taken", "not_private"}
 _KEYS_2 = _KEYS_1 | {"delta"}
 _KEYS = _KEYS_2 | {"parties"}
+_PLAIN = ("none", "basic composition")
+"""Methods that say nothing which the figure does not."""
+_IN_ADVANCE = "all charges fixed in advance"
+_NO_DELTA = (
+    "releases by rho have an epsilon at a delta only: give the ledger one, Ledger(delta=...)"
+)
 
 
-class Ledger(Totals):
+class Ledger:
     """An append-only account of releases.
 
     Parameters
@@ -57,6 +82,253 @@ class Ledger(Totals):
         the public has.
     """
 
+    def __init__(
+        self,
+        domain: HasProvenance | None = None,
+        budget: Budget | float | Sequence[float] | None = None,
+        delta: float | None = None,
+        parties: Collection[str] | None = None,
+    ) -> None:
+        self.domain = domain
+        self.parties = None if parties is None else tuple(str(Audience.parse(p)) for p in parties)
+        self.delta = None if delta is None else check_delta(delta)
+        if isinstance(budget, (int, float)) and self.delta is not None:
+            budget = (budget, self.delta)
+        self.budget = as_budget(budget)
+        self._entries: list[Entry] = []
+        self._joined: set[int] = set()  # entries of the same call as the entry before
+        self._marks: list[Mark] = []
+        # Charges that an opening has used up, by reason and audience ("" for all together).
+        self._taken: Counter[tuple[str, str]] = Counter()
+        # What the charges cost so far; None when it has to be computed anew.
+        self._totals: RunningTotals | None = None
+        self._spent: dict[int, ReservedSpending] = {}
+        self._charged: Counter[tuple[str, str]] = Counter()  # by reason and audience
+        self._lock = threading.RLock()
+
+    def charge(self, *releases: Release) -> None:
+        """Record releases, all of them or none. Call it before the noise is drawn; no refunds.
+
+        Releases of one call are fixed together, before anything of them is seen: a budget with a
+        delta counts them by their tightest figure, where it adds up those of several calls.
+
+        Raises H202 for a domain that was read from the data, H207 for a budget that would be
+        exceeded; nothing is recorded then.
+        """
+        self._append("charge", releases)
+
+    def reserve(self, release: Release) -> Reservation:
+        """Charge the worst case of an adaptive run: this, and nothing else, is what it costs."""
+        return Reservation(self._append("reservation", [release]), release)
+
+    def realise(self, reservation: Reservation, release: Release) -> None:
+        """Record what was really spent inside a reservation: information that costs nothing.
+
+        Raises H205 if the release has another audience or lies outside the reservation's scope,
+        H207 if more would be spent than was reserved; nothing is recorded then.
+        """
+        with self._lock:
+            kind, reserved, _ = self._entry(reservation.index)
+            if kind != "reservation" or reserved != reservation.release:
+                raise Code.BAD_RELEASE.error(
+                    expected="a reservation of this ledger", found=repr(reservation)
+                )
+            if release.audience != reserved.audience or not reserved.scope.covers(release.scope):
+                raise Code.BAD_RELEASE.error(
+                    expected=f"a release to {reserved.audience} inside {reserved.scope}",
+                    found=f"to {release.audience} in {release.scope}",
+                    fix="reserve for that audience and scope too",
+                )
+            # A refusal leaves no sums behind: they would count what was not recorded.
+            spent = self._spent.pop(reservation.index, None)
+            if spent is None:
+                inside = [e.release for e in self._entries if e.inside == reservation.index]
+                spent = ReservedSpending(reserved, inside)
+            spent.add(release)
+            if not spent.is_paid():
+                limit = f"{reserved.times} x {reserved.mechanism} at {reserved.epsilon:.6g}"
+                raise Code.BUDGET_EXCEEDED.error(
+                    expected=f"at most {limit}, as reserved",
+                    found=f"{spent.total} with {release.mechanism} for {release.reason!r}",
+                    fix="reserve the worst case over public parameters",
+                )
+            self._spent[reservation.index] = spent
+            self._entries.append(Entry("realised", release, reservation.index))
+
+    def mark_not_private(self, reason: str, audiences: Collection[str] = ()) -> None:
+        """State that no guarantee holds, whatever was charged; see `formal_total` for that.
+
+        It concerns the `audiences` all together, such as two of three servers; empty: everyone.
+        """
+        if isinstance(audiences, str):
+            audiences = (audiences,)
+        names = tuple(sorted({str(Audience.parse(audience)) for audience in audiences}))
+        if not isinstance(reason, str) or not reason.strip():
+            raise Code.BAD_RELEASE.error(expected="a reason", found=f"reason={reason!r}")
+        with self._lock:
+            mark = Mark(reason, names)
+            if mark not in self._marks:
+                self._marks.append(mark)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Everything that was recorded, in order."""
+        with self._lock:
+            return tuple(self._entries)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What was charged, reservations included, in order."""
+        return tuple(entry.release for entry in self.entries if entry.kind != "realised")
+
+    @property
+    def not_private(self) -> tuple[Mark, ...]:
+        """Why and against whom there is no guarantee."""
+        with self._lock:
+            return tuple(self._marks)
+
+    @property
+    def audiences(self) -> tuple[str, ...]:
+        """Everyone who was named: in the order of the charges, the public first."""
+        named = dict.fromkeys(release.audience for release in self.releases)
+        return ("public", *(audience for audience in named if audience != "public"))
+
+    def charged(self, reason: str, audience: str | None = None) -> int:
+        """Return how many releases with this reason were charged, to that audience if given."""
+        viewer = None if audience is None else Audience.parse(audience)
+        return sum(
+            times
+            for (why, to), times in self._charged.items()
+            if why == reason and (viewer is None or viewer.is_within(Audience.parse(to)))
+        )
+
+    def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
+        """Use up a charge for an opening: of this audience, of all together, or of both.
+
+        Every `hedgerow.privacy.leakage.Leakage` on this ledger draws on the same charges, so that
+        one charge never pays for two values. Raises H306 if no charge is left.
+        """
+        with self._lock:
+            for key, who, needed in (
+                ((reason, audience), audience, own),
+                ((reason, ""), None, overall),
+            ):
+                charged = self.charged(reason, who)
+                if needed and self._taken[key] >= charged:
+                    raise Code.NOT_CHARGED.error(
+                        expected=f"a charge {reason!r} for {audience}, before it is opened",
+                        found=f"{charged} charged and {self._taken[key]} used",
+                    )
+            self._taken[reason, audience] += own
+            self._taken[reason, ""] += overall
+
+    def taken(self, reason: str, audience: str) -> int:
+        """Return how many charges the openings to an audience have used up."""
+        with self._lock:
+            return self._taken[reason, audience]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Locks cannot be copied; estimators that hold a ledger can.
+        with self._lock:
+            state = {key: value for key, value in vars(self).items() if key != "_lock"}
+            return {
+                **state,
+                "_entries": list(self._entries),
+                "_joined": set(self._joined),
+                "_marks": list(self._marks),
+                "_taken": self._taken.copy(),
+                "_charged": self._charged.copy(),
+                "_totals": None,
+                "_spent": {},
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.RLock())
+
+    def total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return what an audience learned, by basic composition; infinite if marked not private.
+
+        A call with a release by rho costs the tightest epsilon at the ledger's delta, and that
+        delta; without one it is infinite. Calls add up, in both figures, so that the total holds
+        even if later calls follow from earlier outcomes. Releases to the public count for everyone;
+        a role without a name (``analyst``) is all who hold it together. In a ledger that says who
+        takes part, somebody else is refused (H205).
+        """
+        return self.coalition([audience], relation)
+
+    def coalition(
+        self, audiences: Collection[str], relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return what several audiences learned together.
+
+        Only releases are counted: what colluding servers reconstruct from their shares is the
+        protocol's claim, which it states with `mark_not_private`.
+        """
+        return self._explain(self.figure(self.calls(audiences), relation), audiences)
+
+    def formal_total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return the total of the charges alone, as if nothing was marked as not private."""
+        return _with_reasons(
+            self.figure(self.calls([audience]), relation), self._seen_by([audience])
+        )
+
+    def realised_total(
+        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+    ) -> Guarantee:
+        """Return the total with reservations replaced by what was spent: not a guarantee."""
+        with self._lock:
+            calls = self._all_calls(realised=True)
+        spent = [release for call in calls for release in call]
+        seen = self._seen_by([audience], spent)
+        return _with_reasons(self.figure(_of_audiences(calls, seen), relation), seen)
+
+    def claimed_total(self, audience: str = "public") -> float | None:
+        """Return the epsilon that the papers state, in their own terms; None without a claim."""
+        return self._claim([audience])
+
+    def tightest(
+        self,
+        audience: str | Collection[str],
+        delta: float,
+        relation: Relation = Relation.ADD_REMOVE,
+    ) -> Guarantee:
+        """Return the smallest epsilon that an accountant finds at `delta`, with its name.
+
+        All releases are composed at once, which holds only if all charges were fixed in advance:
+        none of them, nor the decision to make it, followed from what an earlier call released.
+        Where that matters, the method of the result says so. `total` needs no such condition.
+        `audience` may be several, a coalition. See `hedgerow.privacy.accounting.tightest`.
+        """
+        audiences = [audience] if isinstance(audience, str) else audience
+        found = tightest(self._seen_by(audiences), delta, relation)
+        fixed = found.method in _PLAIN or len(self.calls(audiences)) < 2
+        if not fixed:
+            found = replace(found, method=f"{found.method}, {_IN_ADVANCE}")
+        return self._explain(found, audiences)
+
+    def calls(self, audience: str | Collection[str] = "public") -> Calls:
+        """Return what an audience, or a coalition, saw of each call of which it saw anything."""
+        audiences = [audience] if isinstance(audience, str) else audience
+        with self._lock:
+            return _of_audiences(self._all_calls(), self._seen_by(audiences))
+
+    def figure(self, calls: Calls, relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
+        """Return what this ledger states for calls such as `calls` returns; marks are left aside.
+
+        See `total`. The calls need not be charged.
+        """
+        delta = self._stated_at(calls)
+        if delta is not None:
+            # What a budget grants is all there is; a delta of the ledger's own is one of each call.
+            return sum_of_calls(calls, delta, relation, own_included=self.delta is None)
+        releases = [release for call in calls for release in call]
+        found = basic(releases, relation)
+        return replace(found, method="none", why=_NO_DELTA) if has_rho(releases) else found
+
     def table(self) -> list[dict[str, Any]]:
         """Return one row for every entry, in order."""
         return [{"kind": entry.kind, **statement.row(entry.release)} for entry in self.entries]
@@ -66,7 +338,7 @@ class Ledger(Totals):
         marked = (mark.audiences for mark in self.not_private if mark.audiences)
         groups = dict.fromkeys([*((audience,) for audience in self.audiences), *marked])
         return [
-            statement.summary_row(" + ".join(group), self._named(group, r), self._claim(group))
+            statement.summary_row(" + ".join(group), self._row_total(group, r), self._claim(group))
             for group in groups
             for r in Relation
         ] + self._granted(groups)
@@ -108,16 +380,8 @@ class Ledger(Totals):
     def from_json(cls, text: str, domain: HasProvenance | None = None) -> Ledger:
         """Read what `to_json` wrote, in this version or an earlier one, replaying every check.
 
-        Parameters
-        ----------
-        text : str
-        domain : Domain, optional
-            Otherwise what the file says about the domain's provenance holds.
-
-        Raises
-        ------
-        FormatError
-            H211 for another schema or version, H204 for a mechanism nobody registered.
+        Without a domain, what the file says about its provenance holds. Raises H211 for another
+        schema or version, H204 for a mechanism nobody registered.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS, {1: _KEYS_1, 2: _KEYS_2})
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
@@ -135,6 +399,61 @@ class Ledger(Totals):
             ledger.budget = as_budget(None if budget is None else [float(x) for x in budget])
             ledger._check_budget()
         return ledger
+
+    def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
+        check_releases(releases, self.domain)
+        with self._lock:
+            self._check_budget(releases)
+            first = len(self._entries)
+            self._joined.update(range(first + 1, first + len(releases)))
+            self._entries.extend(Entry(kind, release) for release in releases)
+            for release in releases:
+                self._charged[release.reason, release.audience] += release.times
+            return len(self._entries) - 1
+
+    def _withdraw(self, first: int) -> None:
+        """Take back the charges from entry `first` on: they were refused, and nothing was drawn."""
+        with self._lock:
+            for entry in self._entries[first:]:
+                release = entry.release
+                self._charged[release.reason, release.audience] -= release.times
+            del self._entries[first:]
+            self._joined = {index for index in self._joined if index < first}
+            self._totals = None
+
+    def _check_budget(self, more: Sequence[Release] = ()) -> None:
+        # A refusal leaves no totals behind: they would count what was not recorded.
+        totals, self._totals = self._totals, None
+        if self.budget is not None:
+            totals = totals or RunningTotals(self._all_calls())
+            totals.add(*more)
+            totals.check(self.budget, self.delta)
+            self._totals = totals
+
+    def _all_calls(self, *, realised: bool = False) -> Calls:
+        """Return what was charged, by the calls that did; a reservation is a call.
+
+        With `realised`, reservations are replaced by what was spent in each.
+        """
+        calls: Calls = []
+        spent_in: dict[int, list[Release]] = {}
+        for index, (kind, release, inside) in enumerate(self._entries):
+            if kind == "realised":
+                if realised and inside is not None:
+                    spent_in[inside].append(release)
+                continue
+            if index not in self._joined:
+                calls.append([])
+            if kind == "reservation" and realised:
+                spent_in[index] = calls[-1]
+            else:
+                calls[-1].append(release)
+        return [call for call in calls if call]
+
+    def _entry(self, index: int) -> Entry:
+        if not 0 <= index < len(self._entries):
+            raise Code.BAD_RELEASE.error(expected="an entry of this ledger", found=f"entry {index}")
+        return self._entries[index]
 
     def _replay(
         self, kind: str, release: object, inside: int | None, together: bool = False
@@ -166,6 +485,56 @@ class Ledger(Totals):
             self._charged[release.reason, release.audience] += release.times
             self._totals = None
 
+    def _stated_at(self, calls: Calls) -> float | None:
+        """Return the delta at which a call with a rho is stated; None where there is none."""
+        if not any(map(has_rho, calls)):
+            return None
+        granted = self.budget.delta if self.budget and self.budget.grants_delta else None
+        return granted if self.delta is None else self.delta
+
+    def _claim(self, audiences: Collection[str]) -> float | None:
+        releases = self._seen_by(audiences)
+        has_claim = any(release.claimed is not None for release in releases)
+        return claimed(releases) if has_claim else None
+
+    def _seen_by(
+        self, audiences: Collection[str], releases: Collection[Release] | None = None
+    ) -> list[Release]:
+        """Return those of the releases, by default of all charges, that a coalition sees."""
+        audiences = [audiences] if isinstance(audiences, str) else audiences
+        try:
+            found = seen_by(self.releases if releases is None else releases, audiences)
+            for name in audiences if self.parties is not None else ():
+                if not takes_part(name, self._known()):
+                    raise Code.BAD_RELEASE.error(found=f"audience {name!r}")
+            return found
+        except HedgerowError as error:
+            # A name that is none here is mostly that of a row for several audiences.
+            several = next((name for name in audiences if " + " in str(name)), None)
+            fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
+            others = "" if self.parties is None else "; who takes no part is the public"
+            raise error.code.error(
+                expected=f"an audience of this ledger: {', '.join(self._known())}",
+                found=error.found,
+                fix=fix or f"name one of them, or several with coalition([...]){others}",
+            ) from None
+
+    def _known(self) -> list[str]:
+        """Return everybody who takes part, or whom a charge or a mark names."""
+        marked = (name for mark in self.not_private for name in mark.audiences)
+        return list(dict.fromkeys(["public", *(self.parties or ()), *self.audiences, *marked]))
+
+    def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
+        """Apply the marks, and say why a guarantee is infinite: by releases, by marks."""
+        named = _with_reasons(found, self._seen_by(audiences))
+        reasons = dict.fromkeys(reasons_against(self.not_private, audiences))
+        if not reasons:
+            return named
+        # What was said of a finite figure is no reason.
+        charges = [named.why] if named is not found else []
+        why = "; ".join([*charges, *reasons])
+        return replace(found, epsilon=math.inf, method="none", why=why)
+
     def _granted(self, groups: Collection[tuple[str, ...]]) -> list[dict[str, Any]]:
         """Return what holds at the delta of the budget, where one was granted."""
         if self.budget is None or not self.budget.grants_delta:
@@ -181,20 +550,35 @@ class Ledger(Totals):
         """Return what a group costs as the budget counts it; None where the total says as much."""
         calls = self.calls(group)
         if len(calls) > 1:
-            sums = counted(calls, budget, self.delta)
+            sums = counted_by_budget(calls, budget, self.delta)
             total = self.figure(calls, Relation.ADD_REMOVE)
             # The same sums, if added up in another order, may differ in their last digit.
             known = sums is None or (
                 math.isclose(sums.epsilon, total.epsilon) and math.isclose(sums.delta, total.delta)
             )
             return None if sums is None or known else self._explain(sums, group)
-        told = self._stated_at(calls) == budget.delta
-        return None if told else self.tightest(group, budget.delta)
+        same = self._stated_at(calls) == budget.delta
+        return None if same else self.tightest(group, budget.delta)
 
-    def _named(self, audiences: Collection[str], relation: Relation) -> Guarantee:
+    def _row_total(self, audiences: Collection[str], relation: Relation) -> Guarantee:
         """Return what a coalition learned, for a table: with its method, unless that is plain."""
         found = self.coalition(audiences, relation)
-        return found if found.method in PLAIN else replace(found, why=found.why or found.method)
+        return found if found.method in _PLAIN else replace(found, why=found.why or found.method)
+
+
+def _with_reasons(found: Guarantee, releases: Collection[Release]) -> Guarantee:
+    """Name the releases without a finite epsilon, if there are any."""
+    without = dict.fromkeys(release.reason for release in releases if not release.bounded)
+    if not without:
+        return found
+    return replace(found, method="none", why=f"no finite epsilon: {', '.join(without)}")
+
+
+def _of_audiences(calls: Calls, seen: Collection[Release]) -> Calls:
+    """Return the releases of each call that go where those that were seen go; no empty calls."""
+    to = {release.audience for release in seen}
+    kept = [[release for release in call if release.audience in to] for call in calls]
+    return [call for call in kept if call]
 
 
 def _read_parties(data: Mapping[str, Any]) -> list[str] | None:

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import PrivacyError
-from hedgerow.privacy import running
+from hedgerow.privacy import calls as module
 from hedgerow.privacy.accounting import Guarantee, basic, covers, tightest
+from hedgerow.privacy.calls import ReservedSpending, RunningTotals
 from hedgerow.privacy.entries import Budget, seen_by
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.release import Release
-from hedgerow.privacy.running import RunningTotals, Spent
 from hedgerow.privacy.scopes import EACH, ROOT, part, step
 from tests.privacy.release_strategies import NODES, TREES, gaussian, release, release_lists
 
@@ -26,7 +26,7 @@ def test_totals_are_those_of_basic_composition_after_every_release(events: list[
         so_far = events[: i + 1]
         for audience in {e.audience for e in so_far}:
             assert totals.total(audience) == basic(seen_by(so_far, [audience]))
-    again = RunningTotals(events)
+    again = RunningTotals([event] for event in events)
     assert all(again.total(e.audience) == totals.total(e.audience) for e in events)
 
 
@@ -44,7 +44,7 @@ def test_totals_are_those_of_basic_composition_after_every_release(events: list[
 def test_sums_are_rounded_once(epsilons: list[float]) -> None:
     for scope in (ROOT, ROOT / step("a") / part(NODES, 1) / part(TREES, EACH)):
         events = [release(epsilon, scope, delta=1e-9) for epsilon in epsilons]
-        assert RunningTotals(events).total("public") == basic(events)
+        assert RunningTotals([event] for event in events).total("public") == basic(events)
 
 
 def test_the_dearest_part_may_change() -> None:
@@ -69,7 +69,7 @@ def test_the_dearest_part_may_change() -> None:
 
 
 def test_a_budget_is_checked_for_everyone_who_was_named() -> None:
-    totals = RunningTotals([release(0.6), release(0.6, audience="server 0")])
+    totals = RunningTotals([[release(0.6)], [release(0.6, audience="server 0")]])
     totals.check(Budget(1.2))
     with pytest.raises(PrivacyError, match=r"H207.*for server 0"):
         totals.check(Budget(1.0))
@@ -79,11 +79,11 @@ def test_a_budget_is_checked_for_everyone_who_was_named() -> None:
 def test_a_charge_costs_as_much_as_its_own_path(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[Release] = []
 
-    def pair_of(event: Release) -> running.Pair:
+    def pair_of(event: Release) -> module.Pair:
         counted.append(event)
-        return running.Pair(event.epsilon, event.delta)
+        return module.Pair(event.epsilon, event.delta)
 
-    monkeypatch.setattr(running, "pair_of", pair_of)
+    monkeypatch.setattr(module, "pair_of", pair_of)
     ledger = Ledger(budget=1000.0)
     for i in range(200):
         ledger.charge(release(0.25, ROOT / part(NODES, i)))
@@ -137,13 +137,13 @@ def test_what_is_spent_is_judged_as_by_composing_it_anew(
     spent: list[Release], mechanism: str, epsilon: float, times: int
 ) -> None:
     reserved = release(epsilon, times=times, delta=0.02, mechanism=mechanism)
-    running_sum = Spent(reserved)
+    running_sum = ReservedSpending(reserved)
     for i, event in enumerate(spent):
         running_sum.add(event)
         so_far = spent[: i + 1]
         assert running_sum.is_paid() == covers(reserved, so_far)
         assert running_sum.total == basic(so_far)
-    assert Spent(reserved, spent).is_paid() == covers(reserved, spent)
+    assert ReservedSpending(reserved, spent).is_paid() == covers(reserved, spent)
 
 
 def test_many_small_spendings_take_linear_time() -> None:
@@ -151,7 +151,7 @@ def test_many_small_spendings_take_linear_time() -> None:
         ledger = Ledger()
         held = ledger.reserve(release(0.01, ROOT / step("a"), times=n))
         calls = 0
-        touched = running._Node.add
+        touched = module._Node.add
 
         def count(*given: object) -> None:
             nonlocal calls
@@ -159,7 +159,7 @@ def test_many_small_spendings_take_linear_time() -> None:
             touched(*given)  # type: ignore[arg-type]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(running._Node, "add", count)
+            patch.setattr(module._Node, "add", count)
             for _ in range(n):
                 ledger.realise(held, release(0.01, ROOT / step("a")))
         return calls
