@@ -6,10 +6,13 @@ both of our mechanisms because it is what one would use in their place.
 
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from bench import opendp_samplers as opendp
 from bench.harness import row, seconds
 from hedgerow.privacy import (
     DiscreteGaussian,
@@ -29,13 +32,12 @@ def run() -> list[dict[str, Any]]:
     counts = np.zeros((NODES, 10), dtype=np.int64)
     ours = seconds(lambda: TwoSidedGeometric(epsilon=0.1)(counts, source))
     part = counts[:100].ravel()
-    peer = TwoSidedGeometric(epsilon=0.1, sampler="opendp")
     scale = counts.size / part.size
     rows.append(
         row(
             "two-sided geometric, 4,096 nodes x 10 classes, OpenDP vector call",
             ours,
-            seconds(lambda: peer(part, source)) * scale,
+            seconds(lambda: opendp.two_sided(part, Fraction(0.1))) * scale,
         )
     )
     # By inversion on a table, and by a table with low digits.
@@ -43,8 +45,7 @@ def run() -> list[dict[str, Any]]:
         rho = 1 / (2 * sigma**2)
         noise = DiscreteGaussian(rho)
         ours = seconds(lambda m=noise: m(counts, source))
-        peer_noise = DiscreteGaussian(rho, sampler="opendp")
-        peer_time = seconds(lambda m=peer_noise: m(part, source)) * scale
+        peer_time = seconds(lambda s=sigma: opendp.gaussian(part, Fraction(s**2))) * scale
         case = f"discrete Gaussian, sigma {sigma:,}, 4,096 nodes x 10 classes, OpenDP vector call"
         rows.append(row(case, ours, peer_time))
     for candidates in (100, 2000):
@@ -55,8 +56,9 @@ def run() -> list[dict[str, Any]]:
             ("permute-and-flip", PermuteAndFlip(epsilon=0.1, monotone=True)),
         ):
             ours = seconds(lambda m=mechanism, s=scores: m(s, source), repeats=3)
-            one = PermuteAndFlip(epsilon=0.1, monotone=True, sampler="opendp")
-            peer_time = seconds(lambda s=scores, m=one: m(s[:20], source)) * NODES / 20
+            few, a = scores[:20], mechanism.a
+            choose = partial(opendp.choose, few, a, replace=False)
+            peer_time = seconds(choose) * NODES / len(few)
             case = f"{name}, 4,096 nodes x {candidates} candidates, OpenDP noisy max"
             rows.append(row(case, ours, peer_time))
     return rows

@@ -311,7 +311,7 @@ def test_audit_needs_a_known_target(monkeypatch, capsys) -> None:
     fails_with(Code.UNKNOWN_TARGET, monkeypatch, capsys, "audit")
 
 
-HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "opendp", "pandas"}
+HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "pandas"}
 
 
 @pytest.mark.parametrize(

@@ -187,11 +187,6 @@ def mechanism_rule(name: str) -> MechanismRule:
         ) from None
 
 
-def registered_mechanisms() -> tuple[MechanismRule, ...]:
-    """Return every rule, sorted by name."""
-    return tuple(_REGISTER[name] for name in sorted(_REGISTER))
-
-
 register_mechanism(
     "exact",
     argument="a noiseless function of the data: no finite epsilon",

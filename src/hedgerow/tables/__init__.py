@@ -4,7 +4,6 @@ from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.batches import Batches
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
-from hedgerow.tables.onehot import offsets, one_hot
 from hedgerow.tables.padding import check_capacity, pad
 from hedgerow.tables.partition import align, horizontal, vertical
 from hedgerow.tables.reading import read_batches, read_table
@@ -21,8 +20,6 @@ __all__ = [
     "check_capacity",
     "encode",
     "horizontal",
-    "offsets",
-    "one_hot",
     "pad",
     "read_batches",
     "read_table",

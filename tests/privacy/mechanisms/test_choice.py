@@ -125,4 +125,3 @@ def test_refusals(choice) -> None:
     assert "1 rows" in refused(lambda: choice(1.0)(good, source, valid=nothing))
     refused(lambda: choice(1.0).law(good))
     refused(lambda: choice(1.0).delta(0))
-    refused(lambda: choice(1.0, sampler="numpy"))

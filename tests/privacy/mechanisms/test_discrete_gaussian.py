@@ -160,21 +160,6 @@ def test_extreme_values_are_clamped_and_never_wrap() -> None:
     assert (noisy[1000:] > 0).all()
 
 
-def test_opendp_draws_the_same_law(chi_square_two) -> None:
-    mechanism = of_sigma(4.0, sampler="opendp")
-    theirs = mechanism(np.zeros(4_000, dtype=np.int64), NoiseSource.system())
-    ours = drawn(of_sigma(4.0), 200_000, 5)
-    lowest = min(theirs.min(), ours.min())
-    length = int(max(theirs.max(), ours.max()) - lowest) + 1
-    counts = [np.bincount(noise - lowest, minlength=length) for noise in (theirs, ours)]
-    kept = counts[0] + counts[1] > 0
-    assert chi_square_two(counts[0][kept], counts[1][kept]) > 1e-7
-    assert mechanism(np.zeros(0, dtype=np.int64), NoiseSource.system()).size == 0
-    with pytest.raises(HedgerowError) as caught:
-        mechanism([0], NoiseSource.insecure_seeded(1))
-    assert caught.value.code is Code.SEEDED_NOISE
-
-
 @pytest.mark.parametrize("rho", [0, -1.0, math.inf, math.nan, True, "1", None])
 def test_rho_must_be_positive_and_finite(rho: object) -> None:
     with pytest.raises(HedgerowError) as caught:

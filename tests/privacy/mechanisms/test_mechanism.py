@@ -11,11 +11,9 @@ from hedgerow.privacy.mechanisms.mechanism import (
     check_count,
     check_epsilon,
     check_integers,
-    check_sampler,
     check_sensitivity,
     rate,
 )
-from hedgerow.privacy.source import NoiseSource
 
 
 def test_good_parameters_become_plain_numbers() -> None:
@@ -36,7 +34,6 @@ def test_good_parameters_become_plain_numbers() -> None:
         (lambda: check_sensitivity(np.float64(1)), Code.BAD_MECHANISM_INPUT),
         (lambda: check_sensitivity(None), Code.BAD_MECHANISM_INPUT),
         (lambda: check_count(0), Code.BAD_MECHANISM_INPUT),
-        (lambda: check_sampler("numpy"), Code.BAD_MECHANISM_INPUT),
         (lambda: check_integers([1.0], "values"), Code.BAD_MECHANISM_INPUT),
     ],
 )
@@ -44,15 +41,6 @@ def test_bad_parameters_are_refused(call, code: Code) -> None:
     with pytest.raises(HedgerowError) as caught:
         call()
     assert caught.value.code is code
-
-
-def test_seeded_sources_are_for_coins_only() -> None:
-    seeded, system = NoiseSource.insecure_seeded(1), NoiseSource.system()
-    check_sampler("coins", seeded)
-    check_sampler("opendp", system)
-    with pytest.raises(HedgerowError) as caught:
-        check_sampler("opendp", seeded)
-    assert caught.value.code is Code.SEEDED_NOISE
 
 
 def test_integers_become_int64() -> None:

@@ -8,13 +8,9 @@ takes the one that its runs resolve best.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
 import numpy as np
-from numpy.typing import NDArray
 
-from hedgerow.audit.engine import RUNS, Pair, Run, Target, repeated
+from hedgerow.audit.engine import RUNS, Pair, Target, repeated
 from hedgerow.audit.registry import register
 from hedgerow.privacy.mechanisms import (
     Choice,
@@ -22,11 +18,9 @@ from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
     NoisyMax,
     PermuteAndFlip,
-    Sampler,
     TwoSidedGeometric,
 )
 from hedgerow.privacy.planning import rho_for
-from hedgerow.privacy.source import NoiseSource
 
 EPSILONS = (0.1, 1.0, 3.0)
 HISTOGRAM_BINS = 6
@@ -36,13 +30,11 @@ GAUSSIAN_DELTA = 0.01
 """Large, so that the runs resolve the loss that it forgives."""
 RARE_RUNS = 400_000
 """The exponential mechanism's loss shows in choices that are rare."""
-OPENDP_RUNS = 4_000
-"""OpenDP draws one choice in about 100 microseconds."""
 
 
 @register
 def mechanisms() -> list[Target]:
-    """List the targets drawn by the biased-coin sampler."""
+    """List the targets."""
     found = []
     for epsilon in EPSILONS:
         found += [
@@ -59,20 +51,8 @@ def mechanisms() -> list[Target]:
     return [*found, _scalar(1.0, 3), _choice(NoisyMax(1.0, sensitivity=3))]
 
 
-@register
-def opendp_mechanisms() -> list[Target]:
-    """List the targets drawn by OpenDP, which are slower and get fewer runs."""
-    return [
-        _scalar(1.0, 1, "opendp"),
-        _gaussian(1.0, "opendp"),
-        _choice(NoisyMax(1.0, sampler="opendp")),
-        _choice(PermuteAndFlip(1.0, sampler="opendp")),
-        _choice(ExponentialMechanism(1.0, sampler="opendp")),
-    ]
-
-
-def _scalar(epsilon: float, sensitivity: int, sampler: Sampler = "coins") -> Target:
-    mechanism = TwoSidedGeometric(epsilon, sensitivity=sensitivity, sampler=sampler)
+def _scalar(epsilon: float, sensitivity: int) -> Target:
+    mechanism = TwoSidedGeometric(epsilon, sensitivity=sensitivity)
     pairs: list[Pair] = [(f"0 and {sensitivity}", 0, sensitivity)]
     return _target("two-sided-geometric", mechanism, pairs, 1)
 
@@ -85,16 +65,15 @@ def _histogram(epsilon: float) -> Target:
     return _target("histogram", mechanism, pairs, HISTOGRAM_BINS)
 
 
-def _gaussian(epsilon: float, sampler: Sampler = "coins") -> Target:
+def _gaussian(epsilon: float) -> Target:
     """One record is in every count: the loss is spread evenly, and only their sum shows it."""
     rho = rho_for(epsilon, GAUSSIAN_DELTA)
-    mechanism = DiscreteGaussian(rho, GAUSSIAN_COUNTS, sampler)
+    mechanism = DiscreteGaussian(rho, GAUSSIAN_COUNTS)
     counts = np.zeros(GAUSSIAN_COUNTS, dtype=np.int64)
     pairs: list[Pair] = [("one record more in every count", counts, counts + 1)]
     delta = GAUSSIAN_DELTA + mechanism.delta(GAUSSIAN_COUNTS)
     name = f"{mechanism.name.replace(' ', '-')}@{epsilon:g}"
-    target = Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta, gaussian=True)
-    return _through_opendp(target) if sampler == "opendp" else target
+    return Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta, gaussian=True)
 
 
 def _choice(mechanism: Choice) -> Target:
@@ -121,7 +100,7 @@ def _target(
     label = f"{name}@{mechanism.epsilon:g}"
     if mechanism.sensitivity > 1:
         label += f"/sensitivity={mechanism.sensitivity}"
-    target = Target(
+    return Target(
         label,
         repeated(mechanism),
         pairs,
@@ -129,22 +108,3 @@ def _target(
         delta=mechanism.delta(variables),
         runs=RARE_RUNS if isinstance(mechanism, ExponentialMechanism) else RUNS,
     )
-    if mechanism.sampler == "opendp":
-        return _through_opendp(target, 1 if isinstance(mechanism, ExponentialMechanism) else 0)
-    return target
-
-
-def _through_opendp(target: Target, pair: int = 0) -> Target:
-    """Keep one pair and few runs: OpenDP is slow."""
-    return replace(
-        target,
-        name=f"{target.name}/opendp",
-        run=partial(_unseeded, target.run),
-        pairs=[target.pairs[pair]],
-        runs=OPENDP_RUNS,
-    )
-
-
-def _unseeded(run: Run, values: object, runs: int, source: NoiseSource) -> NDArray[np.int64]:
-    """Give OpenDP a source that it accepts: it cannot be seeded and refuses to pretend."""
-    return run(values, runs, source if source.private else NoiseSource.system())

@@ -7,8 +7,7 @@ from hedgerow.privacy.mechanisms.by_rejection import ByRejection
 from hedgerow.privacy.mechanisms.choice import Choice
 from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from hedgerow.privacy.mechanisms.exponential import ExponentialMechanism
-from hedgerow.privacy.mechanisms.grid import Grid, Movement
-from hedgerow.privacy.mechanisms.mechanism import LIMIT, Mechanism, Sampler
+from hedgerow.privacy.mechanisms.mechanism import LIMIT, Mechanism
 from hedgerow.privacy.mechanisms.noisy_max import NoisyMax
 from hedgerow.privacy.mechanisms.permute_and_flip import PermuteAndFlip
 from hedgerow.privacy.mechanisms.two_sided_geometric import TwoSidedGeometric
@@ -19,11 +18,8 @@ __all__ = [
     "Choice",
     "DiscreteGaussian",
     "ExponentialMechanism",
-    "Grid",
     "Mechanism",
-    "Movement",
     "NoisyMax",
     "PermuteAndFlip",
-    "Sampler",
     "TwoSidedGeometric",
 ]

@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.mechanisms import opendp_backend
 from hedgerow.privacy.mechanisms.choice import Choice
 from hedgerow.privacy.mechanisms.coin_streams import draw_by_rejection
 from hedgerow.privacy.mechanisms.mechanism import check_count
@@ -43,6 +42,3 @@ class ByRejection(Choice):
         self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
     ) -> NDArray[np.int64]:
         return draw_by_rejection(scores, valid, self.a, source, replace=self.replace)
-
-    def _draw_one_opendp(self, scores: list[int]) -> int:
-        return opendp_backend.choose(scores, self.a, replace=self.replace)

@@ -14,10 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy.mechanisms.mechanism import (
     LIMIT,
-    Sampler,
     check_epsilon,
     check_integers,
-    check_sampler,
     check_sensitivity,
     rate,
 )
@@ -39,20 +37,16 @@ class Choice(ABC):
     monotone : bool
         True if adding a record moves no two scores in opposite directions; it halves the noise.
         It never holds when a record is replaced.
-    sampler : {"coins", "opendp"}
-        See `hedgerow.privacy.mechanisms.mechanism.Sampler`.
     """
 
     epsilon: float
     sensitivity: int = 1
     monotone: bool = False
-    sampler: Sampler = "coins"
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
-        check_sampler(self.sampler)
 
     @cached_property
     def a(self) -> Fraction:
@@ -68,10 +62,6 @@ class Choice(ABC):
         self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
     ) -> NDArray[np.int64]:
         """Choose per row; scores (n, c), valid (n, c) or (0, 0) if all are; n, c >= 1."""
-
-    @abstractmethod
-    def _draw_one_opendp(self, scores: list[int]) -> int:
-        """Choose once, through OpenDP's samplers."""
 
     @abstractmethod
     def _law(self, gaps: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -95,20 +85,13 @@ class Choice(ABC):
         -------
         ndarray of int64, shape (...,)
         """
-        check_sampler(self.sampler, source)
         scores, mask = _check(values, valid)
         lead, c = scores.shape[:-1], scores.shape[-1]
         rows = np.ascontiguousarray(scores).reshape(-1, c)
         mask = mask if mask is _NO_MASK else np.ascontiguousarray(mask).reshape(-1, c)
         if rows.shape[0] == 0:
             return np.empty(lead, dtype=np.int64)
-        if self.sampler == "coins":
-            return self._draw(rows, mask, source).reshape(lead)
-        out = np.empty(rows.shape[0], dtype=np.int64)
-        for r, row in enumerate(np.clip(rows, -LIMIT, LIMIT)):
-            allowed = np.flatnonzero(mask[r]) if mask is not _NO_MASK else np.arange(c)
-            out[r] = allowed[self._draw_one_opendp(row[allowed].tolist())]
-        return out.reshape(lead)
+        return self._draw(rows, mask, source).reshape(lead)
 
     def law(self, values: ArrayLike, *, valid: ArrayLike | None = None) -> NDArray[np.float64]:
         """Exact probability of each candidate, for the ideal (untruncated) law.

@@ -34,18 +34,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy.mechanisms import gaussian_tables, opendp_backend
+from hedgerow.privacy.mechanisms import gaussian_tables
 from hedgerow.privacy.mechanisms.coin_kernels import MORE_BYTES, gaussian
 from hedgerow.privacy.mechanisms.coin_streams import in_lanes
 from hedgerow.privacy.mechanisms.coins import expansion
 from hedgerow.privacy.mechanisms.gaussian_tables import GaussianTable
 from hedgerow.privacy.mechanisms.mechanism import (
     LIMIT,
-    Sampler,
     check_count,
     check_epsilon,
     check_integers,
-    check_sampler,
     check_sensitivity,
 )
 from hedgerow.privacy.release import register_mechanism
@@ -75,21 +73,16 @@ class DiscreteGaussian:
     sensitivity_squared : int
         How far one record moves the released values: the sum of squares, over all of them, of what
         it changes (the square of the L2 sensitivity).
-    sampler : {"coins", "opendp"}
-        ``coins``: from the bytes of the source. ``opendp``: see
-        `hedgerow.privacy.mechanisms.mechanism.Sampler`.
     """
 
     rho: float
     sensitivity_squared: int = 1
-    sampler: Sampler = "coins"
     name: ClassVar[str] = "discrete gaussian"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", check_epsilon(self.rho))
         squared = check_sensitivity(self.sensitivity_squared)
         object.__setattr__(self, "sensitivity_squared", squared)
-        check_sampler(self.sampler)
         if self._low_digits > _MAX_LOW_DIGITS:
             raise Code.BAD_MECHANISM_INPUT.error(
                 expected=f"sigma up to {_TABLE_SIGMA * 2**_MAX_LOW_DIGITS:.3g}",
@@ -159,11 +152,8 @@ class DiscreteGaussian:
         -------
         ndarray of int64, the same shape
         """
-        check_sampler(self.sampler, source)
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)
-        if self.sampler == "opendp":
-            return opendp_backend.gaussian(flat, 1 / (2 * self._x)).reshape(array.shape)
         out = np.empty(flat.size, dtype=np.int64)
 
         def work(start: int, stop: int, stream: NoiseSource) -> None:

@@ -6,7 +6,7 @@ import math
 from contextlib import suppress
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy.mechanisms.coins import MAX_DIGITS
 from hedgerow.privacy.source import NoiseSource
-
-Sampler = Literal["coins", "opendp"]
-"""``coins``: the biased-coin sampler, vectorised. ``opendp``: OpenDP's samplers, one call per
-choice or vector; untruncated, so delta is 0."""
 
 # Values beyond this are clamped. A clamp moves no two values further apart, so it costs no
 # privacy, where an error that depends on the data would.
@@ -83,22 +79,6 @@ def check_sensitivity(sensitivity: object) -> int:
     raise Code.BAD_MECHANISM_INPUT.error(
         expected="an integer sensitivity >= 1", found=f"sensitivity={sensitivity!r}"
     )
-
-
-def check_sampler(sampler: str, source: NoiseSource | None = None) -> None:
-    """Refuse unknown samplers, and OpenDP's together with a seed, which it cannot take."""
-    if sampler not in get_args(Sampler):
-        raise Code.BAD_MECHANISM_INPUT.error(
-            expected=f"sampler one of {get_args(Sampler)}",
-            found=f"sampler={sampler!r}",
-            fix="leave sampler='coins' unless single choices with delta = 0 are wanted",
-        )
-    if sampler == "opendp" and source is not None and not source.private:
-        raise Code.SEEDED_NOISE.error(
-            expected="a system source with sampler='opendp'",
-            found="a seeded source, which OpenDP would ignore",
-            fix="use sampler='coins' where draws must repeat",
-        )
 
 
 def check_count(m: int) -> int:

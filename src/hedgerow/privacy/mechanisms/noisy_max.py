@@ -22,7 +22,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.mechanisms import opendp_backend
 from hedgerow.privacy.mechanisms.choice import Choice
 from hedgerow.privacy.mechanisms.coin_kernels import noisy_argmax
 from hedgerow.privacy.mechanisms.coin_streams import BLOCK, feed_block, in_lanes
@@ -72,8 +71,6 @@ class NoisyMax(Choice):
             Rounded up; below 2**-60 for m <= 2**20 with exact coins.
         """
         check_count(m)
-        if self.sampler == "opendp":
-            return 0.0
         if t is not None:
             return upper(float(np.logaddexp(0, self.epsilon)) + self.variable.log_tau(m, t))
         log_expm1 = self.epsilon + math.log(-math.expm1(-self.epsilon))
@@ -97,11 +94,6 @@ class NoisyMax(Choice):
 
         in_lanes(n, c * table.count, source, work)
         return out
-
-    def _draw_one_opendp(self, scores: list[int]) -> int:
-        noise = opendp_backend.one_sided(len(scores), self.a)
-        # max() returns the first of equals: the lowest index.
-        return max(range(len(scores)), key=lambda i: scores[i] + noise[i])
 
     def _law(self, gaps: NDArray[np.int64]) -> NDArray[np.float64]:
         """Sum over the winning value, the largest score plus v, in closed form.

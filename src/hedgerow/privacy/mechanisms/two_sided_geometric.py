@@ -19,16 +19,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hedgerow.privacy.mechanisms import opendp_backend
 from hedgerow.privacy.mechanisms.coin_kernels import two_sided
 from hedgerow.privacy.mechanisms.coin_streams import BLOCK, feed_block, in_lanes
 from hedgerow.privacy.mechanisms.coins import DESIGN_VARIABLES, Geometric, shortest, upper
 from hedgerow.privacy.mechanisms.mechanism import (
-    Sampler,
     check_count,
     check_epsilon,
     check_integers,
-    check_sampler,
     check_sensitivity,
     rate,
 )
@@ -46,19 +43,15 @@ class TwoSidedGeometric:
         Finite and positive.
     sensitivity : int
         How far one record moves the released values in total (L1).
-    sampler : {"coins", "opendp"}
-        See `hedgerow.privacy.mechanisms.mechanism.Sampler`.
     """
 
     epsilon: float
     sensitivity: int = 1
-    sampler: Sampler = "coins"
     name: ClassVar[str] = "two-sided geometric"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "sensitivity", check_sensitivity(self.sensitivity))
-        check_sampler(self.sampler)
         _ = self.variable  # refuses noise that does not fit into 64 bits
 
     @cached_property
@@ -93,8 +86,6 @@ class TwoSidedGeometric:
             Rounded up; below 2**-60 for m <= 2**20 with exact coins.
         """
         check_count(m)
-        if self.sampler == "opendp":
-            return 0.0
         return upper(_log_one_plus_exp(self.epsilon) + self.variable.log_tau(2 * m, t))
 
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
@@ -110,11 +101,8 @@ class TwoSidedGeometric:
         -------
         ndarray of int64, the same shape
         """
-        check_sampler(self.sampler, source)
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)
-        if self.sampler == "opendp":
-            return opendp_backend.two_sided(flat, self.variable.a).reshape(array.shape)
         table = self.variable.coins
         out = np.empty(flat.size, dtype=np.int64)
 
