@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.audit.bounds import ceiling, epsilon_lower
-from hedgerow.audit.engine import Result, Target, audit, audit_all, repeated
+from hedgerow.audit.engine import AuditTarget, Result, audit, audit_all, repeated
 from hedgerow.audit.events import choose
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.accounting import Relation
@@ -22,8 +22,10 @@ def bernoulli(rate: float, runs: int, source: NoiseSource) -> np.ndarray:
     return source.integers(10**6, runs) < rate * 10**6
 
 
-def coin(first: float, second: float, **more) -> Target:
-    return Target("coin", bernoulli, [("two coins", first, second)], **{"claimed": 1.0, **more})
+def coin(first: float, second: float, **more) -> AuditTarget:
+    return AuditTarget(
+        "coin", bernoulli, [("two coins", first, second)], **{"claimed": 1.0, **more}
+    )
 
 
 class Scripted:
@@ -92,7 +94,7 @@ def test_no_difference_proves_nothing() -> None:
 
 
 def test_no_difference_at_all_in_a_constant() -> None:
-    still = Target("still", lambda value, runs, source: np.zeros(runs, int), [("", 0, 1)], 0.1)
+    still = AuditTarget("still", lambda value, runs, source: np.zeros(runs, int), [("", 0, 1)], 0.1)
     assert audit(still, 1_000, seeded()).attacked == 0.0
 
 
@@ -104,28 +106,30 @@ def test_certainty_reaches_the_ceiling() -> None:
 
 def test_the_leaking_pair_is_found_among_others() -> None:
     pairs = [("same", 0.5, 0.5), ("far", 0.9, 0.3), ("near", 0.5, 0.45)]
-    result = audit(Target("three", bernoulli, pairs, 1.0), 4_000, seeded())
+    result = audit(AuditTarget("three", bernoulli, pairs, 1.0), 4_000, seeded())
     assert result.pair == "far"
 
 
 def test_fixed_number_of_runs() -> None:
     script = Scripted(tells)
     pairs = [("a", 0, 1), ("b", 2, 2), ("c", 3, 3)]
-    audit(Target("script", script, pairs, 1.0), 301, seeded())
+    audit(AuditTarget("script", script, pairs, 1.0), 301, seeded())
     # Every pair is tried on the first half, the chosen one measured on the second.
     assert script.calls == [(v, 150) for v in (0, 1, 2, 2, 3, 3)] + [(0, 151), (1, 151)]
 
 
 def test_runs_that_choose_do_not_measure() -> None:
     """A perfect separation in the choosing half counts for nothing by itself."""
-    result = audit(Target("script", Scripted(tells, hides), [("", 0, 1)], 1.0), 2_000, seeded())
+    result = audit(
+        AuditTarget("script", Scripted(tells, hides), [("", 0, 1)], 1.0), 2_000, seeded()
+    )
     assert result.attacked == 0.0
 
 
 def test_runs_that_measure_do_not_choose() -> None:
     """The event that would have been best on the measuring half was fixed before it was run."""
     script = Scripted(lambda value, runs: np.full(runs, 7 + value), tells)
-    result = audit(Target("script", script, [("", 0, 1)], 1.0), 2_000, seeded())
+    result = audit(AuditTarget("script", script, [("", 0, 1)], 1.0), 2_000, seeded())
     assert "7" in result.event or "8" in result.event
     assert result.attacked == 0.0
 
@@ -153,7 +157,9 @@ def test_choosing_and_measuring_on_the_same_runs_gives_false_alarms() -> None:
         ]
         here, there = hits if choice.likelier == 0 else hits[::-1]
         naive.append(float(epsilon_lower(here, runs, there, runs)))
-        results.append(audit(Target("many", many_values, [("", 0, 1)], claimed), runs, seeded()))
+        results.append(
+            audit(AuditTarget("many", many_values, [("", 0, 1)], claimed), runs, seeded())
+        )
     assert sum(bound > claimed for bound in naive) == repeats
     assert not any(result.caught for result in results)
 
@@ -175,13 +181,13 @@ def test_delta_is_forgiven() -> None:
         return np.where(told, value, 2 + source.integers(3, runs))
 
     pairs = [("", 0, 1)]
-    assert audit(Target("leak", leak, pairs, 0.1), 10_000, seeded()).attacked > 3
-    assert audit(Target("leak", leak, pairs, 0.1, delta=0.06), 10_000, seeded()).attacked == 0
+    assert audit(AuditTarget("leak", leak, pairs, 0.1), 10_000, seeded()).attacked > 3
+    assert audit(AuditTarget("leak", leak, pairs, 0.1, delta=0.06), 10_000, seeded()).attacked == 0
 
 
 @pytest.mark.parametrize("dtype", [bool, np.uint8, np.int16, np.int64, np.uint64])
 def test_outcomes_of_any_integer_type(dtype: type) -> None:
-    target = Target("t", lambda v, runs, source: np.full(runs, v, dtype), [("", 0, 1)], 1.0)
+    target = AuditTarget("t", lambda v, runs, source: np.full(runs, v, dtype), [("", 0, 1)], 1.0)
     assert audit(target, 1_000, seeded()).attacked > 4
 
 
@@ -193,7 +199,7 @@ def test_rows_of_a_model_are_one_outcome() -> None:
         labels[:, 1] = labels[:, 0] ^ value
         return np.column_stack([np.full(runs, 12345), labels])
 
-    assert audit(Target("m", model, [("", 0, 1)], 1.0), 4_000, seeded()).attacked > 5
+    assert audit(AuditTarget("m", model, [("", 0, 1)], 1.0), 4_000, seeded()).attacked > 5
 
 
 def test_proven_is_claimed_if_sound_and_unknown_if_not() -> None:
@@ -209,7 +215,7 @@ def test_the_default_source_is_the_operating_system() -> None:
         seen.append(source.private)
         return np.zeros(runs, int)
 
-    target = Target("t", run, [("", 0, 1)], 1.0, runs=500)
+    target = AuditTarget("t", run, [("", 0, 1)], 1.0, runs=500)
     assert audit(target).runs == 500
     audit_all([target])
     assert all(seen)
@@ -256,7 +262,7 @@ def test_repeated_draws_every_run_in_one_call() -> None:
     ],
 )
 def test_refusals(run: Callable, runs: int, tests: int, found: str) -> None:
-    target = Target("t", run, [("", 0.4, 0.6)], 1.0)
+    target = AuditTarget("t", run, [("", 0.4, 0.6)], 1.0)
     with pytest.raises(HedgerowError, match=found) as caught:
         audit(target, runs, seeded(), tests=tests)
     assert caught.value.code is Code.BAD_AUDIT
@@ -264,5 +270,5 @@ def test_refusals(run: Callable, runs: int, tests: int, found: str) -> None:
 
 def test_a_target_without_a_pair_is_refused() -> None:
     with pytest.raises(HedgerowError, match="without a pair") as caught:
-        audit(Target("t", bernoulli, [], 1.0), 100)
+        audit(AuditTarget("t", bernoulli, [], 1.0), 100)
     assert caught.value.code is Code.BAD_AUDIT

@@ -1,11 +1,22 @@
+"""Views of outcomes, and the events that an attacker bets on."""
+
 import numpy as np
 import pytest
 
 from hedgerow.audit.bounds import epsilon_lower
-from hedgerow.audit.events import HalfLine, LikelyHere, Ratios, Single, choose
-from hedgerow.audit.views import View
+from hedgerow.audit.events import (
+    HalfLine,
+    LikelyHere,
+    OutcomeView,
+    Ratios,
+    Single,
+    choose,
+    joint_views,
+    single_views,
+    tally,
+)
 
-FIRST = View("coordinate", (0,))
+FIRST = OutcomeView("coordinate", (0,))
 
 
 def column(*values: int) -> np.ndarray:
@@ -22,7 +33,7 @@ def attacked(choice, first, second) -> float:
 def test_single_value() -> None:
     np.testing.assert_array_equal(Single(FIRST, 3).contains(column(3, 2, 3)), [1, 0, 1])
     assert str(Single(FIRST, 3)) == "outcome[0] is 3"
-    assert "given value" in str(Single(View("row"), 123))
+    assert "given value" in str(Single(OutcomeView("row"), 123))
 
 
 def test_half_lines() -> None:
@@ -42,7 +53,8 @@ def test_likelihood_set_holds_what_exceeds_the_threshold() -> None:
 
 def test_likelihoods_of_several_views_multiply() -> None:
     tables = tuple(
-        Ratios(View("coordinate", (i,)), np.array([0, 1]), np.array([-0.4, 0.4])) for i in range(3)
+        Ratios(OutcomeView("coordinate", (i,)), np.array([0, 1]), np.array([-0.4, 0.4]))
+        for i in range(3)
     )
     event = LikelyHere(tables, 1.0)
     np.testing.assert_array_equal(event.contains(np.array([[1, 1, 1], [1, 1, 0]])), [1, 0])
@@ -131,3 +143,78 @@ def test_delta_turns_away_from_rare_events() -> None:
     second = rng.choice(3, (20_000, 1), p=[0.0, 0.35, 0.65])
     assert choose(first, second).event.contains(column(0, 1)).tolist() == [True, False]
     assert choose(first, second, delta=0.02).event.contains(column(1, 2)).tolist() == [True, False]
+
+
+ROWS = np.array([[3, 1, 2], [0, 5, 5], [-1, -2, -3]])
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (OutcomeView("coordinate", (1,)), [1, 5, -2]),
+        (OutcomeView("sum", (0, 2)), [5, 5, -4]),
+        (OutcomeView("difference", (0, 1)), [2, -5, 1]),
+        (OutcomeView("largest"), [3, 5, -1]),
+        (OutcomeView("smallest"), [1, 0, -3]),
+        (OutcomeView("winner"), [0, 1, 0]),
+        (OutcomeView("total"), [6, 10, -6]),
+    ],
+)
+def test_views(view: OutcomeView, expected: list[int]) -> None:
+    found = view(ROWS)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, expected)
+    assert view.ordered
+
+
+def test_hash_of_rows_tells_rows_apart() -> None:
+    grid = np.stack(np.meshgrid(*[np.arange(-20, 20)] * 3), axis=-1).reshape(-1, 3)
+    codes = OutcomeView("row")(grid)
+    assert np.unique(codes).size == grid.shape[0]
+    np.testing.assert_array_equal(codes, OutcomeView("row")(grid.copy()))
+
+
+def test_hash_of_two_columns_ignores_the_others() -> None:
+    together = OutcomeView("together", (0, 2))
+    changed = ROWS + np.array([0, 7, 0])
+    np.testing.assert_array_equal(together(ROWS), together(changed))
+    assert not together.ordered
+
+
+def test_a_single_coordinate_needs_no_joint_view() -> None:
+    assert list(single_views(1)) == [OutcomeView("coordinate", (0,))]
+    assert list(joint_views(1, np.array([0]))) == []
+
+
+def test_joint_views_of_the_leading_coordinates() -> None:
+    views = set(joint_views(4, np.array([3, 1])))
+    assert {
+        OutcomeView("row"),
+        OutcomeView("largest"),
+        OutcomeView("winner"),
+        OutcomeView("difference", (1, 3)),
+    } <= views
+    assert OutcomeView("difference", (0, 1)) not in views
+
+
+def test_views_have_names() -> None:
+    assert str(OutcomeView("difference", (1, 3))) == "outcome[1] - outcome[3]"
+    assert len({str(view) for view in joint_views(3, np.arange(3))}) == 5 + 9
+
+
+@pytest.mark.parametrize("spread", [1, 10**15])
+def test_tally(spread: int) -> None:
+    """Small integers are counted, widely spread ones sorted: the result is the same."""
+    first = np.array([2, 2, 5, 2, 2, 2]) * spread
+    second = np.array([5, 9, 5, 5, 9, 2]) * spread
+    seen = tally(first, second)
+    np.testing.assert_array_equal(seen.values, np.array([2, 5, 9]) * spread)
+    np.testing.assert_array_equal(seen.values[seen.codes], [first, second])
+    # Runs 0, 2, 4 are fold 0 and runs 1, 3, 5 are fold 1.
+    np.testing.assert_array_equal(seen.counts[0], [[2, 1, 0], [3, 0, 0]])
+    np.testing.assert_array_equal(seen.counts[1], [[0, 2, 1], [1, 1, 1]])
+
+
+def test_tally_of_the_whole_range_of_integers() -> None:
+    ends = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+    np.testing.assert_array_equal(tally(ends, ends).values, ends)

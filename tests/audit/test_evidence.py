@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hedgerow.audit import Target, audit
+from hedgerow.audit import AuditTarget, audit
 from hedgerow.audit.bounds import epsilon_estimate, mu_lower
 from hedgerow.audit.evidence import UNITS, of_choice, of_counts, outcome
 from hedgerow.privacy import NoiseSource
@@ -53,7 +53,7 @@ def test_many_small_losses_add_up_to_a_tight_estimate() -> None:
         return outcome(of_counts(mechanism, seen, 0, 1).sum(axis=1))
 
     result = audit(
-        Target("five counts", run, [("0 and 1", 0, 1)], 1.0),
+        AuditTarget("five counts", run, [("0 and 1", 0, 1)], 1.0),
         source=NoiseSource.insecure_seeded(5),
     )
     assert 0.7 < result.attacked < result.estimate < 1.05

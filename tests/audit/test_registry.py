@@ -1,24 +1,23 @@
+import subprocess
 import sys
-import types
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from hedgerow.audit import registry
-from hedgerow.audit.engine import Target
+from hedgerow.audit.engine import AuditTarget
 from hedgerow.errors import Code, HedgerowError
 
 
-def make(name: str, **more) -> Target:
-    return Target(name, lambda value, runs, source: np.zeros(runs, int), [("", 0, 1)], 1.0, **more)
+def make(name: str, **more) -> AuditTarget:
+    return AuditTarget(
+        name, lambda value, runs, source: np.zeros(runs, int), [("", 0, 1)], 1.0, **more
+    )
 
 
 @pytest.fixture
-def clean(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    registry.load()
-    monkeypatch.setattr(registry, "_factories", dict(registry._factories))
-    return None
+def clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
 
 
 def test_built_in_targets_are_there() -> None:
@@ -32,7 +31,7 @@ def test_register() -> None:
     before = registry.targets()
 
     @registry.register
-    def mine() -> list[Target]:
+    def mine() -> list[AuditTarget]:
         return [make("mine/a"), make("mine/b", kind="protocol", sound=False)]
 
     registry.register(mine)
@@ -60,16 +59,6 @@ def test_unknown_name() -> None:
     assert caught.value.found == "'noisy-maximum'"
 
 
-@pytest.mark.usefixtures("clean")
-def test_load_imports_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    (tmp_path / "room_above.py").write_text(
-        "from hedgerow.audit import Target, register\n"
-        "@register\n"
-        "def above():\n"
-        "    return [Target('above', None, [], 1.0)]\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert "room_above" not in sys.modules
-    registry.load(["room_above"])
-    assert isinstance(sys.modules.pop("room_above"), types.ModuleType)
-    assert registry.lookup("above").claimed == 1.0
+def test_who_lists_no_targets_does_not_wait_for_the_catalogue() -> None:
+    code = "import sys, hedgerow.audit; assert 'hedgerow.audit.catalogue' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

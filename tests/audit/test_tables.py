@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from hedgerow.audit.engine import Target, audit
-from hedgerow.audit.tables import Table, families, neighbours
+from hedgerow.audit.engine import AuditTarget, audit
+from hedgerow.audit.tables import AuditTable, families, neighbours
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.accounting import Relation
 from hedgerow.privacy.mechanisms import NoisyMax
@@ -22,22 +22,22 @@ LABELS = [
 ]
 
 
-def as_table(records: list[tuple[int, ...]], n_bins: tuple[int, ...] = (2,)) -> Table:
+def as_table(records: list[tuple[int, ...]], n_bins: tuple[int, ...] = (2,)) -> AuditTable:
     array = np.array(records, np.int64).reshape(-1, len(n_bins) + 1)
-    return Table(array[:, :-1], array[:, -1], n_bins, 2)
+    return AuditTable(array[:, :-1], array[:, -1], n_bins, 2)
 
 
-def class_counts(table: Table, attribute: int) -> np.ndarray:
+def class_counts(table: AuditTable, attribute: int) -> np.ndarray:
     counts = np.zeros((table.n_bins[attribute], table.n_classes), int)
     np.add.at(counts, (table.rows[:, attribute], table.classes), 1)
     return counts
 
 
-def max_operator(table: Table, attribute: int) -> int:
+def max_operator(table: AuditTable, attribute: int) -> int:
     return int(class_counts(table, attribute).max(axis=1).sum())
 
 
-def stump(table: Table, runs: int, source: NoiseSource, *, noisy_split: bool) -> np.ndarray:
+def stump(table: AuditTable, runs: int, source: NoiseSource, *, noisy_split: bool) -> np.ndarray:
     """Answers to the queries (0, 0) and (0, 1) of a tree of depth 1 on two attributes.
 
     Epsilon is 1: all of it for the labels of the leaves, or half for them and half for the split.
@@ -129,10 +129,10 @@ def test_an_empty_table_has_neighbours() -> None:
         (as_table([(0, 0), (0, 2)]), "outside the domain"),
         (as_table([(0, 0), (-1, 0)]), "outside the domain"),
         (as_table([(0, 0), (0, 0)], (3,)), "two domains"),
-        (Table(np.zeros((2, 1), int), np.zeros(1, int), (2,), 2), "shape"),
+        (AuditTable(np.zeros((2, 1), int), np.zeros(1, int), (2,), 2), "shape"),
     ],
 )
-def test_tables_that_do_not_fit_their_domain(second: Table, found: str) -> None:
+def test_tables_that_do_not_fit_their_domain(second: AuditTable, found: str) -> None:
     with pytest.raises(HedgerowError, match=found) as caught:
         neighbours("mine", as_table([(0, 0)]), second)
     assert caught.value.code is Code.BAD_AUDIT
@@ -145,19 +145,19 @@ def on_two_attributes(pairs: list) -> list:
 def test_noise_at_the_leaves_alone_is_caught() -> None:
     """The split is a noiseless function of the data: two answers tell which attribute it was."""
 
-    def run(table: Table, runs: int, source: NoiseSource) -> np.ndarray:
+    def run(table: AuditTable, runs: int, source: NoiseSource) -> np.ndarray:
         return stump(table, runs, source, noisy_split=False)
 
-    target = Target("stump", run, on_two_attributes(families()), 1.0, sound=False)
+    target = AuditTarget("stump", run, on_two_attributes(families()), 1.0, sound=False)
     result = audit(target, 20_000, NoiseSource.insecure_seeded(3))
     assert result.pair.startswith("tie")
     assert result.attacked > 6
 
 
 def test_noise_at_the_split_as_well_is_not_refuted() -> None:
-    def run(table: Table, runs: int, source: NoiseSource) -> np.ndarray:
+    def run(table: AuditTable, runs: int, source: NoiseSource) -> np.ndarray:
         return stump(table, runs, source, noisy_split=True)
 
-    target = Target("stump", run, on_two_attributes(families()), 1.0)
+    target = AuditTarget("stump", run, on_two_attributes(families()), 1.0)
     result = audit(target, 20_000, NoiseSource.insecure_seeded(3))
     assert 0.1 < result.attacked <= 1.0

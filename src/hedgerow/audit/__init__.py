@@ -1,7 +1,7 @@
 """The auditor: attacks privacy claims and reports the epsilon that the attack proves.
 
-`audit` attacks one `Target`, `audit_all` several; `register` adds targets to those that
-``hedgerow audit`` knows. `hedgerow.audit.tables` has neighbouring tables for tree learners,
+`audit` attacks one `AuditTarget`, `audit_all` several; `register` adds targets to those of
+the catalogue. `hedgerow.audit.tables` has neighbouring tables for tree learners,
 `hedgerow.audit.report` tables, JSON and the exit code.
 """
 
@@ -11,25 +11,24 @@ from hedgerow.audit.bounds import (
     probability_lower,
     probability_upper,
 )
-from hedgerow.audit.engine import Pair, Result, Run, Target, audit, audit_all, repeated
-from hedgerow.audit.registry import load, lookup, register, targets
+from hedgerow.audit.engine import AuditTarget, Pair, Result, Run, audit, audit_all, repeated
+from hedgerow.audit.registry import lookup, register, targets
 from hedgerow.audit.report import exit_code, table, to_json, verdict
-from hedgerow.audit.tables import Side, Table, families, neighbours, sides
+from hedgerow.audit.tables import AuditTable, Side, families, neighbours, sides
 
 __all__ = [
+    "AuditTable",
+    "AuditTarget",
     "Pair",
     "Result",
     "Run",
     "Side",
-    "Table",
-    "Target",
     "audit",
     "audit_all",
     "ceiling",
     "epsilon_lower",
     "exit_code",
     "families",
-    "load",
     "lookup",
     "neighbours",
     "probability_lower",

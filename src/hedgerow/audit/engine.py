@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from hedgerow.audit.bounds import FAILURE, ceiling, epsilon_estimate, epsilon_lower
-from hedgerow.audit.events import Aim, Choice, choose_for
+from hedgerow.audit.events import Aim, Bet, choose_for
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Relation
 from hedgerow.privacy.source import NoiseSource
@@ -56,7 +56,7 @@ ESTIMATED_AT = float(ndtr(3.0))
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class AuditTarget:
     """A claim to attack.
 
     Attributes
@@ -113,7 +113,7 @@ class Result:
     Attributes
     ----------
     target, kind, sound, claimed, proven, delta, relation
-        As in `Target`.
+        As in `AuditTarget`.
     attacked : float
         Lower bound on every epsilon that holds together with `delta`.
     estimate : float
@@ -165,7 +165,7 @@ class Result:
 
 
 def repeated(mechanism: Callable[[Ints, NoiseSource], Ints]) -> Run:
-    """Make `Target.run` of a mechanism called as ``mechanism(values, source)``.
+    """Make `AuditTarget.run` of a mechanism called as ``mechanism(values, source)``.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def repeated(mechanism: Callable[[Ints, NoiseSource], Ints]) -> Run:
 
 
 def audit(
-    target: Target,
+    target: AuditTarget,
     runs: int | None = None,
     source: NoiseSource | None = None,
     *,
@@ -192,7 +192,7 @@ def audit(
 
     Parameters
     ----------
-    target : Target
+    target : AuditTarget
         The claim.
     runs : int or None
         Runs per input, at least 100; None for the target's own number.
@@ -250,17 +250,17 @@ def audit(
 
 
 def audit_all(
-    targets: Sequence[Target],
+    targets: Sequence[AuditTarget],
     runs: int | None = None,
     source: NoiseSource | None = None,
     *,
-    track: Callable[[Sequence[Target]], Iterable[Target]] = iter,
+    track: Callable[[Sequence[AuditTarget]], Iterable[AuditTarget]] = iter,
 ) -> list[Result]:
     """Attack several targets; the probability that any figure is too high stays at 0.001.
 
     Parameters
     ----------
-    targets : sequence of Target
+    targets : sequence of AuditTarget
     runs : int or None
         Upper limit on the runs per input; a target that asks for fewer gets fewer.
     source : NoiseSource or None
@@ -281,8 +281,8 @@ def audit_all(
 
 
 def _attack(
-    target: Target, runs: int, confidence: float, source: NoiseSource
-) -> tuple[Pair, list[Choice]]:
+    target: AuditTarget, runs: int, confidence: float, source: NoiseSource
+) -> tuple[Pair, list[Bet]]:
     """Choose the pair, the event of the bound and the event of the estimate."""
     screened = runs
     if len(target.pairs) > FINALISTS:
@@ -297,7 +297,7 @@ def _attack(
         Aim(confidence, target.delta),
         Aim(ESTIMATED_AT, target.delta, gaussian=target.gaussian),
     ]
-    best: tuple[Pair, list[Choice]] | None = None
+    best: tuple[Pair, list[Bet]] | None = None
     for pair, outcomes in seen:
         if screened < runs:
             more = _outcomes(target, pair, runs - screened, source)
@@ -311,13 +311,13 @@ def _attack(
     return best
 
 
-def _hits(choice: Choice, outcomes: tuple[Ints, Ints]) -> tuple[int, int]:
+def _hits(choice: Bet, outcomes: tuple[Ints, Ints]) -> tuple[int, int]:
     """Count the event, first on the input where it was found likelier."""
     first, second = (int(np.count_nonzero(choice.event.contains(side))) for side in outcomes)
     return (first, second) if choice.likelier == 0 else (second, first)
 
 
-def _check(target: Target, runs: int, tests: int) -> None:
+def _check(target: AuditTarget, runs: int, tests: int) -> None:
     if runs < FEWEST_RUNS:
         raise Code.BAD_AUDIT.error(found=f"{runs} runs of {target.name}")
     if tests < 1:
@@ -326,7 +326,7 @@ def _check(target: Target, runs: int, tests: int) -> None:
         raise Code.BAD_AUDIT.error(found=f"{target.name} without a pair of inputs")
 
 
-def _outcomes(target: Target, pair: Pair, runs: int, source: NoiseSource) -> tuple[Ints, Ints]:
+def _outcomes(target: AuditTarget, pair: Pair, runs: int, source: NoiseSource) -> tuple[Ints, Ints]:
     """Run the target on both inputs of a pair: two arrays (runs, k) int64."""
     first, second = (
         _as_rows(target, np.asarray(target.run(side, runs, source)), runs) for side in pair[1:]
@@ -340,7 +340,7 @@ def _outcomes(target: Target, pair: Pair, runs: int, source: NoiseSource) -> tup
     return first, second
 
 
-def _as_rows(target: Target, outcomes: NDArray[Any], runs: int) -> Ints:
+def _as_rows(target: AuditTarget, outcomes: NDArray[Any], runs: int) -> Ints:
     if outcomes.dtype.kind not in "biu":
         raise Code.BAD_AUDIT.error(
             found=f"{target.name}: outcomes of type {outcomes.dtype}",

@@ -1,10 +1,14 @@
 """Events: what an attacker bets on, and how the bet is chosen from the first half of the runs.
 
-For each view (`hedgerow.audit.views`) the candidates are every single value, every
-half-line, and the sets of values whose estimated likelihood ratio exceeds each of several
-thresholds: by the lemma of Neyman and Pearson no other set of that probability separates the two
-inputs better. For outcomes of several coordinates the ratios of all coordinates are also
-multiplied, which finds a loss that is spread over many of them.
+An outcome is a row of integers (a noisy count, a winner's index, the leaf labels of a tree). A
+view maps each row to one integer; events are sets of values of a view. Views are fixed functions
+that no data enter, so any of them may be used with any outcome.
+
+For each view the candidates are every single value, every half-line, and the sets of values whose
+estimated likelihood ratio exceeds each of several thresholds: by the lemma of Neyman and Pearson no
+other set of that probability separates the two inputs better. For outcomes of several coordinates
+the ratios of all coordinates are also multiplied, which finds a loss that is spread over many of
+them.
 
 Ratios are estimated from data, and a set of values seen only under one input looks perfect on the
 very runs it was read from. Each fold is therefore scored with the ratios of the other; the set
@@ -16,25 +20,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from itertools import combinations
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hedgerow.audit.bounds import CONFIDENCE, mu_lower, ratio_lower
-from hedgerow.audit.views import (
-    FOLDS,
-    PAIRED,
-    Floats,
-    Ints,
-    Tally,
-    View,
-    joint_views,
-    single_views,
-    tally,
-)
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Kind = Literal[
+    "row", "coordinate", "sum", "difference", "together", "largest", "smallest", "winner", "total"
+]
+
+PAIRED = 8
+"""Coordinates that are looked at in pairs; further ones would make the number of pairs explode."""
+
+FOLDS = 2
 THRESHOLDS: Floats = np.array(
     [0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 12, 16, 24, 32]
 )
@@ -42,6 +46,152 @@ THRESHOLDS: Floats = np.array(
 
 SHORTLIST = 16
 """Candidates of a family that get the exact bound, after a cheap ranking."""
+
+
+@dataclass(frozen=True)
+class OutcomeView:
+    """One integer of an outcome.
+
+    Attributes
+    ----------
+    kind : str
+        What is computed.
+    columns : tuple of int
+        The coordinates it is computed from; empty for all of them.
+    """
+
+    kind: Kind
+    columns: tuple[int, ...] = ()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a half-line of values means something: not for hashes."""
+        return self.kind not in ("row", "together")
+
+    def __call__(self, outcomes: Ints) -> Ints:
+        """Map outcomes (runs, k) int64 to (runs,) int64; sums wrap around, which is harmless."""
+        chosen = outcomes[:, self.columns] if self.columns else outcomes
+        match self.kind:
+            case "row" | "together":
+                return _hash_rows(chosen)
+            case "coordinate":
+                return np.ascontiguousarray(chosen[:, 0])
+            case "difference":
+                return np.asarray(chosen[:, 0] - chosen[:, 1])
+            case "largest":
+                return np.asarray(chosen.max(axis=1))
+            case "smallest":
+                return np.asarray(chosen.min(axis=1))
+            case "winner":
+                return np.asarray(chosen.argmax(axis=1), np.int64)
+            case "sum" | "total":
+                return np.asarray(chosen.sum(axis=1))
+
+    def __str__(self) -> str:
+        names = [f"outcome[{column}]" for column in self.columns]
+        match self.kind:
+            case "coordinate":
+                return names[0]
+            case "sum":
+                return " + ".join(names)
+            case "difference":
+                return " - ".join(names)
+            case "together":
+                return f"({', '.join(names)})"
+            case "row":
+                return "the whole outcome"
+            case "winner":
+                return "the position of the largest coordinate"
+            case "total":
+                return "the sum of all coordinates"
+            case _:
+                return f"the {self.kind} coordinate"
+
+
+def single_views(width: int) -> Iterator[OutcomeView]:
+    """List the coordinates of outcomes of `width` coordinates."""
+    return (OutcomeView("coordinate", (column,)) for column in range(width))
+
+
+def joint_views(width: int, leading: Ints) -> Iterator[OutcomeView]:
+    """List the views of several coordinates at once.
+
+    Parameters
+    ----------
+    width : int
+        Coordinates of an outcome.
+    leading : int64 array
+        Coordinates to look at in pairs.
+    """
+    if width == 1:
+        return
+    yield OutcomeView("row")
+    for kind in ("largest", "smallest", "winner", "total"):
+        yield OutcomeView(kind)
+    for pair in combinations(sorted(leading.tolist()), 2):
+        yield OutcomeView("sum", pair)
+        yield OutcomeView("difference", pair)
+        if width > 2:
+            yield OutcomeView("together", pair)
+
+
+class Tally(NamedTuple):
+    """How often each value of a view was seen.
+
+    Attributes
+    ----------
+    values : (values,) int64, increasing
+    counts : (inputs=2, folds=2, values) int64
+        Run i belongs to fold i % 2.
+    codes : (inputs=2, runs) int64
+        Position in `values` of each run's value.
+    """
+
+    values: Ints
+    counts: Ints
+    codes: Ints
+
+
+def tally(first: Ints, second: Ints) -> Tally:
+    """Count the values of one view under the two inputs.
+
+    Parameters
+    ----------
+    first, second : (runs,) int64
+        The view of the outcomes under each input.
+    """
+    both = np.stack([first, second])
+    low = int(both.min())
+    span = int(both.max()) - low + 1
+    if span <= 4 * both.size:
+        # Most outcomes are small integers: counting them is much faster than sorting them.
+        codes = both - low
+        seen = np.flatnonzero(np.bincount(codes.ravel(), minlength=span))
+        ranks = np.zeros(span, np.int64)
+        ranks[seen] = np.arange(seen.size)
+        values, codes = seen + low, ranks[codes]
+    else:
+        values, codes = np.unique(both, return_inverse=True)
+        codes = codes.reshape(both.shape).astype(np.int64)
+    counts = np.stack(
+        [
+            [np.bincount(row[fold::FOLDS], minlength=values.size) for fold in range(FOLDS)]
+            for row in codes
+        ]
+    )
+    return Tally(values.astype(np.int64), counts.astype(np.int64), codes)
+
+
+def _hash_rows(rows: Ints) -> Ints:
+    """Mix each row into 64 bits; a collision only merges two values of the view."""
+    state = np.zeros(rows.shape[0], np.uint64)
+    for column in rows.astype(np.uint64).T:
+        # The finaliser of SplitMix64: every input bit reaches every output bit.
+        state = (state + column + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        state ^= state >> np.uint64(27)
+        state *= np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+    return state.view(np.int64)
 
 
 class Event(Protocol):
@@ -56,7 +206,7 @@ class Event(Protocol):
 class Single:
     """The view has one value."""
 
-    view: View
+    view: OutcomeView
     value: int
 
     def contains(self, outcomes: Ints) -> NDArray[np.bool_]:
@@ -72,7 +222,7 @@ class Single:
 class HalfLine:
     """The view is at least, or at most, a value."""
 
-    view: View
+    view: OutcomeView
     value: int
     at_least: bool
 
@@ -88,7 +238,7 @@ class HalfLine:
 class Ratios(NamedTuple):
     """Estimated log likelihood ratios of the values of one view; 0 for every other value."""
 
-    view: View
+    view: OutcomeView
     values: Ints
     logs: Floats
 
@@ -126,7 +276,7 @@ class LikelyHere:
         )
 
 
-class Choice(NamedTuple):
+class Bet(NamedTuple):
     """The bet: which event, and under which input (0 or 1) it is likelier.
 
     `promise` is what the `Aim` says of the choosing runs; it is biased upwards, because the best
@@ -182,7 +332,7 @@ class _Family(NamedTuple):
     build: Callable[[int], Event]
 
 
-def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CONFIDENCE) -> Choice:
+def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CONFIDENCE) -> Bet:
     """Choose the event and direction with the largest lower bound on epsilon.
 
     Parameters
@@ -196,16 +346,16 @@ def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CO
     return choose_for([Aim(confidence, delta)], first, second)[0]
 
 
-def choose_for(aims: Sequence[Aim], first: Ints, second: Ints) -> list[Choice]:
+def choose_for(aims: Sequence[Aim], first: Ints, second: Ints) -> list[Bet]:
     """Choose one event and direction for each aim; see `choose`."""
     runs = first.shape[0]
-    best: list[Choice | None] = [None] * len(aims)
+    best: list[Bet | None] = [None] * len(aims)
     for family in _families(first, second):
         for i, aim in enumerate(aims):
             position, promise = _best(aim, family.hits, runs)
             before = best[i]
             if before is None or promise > before.promise:
-                best[i] = Choice(family.build(position), family.likelier, promise)
+                best[i] = Bet(family.build(position), family.likelier, promise)
     found = [choice for choice in best if choice is not None]
     assert len(found) == len(aims)
     return found
@@ -231,7 +381,7 @@ def _families(first: Ints, second: Ints) -> Iterator[_Family]:
         yield from _of_view(view, tally(view(first), view(second)))
 
 
-def _of_view(view: View, seen: Tally) -> Iterator[_Family]:
+def _of_view(view: OutcomeView, seen: Tally) -> Iterator[_Family]:
     counts = seen.counts.sum(axis=1)
     values = seen.values
     fixed: list[tuple[Ints, Callable[[int], Event]]] = [

@@ -21,7 +21,7 @@ from hedgerow.privacy.accounting import Relation
 Ints = NDArray[np.int64]
 
 
-class Table(NamedTuple):
+class AuditTable(NamedTuple):
     """A table of bins, with its public domain.
 
     Attributes
@@ -43,9 +43,9 @@ class Table(NamedTuple):
 class Side(NamedTuple):
     """One table of a pair, and both: an attacker knows them, and asks which one was used."""
 
-    table: Table
-    first: Table
-    second: Table
+    table: AuditTable
+    first: AuditTable
+    second: AuditTable
 
 
 Record = tuple[int, ...]
@@ -126,7 +126,7 @@ _FAMILIES = (
 
 
 def families(relation: Relation = Relation.ADD_REMOVE) -> list[Pair]:
-    """Build the built-in pairs ``(label, Table, Table)``, ready for `Target.pairs`.
+    """Build the built-in pairs ``(label, AuditTable, AuditTable)``, ready for `AuditTarget.pairs`.
 
     Parameters
     ----------
@@ -151,14 +151,14 @@ def sides(pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def neighbours(
-    label: str, table: Table, neighbour: Table, relation: Relation = Relation.ADD_REMOVE
+    label: str, table: AuditTable, neighbour: AuditTable, relation: Relation = Relation.ADD_REMOVE
 ) -> Pair:
     """Check that two tables are neighbours and make a pair of them.
 
     Parameters
     ----------
     label : str
-    table, neighbour : Table
+    table, neighbour : AuditTable
         Records in any order.
     relation : Relation
 
@@ -185,13 +185,13 @@ def neighbours(
     return label, table, neighbour
 
 
-def _table(family: _Family, more: list[Record]) -> Table:
+def _table(family: _Family, more: list[Record]) -> AuditTable:
     records = np.array([*family.counts, *more], np.int64)
     records = np.repeat(records, [*family.counts.values(), *(1 for _ in more)], axis=0)
-    return Table(records[:, :-1], records[:, -1], family.n_bins, family.n_classes)
+    return AuditTable(records[:, :-1], records[:, -1], family.n_bins, family.n_classes)
 
 
-def _check(label: str, table: Table) -> None:
+def _check(label: str, table: AuditTable) -> None:
     rows, classes = table.rows, table.classes
     if rows.ndim != 2 or rows.shape != (classes.size, len(table.n_bins)):
         raise Code.BAD_AUDIT.error(
@@ -206,7 +206,7 @@ def _check(label: str, table: Table) -> None:
         )
 
 
-def _difference(table: Table, neighbour: Table) -> tuple[int, int]:
+def _difference(table: AuditTable, neighbour: AuditTable) -> tuple[int, int]:
     """Count the records that only the first has, and only the second, with multiplicity."""
     records = [np.column_stack([side.rows, side.classes]) for side in (table, neighbour)]
     _, codes = np.unique(np.concatenate(records), axis=0, return_inverse=True)

@@ -81,18 +81,6 @@ def options(
     """One tree model for several organisations, and nobody's rows cross the hedge."""
 
 
-# Modules that register what can be audited; loaded on demand so that `hedgerow errors` is quick.
-AUDIT_TARGETS = [
-    "hedgerow.audit.catalogue.noise",
-    "hedgerow.audit.catalogue.hidden",
-    "hedgerow.audit.catalogue.hidden_numbers",
-    "hedgerow.audit.catalogue.curated",
-    "hedgerow.audit.catalogue.median",
-    "hedgerow.audit.catalogue.boosting",
-    "hedgerow.audit.catalogue.topdown",
-]
-
-
 @app.command()
 def version(format: FormatOption = Format.text) -> None:
     """Print the version."""
@@ -153,7 +141,6 @@ def audit(
     from hedgerow import audit as auditor
     from hedgerow.privacy import NoiseSource
 
-    auditor.load(AUDIT_TARGETS)
     if list_:
         rows = [{"target": t.name, "kind": t.kind, "sound": t.sound} for t in auditor.targets()]
         if format is Format.json:
@@ -176,7 +163,7 @@ def audit(
     raise typer.Exit(auditor.exit_code(results))
 
 
-def _shown(targets: Sequence[auditor.Target]) -> Iterator[auditor.Target]:
+def _shown(targets: Sequence[auditor.AuditTarget]) -> Iterator[auditor.AuditTarget]:
     """Go through targets and show which one is under attack."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

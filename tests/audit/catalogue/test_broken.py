@@ -12,7 +12,7 @@ from hedgerow.audit.catalogue.broken import (
     NoisyMaxWithValue,
     broken_mechanisms,
 )
-from hedgerow.audit.engine import Target, audit
+from hedgerow.audit.engine import AuditTarget, audit
 from hedgerow.audit.registry import targets
 from hedgerow.audit.report import exit_code, verdict
 from hedgerow.privacy.accounting import Relation
@@ -42,7 +42,7 @@ def test_all_are_registered_as_broken() -> None:
 
 
 def test_too_few_runs_miss_and_say_so() -> None:
-    halved: Target = broken_mechanisms(0.1)[0]
+    halved: AuditTarget = broken_mechanisms(0.1)[0]
     result = audit(halved, 200, seeded())
     assert verdict(result) == "missed"
     assert exit_code([result]) == 1
@@ -51,7 +51,7 @@ def test_too_few_runs_miss_and_say_so() -> None:
 def test_the_claim_that_would_be_true_is_not_refuted() -> None:
     """Halved noise is sound at twice the epsilon: the auditor says so."""
     target = broken_mechanisms()[0]
-    result = audit(Target("honest", target.run, target.pairs, claimed=2.0), source=seeded())
+    result = audit(AuditTarget("honest", target.run, target.pairs, claimed=2.0), source=seeded())
     assert 1.8 < result.attacked <= 2.0
     assert verdict(result) == "not refuted"
 

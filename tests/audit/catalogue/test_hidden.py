@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.audit import audit, verdict
-from hedgerow.audit.catalogue.hidden import Answers, Votes, counterexample, hidden_trees
+from hedgerow.audit.catalogue.hidden import HiddenAnswers, Votes, counterexample, hidden_trees
 from hedgerow.privacy import NoiseSource
 
 TARGETS = {target.name: target for target in hidden_trees()}
@@ -24,16 +24,16 @@ def test_verdicts(name: str) -> None:
 def test_the_figures_of_the_counterexample() -> None:
     source, runs = NoiseSource.insecure_seeded(1), 2_000
 
-    def differ(run: Answers) -> list[float]:
+    def differ(run: HiddenAnswers) -> list[float]:
         answers = [run(table, runs, source) for table in counterexample()[1:]]
         return [float(np.mean(a[:, 0] != a[:, 1])) for a in answers]
 
     # One leaf for both queries, always; two leaves, hence at least one time in two.
     for epsilon, least in ((0.01, 0.5), (1.0, 0.99)):
-        same, apart = differ(Answers({"noise": "leaves", "epsilon": epsilon}))
+        same, apart = differ(HiddenAnswers({"noise": "leaves", "epsilon": epsilon}))
         assert same == 0
         assert apart >= least
-    for sound in (Answers({"noise": "splits+leaves", "epsilon": 1.0}), Votes()):
+    for sound in (HiddenAnswers({"noise": "splits+leaves", "epsilon": 1.0}), Votes()):
         same, apart = differ(sound)
         assert apart <= np.e * same
         assert 1 - same <= np.e * (1 - apart)

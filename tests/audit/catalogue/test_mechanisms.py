@@ -5,7 +5,7 @@ import pytest
 
 import hedgerow.privacy.mechanisms as mechanisms_package
 from hedgerow.audit.catalogue.mechanisms import mechanisms
-from hedgerow.audit.engine import Target, audit
+from hedgerow.audit.engine import AuditTarget, audit
 from hedgerow.audit.registry import lookup
 from hedgerow.privacy.mechanisms import (
     Choice,
@@ -25,12 +25,12 @@ CHOICES = [
 ]
 
 
-def named(target: Target) -> str:
+def named(target: AuditTarget) -> str:
     return target.name
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=named)
-def test_sound_mechanisms_stay_below_their_epsilon(target: Target) -> None:
+def test_sound_mechanisms_stay_below_their_epsilon(target: AuditTarget) -> None:
     result = audit(target, source=NoiseSource.insecure_seeded(2024))
     assert target.sound
     assert result.proven == result.claimed < result.ceiling

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from hedgerow.audit.catalogue.curated import EPSILON, domain_of
-from hedgerow.audit.catalogue.topdown import SecretViews, Views
+from hedgerow.audit.catalogue.topdown import SecretViews, TopDownViews
 from hedgerow.audit.catalogue.topdown_tree import CANARY, DECISIVE, LOCAL, NOT_SPLIT, table_of
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
@@ -22,7 +22,7 @@ def as_row(tree: Tree) -> list[int]:
     return [int(tree.cut[0]), *tree.value[1].astype(int), *tree.value[2].astype(int)]
 
 
-def real_trees(views: Views, side: int, runs: int, epsilon: float | None) -> np.ndarray:
+def real_trees(views: TopDownViews, side: int, runs: int, epsilon: float | None) -> np.ndarray:
     """Grow trees with real owners and a real coordinator."""
     table = views.decisive.pair[1 + side]
     domain = domain_of(table)
@@ -41,7 +41,7 @@ def real_trees(views: Views, side: int, runs: int, epsilon: float | None) -> np.
 
 @pytest.mark.parametrize("method", OWNERS)
 def test_trees_that_are_drawn_side_by_side_have_the_law_of_real_ones(method: str) -> None:
-    views = Views({"method": method}, "tree", OWNERS[method])
+    views = TopDownViews({"method": method}, "tree", OWNERS[method])
     real = views.decisive.evidence(real_trees(views, 1, 300, EPSILON), views.owners)
     drawn = views(views.decisive.pair[2], 3000, NoiseSource.insecure_seeded(6))
     counts = [np.bincount(each[:, 0] + 1, minlength=3) for each in (real, drawn)]
@@ -69,7 +69,7 @@ def test_nothing_is_left_of_records_that_are_known(method: str, split: int) -> N
 
 
 def test_servers_draw_the_same_trees_as_one_curator() -> None:
-    one = Views({"method": "single-machine"}, "tree", 1)
+    one = TopDownViews({"method": "single-machine"}, "tree", 1)
     three = SecretViews({"method": "secure-counts"}, "tree", 2)
     found = [
         each(each.decisive.pair[2], 4000, NoiseSource.insecure_seeded(8))[:, 0]
@@ -81,7 +81,7 @@ def test_servers_draw_the_same_trees_as_one_curator() -> None:
 
 def test_the_other_owner_lets_the_attacked_one_decide() -> None:
     """It always names one candidate; the other is taken whenever it is named."""
-    views = Views({"method": "local-rnm"}, "tree", 2)
+    views = TopDownViews({"method": "local-rnm"}, "tree", 2)
     assert views.decisive is LOCAL
     drawn = views(LOCAL.pair[1], 1000, NoiseSource.insecure_seeded(9))
     assert abs((drawn[:, 0] == 0).mean() - 0.5) < 4 * 0.5 / np.sqrt(1000)

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Side, Table, Target, neighbours, register, sides
 from hedgerow.audit.catalogue.curated import domain_of
 from hedgerow.audit.catalogue.median import bounded_domain
+from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.evidence import outcome
+from hedgerow.audit.tables import AuditTable, Side, neighbours, sides
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.boosting.marginals import read_marginals
 from hedgerow.protocols.boosting.plan import BoostPlan, plan_boosting
@@ -40,8 +41,8 @@ KNOWN = 150
 def one_of_its_class() -> Pair:
     """Return records of one class in two bins, and one more of the other class."""
     rows, classes = np.repeat([[0], [1]], KNOWN, axis=0), np.zeros(2 * KNOWN, dtype=np.int64)
-    first = Table(rows, classes, (2,), 2)
-    second = Table(np.vstack([rows, [[1]]]), np.append(classes, 1), (2,), 2)
+    first = AuditTable(rows, classes, (2,), 2)
+    second = AuditTable(np.vstack([rows, [[1]]]), np.append(classes, 1), (2,), 2)
     return neighbours("the only record of its class", first, second)
 
 
@@ -62,7 +63,7 @@ class BoostViews:
     sample_rate: float = 1.0
     quieter: float = 1.0
 
-    def plan(self, table: Table) -> BoostPlan:
+    def plan(self, table: AuditTable) -> BoostPlan:
         """Return the plan of one model."""
         domain = bounded_domain(table) if self.regression else domain_of(table)
         plan = plan_boosting(
@@ -81,7 +82,7 @@ class BoostViews:
             round_rho=plan.round_rho * louder,
         )
 
-    def counts(self, plan: BoostPlan, table: Table) -> LocalBoostCounts:
+    def counts(self, plan: BoostPlan, table: AuditTable) -> LocalBoostCounts:
         """Return a table as boosting counts it."""
         y: Any = table.classes
         if self.regression:
@@ -126,8 +127,7 @@ def _gaussian(variance: float, rest: NDArray[Any], moved: NDArray[Any]) -> float
     return float((moved * (2.0 * rest - moved)).sum() / (2.0 * variance))
 
 
-@register
-def boosted_models() -> list[Target]:
+def boosted_models() -> list[AuditTarget]:
     """Targets for classes, numbers and samples, and one broken on purpose."""
     return [
         _target("classes", BoostViews()),
@@ -137,8 +137,8 @@ def boosted_models() -> list[Target]:
     ]
 
 
-def _target(name: str, views: BoostViews, *, sound: bool = True) -> Target:
-    return Target(
+def _target(name: str, views: BoostViews, *, sound: bool = True) -> AuditTarget:
+    return AuditTarget(
         f"dp-boosting/{name}@{EPSILON:g}",
         views,
         sides([one_of_its_class()]),

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit.engine import Pair, Run, Target, repeated
-from hedgerow.audit.registry import register
+from hedgerow.audit.engine import AuditTarget, Pair, Run, repeated
 from hedgerow.privacy.accounting import Relation, tightest
 from hedgerow.privacy.mechanisms import DiscreteGaussian, NoisyMax, TwoSidedGeometric
 from hedgerow.privacy.planning import rho_for
@@ -168,8 +167,7 @@ def _uniform(size: int, source: NoiseSource) -> NDArray[np.float64]:
     return ((source.words(size) >> np.uint64(11)) + np.uint64(1)).astype(np.float64) * 2.0**-53
 
 
-@register
-def broken_mechanisms(epsilon: float = 1.0) -> list[Target]:
+def broken_mechanisms(epsilon: float = 1.0) -> list[AuditTarget]:
     """List all of the above, on inputs where the mistake shows."""
     last = math.floor(10 / epsilon)
     count: list[Pair] = [("0 and 1", 0, 1)]
@@ -212,11 +210,11 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[Target]:
         "floating-point-laplace": (repeated(FloatingPointLaplace(epsilon)), count, math.inf),
     }
     return [
-        Target(f"broken/{name}", run, pairs, claimed=epsilon, proven=proven, sound=False)
+        AuditTarget(f"broken/{name}", run, pairs, claimed=epsilon, proven=proven, sound=False)
         for name, (run, pairs, proven) in targets.items()
     ] + [
         _gaussian(epsilon),
-        Target(
+        AuditTarget(
             "broken/replace-at-the-price-of-add",
             repeated(TwoSidedGeometric(epsilon)),
             [("a record moves to another bin", [1, 0], [0, 1])],
@@ -228,7 +226,7 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[Target]:
     ]
 
 
-def _gaussian(epsilon: float) -> Target:
+def _gaussian(epsilon: float) -> AuditTarget:
     true = Release(
         DiscreteGaussian.name,
         math.inf,
@@ -239,7 +237,7 @@ def _gaussian(epsilon: float) -> Target:
         "counts",
         rho=_MARGINALS * rho_for(epsilon, _DELTA),
     )
-    return Target(
+    return AuditTarget(
         "broken/gaussian-for-one-count",
         repeated(GaussianForOneCount(epsilon)),
         [("four counts of 0 and of 1", [0] * _MARGINALS, [1] * _MARGINALS)],

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Side, Table, Target, families, register, sides
 from hedgerow.audit.catalogue.paths import Level, class_values, known_of, path_evidence
+from hedgerow.audit.engine import AuditTarget, Pair
+from hedgerow.audit.tables import AuditTable, Side, families, sides
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.tables import Attribute, Domain, encode
-from hedgerow.tables import Target as DomainTarget
+from hedgerow.tables import Attribute, Domain, Target, encode
 from hedgerow.trees.growing.private import Drawn
 
 EPSILON = 1.0
@@ -35,7 +35,7 @@ TOGETHER = 10_000
 
 
 @dataclass
-class Views:
+class DPTreeViews:
     """Draw models on an audit table and return what the public sees of each.
 
     Parameters
@@ -57,7 +57,7 @@ class Views:
         return path_evidence(levels, leaves, side, class_values(known_of(side)))
 
     def released(
-        self, table: Table, runs: int, source: NoiseSource
+        self, table: AuditTable, runs: int, source: NoiseSource
     ) -> tuple[list[Level], NDArray[np.int64]]:
         """Return the splits level by level, and leaf counts (runs, leaves, classes)."""
         domain = domain_of(table, self.capacity)
@@ -73,18 +73,18 @@ class Views:
         """Return the ledger of one fit; it is the same for every table of a domain."""
         return self.fit(side.table, NoiseSource.insecure_seeded(0)).privacy_
 
-    def fit(self, table: Table, source: NoiseSource) -> DPTreeClassifier:
+    def fit(self, table: AuditTable, source: NoiseSource) -> DPTreeClassifier:
         """Fit the estimator as users do, but for the noise, which is the auditor's."""
         model = DPTreeClassifier(EPSILON, domain_of(table, self.capacity), **self.parameters)
         model._noise = source
         return model.fit(table.rows, table.classes)
 
 
-class FittedViews(Views):
+class FittedViews(DPTreeViews):
     """The same through `fit`, one model of one split after another."""
 
     def released(
-        self, table: Table, runs: int, source: NoiseSource
+        self, table: AuditTable, runs: int, source: NoiseSource
     ) -> tuple[list[Level], NDArray[np.int64]]:
         """Return the splits level by level, and leaf counts (runs, leaves, classes)."""
         trees = [self.fit(table, source).tree_ for _ in range(runs)]
@@ -92,22 +92,23 @@ class FittedViews(Views):
         return [(feature, cut)], np.array([t.value[1:] for t in trees], dtype=np.int64)
 
 
-@register
-def private_trees() -> list[Target]:
+def private_trees() -> list[AuditTarget]:
     """Targets for `DPTreeClassifier`: its options, its `fit`, and one broken on purpose."""
     one_level: dict[str, Any] = {"criterion": "max", "max_depth": 1}
     leaves = one_level | {"split_share": 0.1}
     small = [pair for pair in families() if len(pair[2].classes) <= SMALL]
     return [
-        target_of("dp-tree", Views(capacity=SMALL), pairs=sides(small)),
-        target_of("dp-tree/max", Views(one_level)),
-        target_of("dp-tree/gini", Views(one_level | {"criterion": "gini"})),
-        target_of("dp-tree/entropy", Views(one_level | {"criterion": "entropy"})),
-        target_of("dp-tree/wary", Views(one_level | {"branching": "wary"})),
-        target_of("dp-tree/mostly-leaves", Views(leaves)),
-        target_of("dp-tree/mostly-splits", Views(one_level | {"split_share": 0.9})),
+        target_of("dp-tree", DPTreeViews(capacity=SMALL), pairs=sides(small)),
+        target_of("dp-tree/max", DPTreeViews(one_level)),
+        target_of("dp-tree/gini", DPTreeViews(one_level | {"criterion": "gini"})),
+        target_of("dp-tree/entropy", DPTreeViews(one_level | {"criterion": "entropy"})),
+        target_of("dp-tree/wary", DPTreeViews(one_level | {"branching": "wary"})),
+        target_of("dp-tree/mostly-leaves", DPTreeViews(leaves)),
+        target_of("dp-tree/mostly-splits", DPTreeViews(one_level | {"split_share": 0.9})),
         target_of("dp-tree/fit", FittedViews(leaves), runs=FIT_RUNS),
-        target_of("dp-tree/broken-halved-noise", Views(leaves, drawn_at=2 * EPSILON), sound=False),
+        target_of(
+            "dp-tree/broken-halved-noise", DPTreeViews(leaves, drawn_at=2 * EPSILON), sound=False
+        ),
     ]
 
 
@@ -130,7 +131,7 @@ def target_of(
     sound: bool = True,
     runs: int = RUNS,
     pairs: list[Pair] | None = None,
-) -> Target:
+) -> AuditTarget:
     """Return a target at `EPSILON`, on all families of tables unless other pairs are given.
 
     One that takes few runs gets one family.
@@ -140,7 +141,7 @@ def target_of(
         if runs < FEW:
             pairs = [pair for pair in pairs if pair[0] == "tie of 240 records"]
     guarantee = views.ledger(pairs[0][1]).formal_total("public")
-    return Target(
+    return AuditTarget(
         f"{name}@{EPSILON:g}",
         views,
         pairs,
@@ -153,7 +154,7 @@ def target_of(
     )
 
 
-def domain_of(table: Table, capacity: int = CAPACITY) -> Domain:
+def domain_of(table: AuditTable, capacity: int = CAPACITY) -> Domain:
     """Public domain of an audit table: bins are ordered numbers, classes are numbers."""
     attributes = tuple(
         Attribute(
@@ -164,7 +165,7 @@ def domain_of(table: Table, capacity: int = CAPACITY) -> Domain:
     classes = tuple(range(table.n_classes))
     return Domain(
         attributes=attributes,
-        target=DomainTarget(name="class", classes=classes),
+        target=Target(name="class", classes=classes),
         capacity=capacity,
     )
 

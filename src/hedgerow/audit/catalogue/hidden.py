@@ -17,19 +17,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Table, Target, families, neighbours, register
+from hedgerow.audit.engine import AuditTarget, Pair
+from hedgerow.audit.tables import AuditTable, families, neighbours
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
+from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.regression_plan import RegressionPlan
 from hedgerow.protocols.hidden.sampling import sampled_release
 from hedgerow.protocols.hidden.training import answers_derive_from, train_hidden, training_openings
+from hedgerow.protocols.kinds import Plan
 from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
+from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.tables import Attribute, Domain, Encoded
-from hedgerow.tables import Target as DomainTarget
+from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 EPSILON = 1.0
 RUNS = 4_000
@@ -45,7 +49,7 @@ DOMAIN = Domain(
     attributes=tuple(
         Attribute(name=name, kind="categorical", categories=(0, 1)) for name in ("a1", "a2")
     ),
-    target=DomainTarget(name="class", classes=(0, 1)),
+    target=Target(name="class", classes=(0, 1)),
 )
 QUERIES = np.array([[0, 0], [0, 1]], dtype=np.uint8)
 
@@ -58,7 +62,11 @@ def counterexample() -> Pair:
 def one_record() -> Pair:
     """Return no record, and one."""
     row, label = np.zeros((1, 2), dtype=np.int64), np.ones(1, dtype=np.int64)
-    return "no record and one", Table(row[:0], label[:0], (2, 2), 2), Table(row, label, (2, 2), 2)
+    return (
+        "no record and one",
+        AuditTable(row[:0], label[:0], (2, 2), 2),
+        AuditTable(row, label, (2, 2), 2),
+    )
 
 
 def small_tie(n: int) -> Pair:
@@ -67,13 +75,13 @@ def small_tie(n: int) -> Pair:
     With so few records the noise of the leaves shows in the answers as well as that of the split.
     """
     rows = np.repeat([[0, 1], [1, 0]], n, axis=0)
-    first = Table(rows, np.repeat([0, 1], n), (2, 2), 2)
-    second = Table(np.vstack([rows, [[0, 0]]]), np.append(first.classes, 1), (2, 2), 2)
+    first = AuditTable(rows, np.repeat([0, 1], n), (2, 2), 2)
+    second = AuditTable(np.vstack([rows, [[0, 0]]]), np.append(first.classes, 1), (2, 2), 2)
     return neighbours(f"tie of {2 * n} records", first, second)
 
 
 @dataclass(frozen=True)
-class Answers:
+class HiddenAnswers:
     """Train on an audit table, and return the classes of the two queries, one row per run.
 
     Parameters
@@ -92,14 +100,14 @@ class Answers:
         own = 1 if self.options.get("sampling") == "poisson" else runs
         return _plan(capacity=self.slots * own, n_trees=runs, **self.options)
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+    def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return classes, int64 (runs, 2)."""
         plan = self.plan(runs)
         shape = (len(QUERIES), runs)
         opening = Opening(ANSWERS, "analyst", shape, derived=answers_derive_from(plan))
-        engine, ledger = _engine(plan, [opening], source)
+        engine, ledger = engine_for([*training_openings(plan), opening], DOMAIN, source)
         copies = plan.n_slots // self.slots
-        trained = train_hidden(_shared(engine, plan, table, self.slots, copies), plan, ledger)
+        trained = train_hidden(shared(engine, plan, table, copies), plan, ledger)
         queries = share_queries(engine, plan.layout, trained.ring, _asked(1), 2, ANALYST)
         labels = predict(trained, queries)
         index = (labels * np.arange(plan.n_classes)).sum(axis=-1)
@@ -108,7 +116,7 @@ class Answers:
         return opened.astype(np.int64).T
 
 
-class Votes(Answers):
+class Votes(HiddenAnswers):
     """The same for voting trees: one noiseless model, asked once more for every run."""
 
     def plan(self, runs: int) -> HiddenPlan:
@@ -117,24 +125,24 @@ class Votes(Answers):
         once = _plan(capacity=self.slots, noise="votes", epsilon=EPSILON, queries=q)
         return replace(once, queries=runs * len(QUERIES))
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+    def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return classes, int64 (runs, 2)."""
         plan, n = self.plan(runs), runs * len(QUERIES)
-        engine, ledger = _engine(plan, votes.vote_openings(plan, n), source)
-        trained = train_hidden(_shared(engine, plan, table, self.slots, 1), plan, ledger)
+        openings = [*training_openings(plan), *votes.vote_openings(plan, n)]
+        engine, ledger = engine_for(openings, DOMAIN, source)
+        trained = train_hidden(shared(engine, plan, table), plan, ledger)
         queries = share_queries(engine, plan.layout, trained.ring, _asked(runs), n, ANALYST)
         opened = votes.answer(trained, plan, queries, ledger)
         assert opened is not None
         return opened.reshape(runs, len(QUERIES))
 
 
-@register
-def hidden_trees() -> list[Target]:
+def hidden_trees() -> list[AuditTarget]:
     """Targets for the sound modes, and for what the paper claims of the others."""
     pair = [counterexample()]
-    noisy = Answers({"noise": "splits+leaves", "epsilon": EPSILON}, slots=2 * max(TIES) + 1)
-    leaves = Answers({"noise": "leaves", "epsilon": EPSILON})
-    sampled = Answers(
+    noisy = HiddenAnswers({"noise": "splits+leaves", "epsilon": EPSILON}, slots=2 * max(TIES) + 1)
+    leaves = HiddenAnswers({"noise": "leaves", "epsilon": EPSILON})
+    sampled = HiddenAnswers(
         {
             "noise": "leaves",
             "random_splits": True,
@@ -188,37 +196,43 @@ def _plan(**options: Any) -> HiddenPlan:
     return plan_hidden(DOMAIN, depth=1, criterion="max", branching="wary", **options)
 
 
-def _target(name: str, run: Answers, pairs: Sequence[Pair], claimed: float) -> Target:
+def _target(name: str, run: HiddenAnswers, pairs: Sequence[Pair], claimed: float) -> AuditTarget:
     # Finite precision: two answers, or one tree, each below 2**-60.
-    return Target(name, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=RUNS)
+    return AuditTarget(name, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=RUNS)
 
 
-def _engine(
-    plan: HiddenPlan, openings: list[Opening], source: NoiseSource
+def engine_for(
+    openings: Sequence[Opening], domain: Domain, source: NoiseSource
 ) -> tuple[ReplicatedEngine, Ledger]:
-    ledger = Ledger(domain=DOMAIN)
-    leakage = Leakage([*training_openings(plan), *openings], ledger=ledger)
+    """Return three servers with an owner and an analyst, and an empty ledger."""
+    ledger = Ledger(domain=domain)
     seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
-    return ReplicatedEngine(Simulator(ANALYST + 1), leakage, insecure_seed=seed), ledger
+    network = Simulator(ANALYST + 1)
+    return ReplicatedEngine(network, Leakage(openings, ledger=ledger), insecure_seed=seed), ledger
 
 
-def _shared(
-    engine: ReplicatedEngine, plan: HiddenPlan, table: Table, slots: int, copies: int
-) -> Any:
-    """Share as many copies of a table, each padded to its slots."""
-    n = len(table.classes)
+def shared(engine: Engine, plan: Plan, table: AuditTable, copies: int = 1) -> SecretTable:
+    """Share as many copies of an audit table, each padded to its slots.
+
+    Classes 0 and 1 are the bounds of a numeric target.
+    """
+    layout, n = plan.layout, len(table.classes)
+    slots = plan.n_slots // copies
     bins = np.zeros((slots, 2), dtype=np.uint8)
-    target = np.zeros(slots, dtype=np.uint8)
-    bins[:n], target[:n] = table.rows, table.classes
-    present = np.arange(slots) < n
+    codes = np.zeros(slots, dtype=np.uint8)
+    bins[:n], codes[:n] = table.rows, table.classes
+    target: NDArray[Any] = codes
+    numeric = layout.domain.target is not None and layout.domain.target.bounds is not None
+    if isinstance(plan, RegressionPlan | BoostingPlan) and numeric:
+        target = np.where(codes == 1, 1, -1) * float(plan.units.most)
     encoded = Encoded(
-        DOMAIN,
+        layout.domain,
         np.asfortranarray(np.tile(bins, (copies, 1))),
         np.tile(target, copies),
-        np.tile(present, copies),
+        np.tile(np.arange(slots) < n, copies),
     )
-    uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    return share_table(engine, plan.layout, plan.ring, uploads, {OWNER: encoded}, plan.n_classes)
+    uploads = horizontal_uploads(layout, [plan.n_slots], OWNER)
+    return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded}, 2)
 
 
 def _asked(times: int) -> Encoded:

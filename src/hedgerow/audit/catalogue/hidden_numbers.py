@@ -1,8 +1,11 @@
 """What the auditor attacks besides hidden classifiers: regression, boosting, and opened trees.
 
 All targets run on three servers in the simulator, which computes the real shares; none uses the
-clear engine. One run of the servers makes as many independent models of one shared table as the
-auditor wants (`hedgerow.audit.catalogue.copies`).
+clear engine. Training makes one model of a table, an attack needs thousands, each with noise of its
+own: `regressions`, `boosters` and `opened_trees` take the steps of `train_regression`,
+`train_boosting` and `train_open` with an axis for the models, and every tree sees all rows of one
+shared table. One copy is bit for bit what training makes. Ledgers have the charges of one model,
+which is all that an attacker gets to see.
 
 The record that makes the difference is at one bound of the target, where all its neighbours are at
 the other. It breaks a tie between two splits by nearly the whole sensitivity of squared error, and
@@ -19,29 +22,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Table, Target, neighbours, register
-from hedgerow.audit.catalogue.copies import boosters, opened_trees, regressions
-from hedgerow.audit.catalogue.hidden import ANALYST, OWNER, SEED_BYTES
-from hedgerow.net.simulator import Simulator
-from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening, TwoSidedGeometric
-from hedgerow.protocols.growers.choices import split_reason
-from hedgerow.protocols.growers.means import NoisyQuotient
-from hedgerow.protocols.hidden import boosting as hidden_boosting
-from hedgerow.protocols.hidden import open_id3
-from hedgerow.protocols.hidden import regression as hidden_regression
-from hedgerow.protocols.hidden.boosting_plan import RATE_BITS, plan_boosting
-from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.audit.catalogue.hidden import ANALYST, engine_for, shared
+from hedgerow.audit.engine import AuditTarget, Pair
+from hedgerow.audit.tables import AuditTable, neighbours
+from hedgerow.privacy import ROOT, Ledger, NoiseSource, Opening, TwoSidedGeometric, step
+from hedgerow.protocols.growers.choices import Noisy, split_reason
+from hedgerow.protocols.growers.gradients import gradients, labels_of, prior
+from hedgerow.protocols.growers.masks import Masks
+from hedgerow.protocols.growers.means import NoisyQuotient, lifted
+from hedgerow.protocols.hidden import (
+    boosting as hidden_boosting,
+)
+from hedgerow.protocols.hidden import (
+    open_id3,
+)
+from hedgerow.protocols.hidden import (
+    regression as hidden_regression,
+)
+from hedgerow.protocols.hidden.boosting_plan import (
+    RATE_BITS,
+    VALUE_BITS,
+    BoostingPlan,
+    plan_boosting,
+)
+from hedgerow.protocols.hidden.id3 import Grown, branch_sums, grow, node_totals
+from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.regression_plan import FRACTION, plan_regression
-from hedgerow.protocols.kinds import Plan
+from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan, plan_regression
+from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
-from hedgerow.secure.engine import Engine
-from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.secret import Secret
-from hedgerow.tables import Attribute, Domain, Encoded
-from hedgerow.tables import Target as DomainTarget
+from hedgerow.protocols.sharing.table import SecretTable
+from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 EPSILON = 1.0
 RUNS = 20_000
@@ -57,11 +71,9 @@ _ATTRIBUTES = tuple(
     Attribute(name=name, kind="numeric", bounds=(0, 1), edges=(0.5,)) for name in ("a1", "a2")
 )
 NUMBERS = Domain(
-    attributes=_ATTRIBUTES, target=DomainTarget(name="y", bounds=(-1.0, 1.0)), capacity=SLOTS
+    attributes=_ATTRIBUTES, target=Target(name="y", bounds=(-1.0, 1.0)), capacity=SLOTS
 )
-CLASSES = Domain(
-    attributes=_ATTRIBUTES, target=DomainTarget(name="y", classes=(0, 1)), capacity=SLOTS
-)
+CLASSES = Domain(attributes=_ATTRIBUTES, target=Target(name="y", classes=(0, 1)), capacity=SLOTS)
 QUERIES = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], dtype=np.uint8)
 
 
@@ -81,6 +93,103 @@ def alone_in_its_leaf() -> Pair:
 def first_record() -> Pair:
     """Return no record, and one at the upper bound."""
     return _pair("no record and one at the bound", {}, (0, 0, 1))
+
+
+def regressions(
+    table: SecretTable,
+    plan: RegressionPlan,
+    ledger: Ledger,
+    runs: int,
+    leaves: type[NoisyQuotient] = NoisyQuotient,
+) -> SecretForest:
+    """Train `runs` regression trees on one table; see `train_regression`."""
+    reasons = hidden_regression.answers_rest_on(plan)
+    hidden_regression.charge_exact(reasons, ledger, plan.sum_epsilon + plan.count_epsilon)
+    rows = Masks(_copied(table, runs), member=hidden_regression.MEMBER)
+    choose = hidden_regression._splits(plan, ledger)
+    grown = grow(rows, plan.depth, hidden_regression._score(plan), choose)
+    sums = lifted(grown.leaves, plan.capacity * plan.units.most).reshape(-1, 2)
+    noisy = leaves(plan.quotient, plan.sum_epsilon, plan.count_epsilon, ledger)
+    values = noisy(sums[:, 1], sums[:, 0])
+    held = values.engine.reduce(values, plan.ring)
+    return forest(table.layout, grown.choices, held.reshape(runs, -1, 1))
+
+
+def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) -> SecretForest:
+    """Train `runs` boosters of one score on one table; see `train_boosting`.
+
+    Trees stand round by round, those of all models side by side.
+    """
+    labels = labels_of(table, plan)
+    scores = prior(labels, plan).broadcast_to((runs, table.n_rows))
+    score = hidden_boosting._score(plan)
+    shift = VALUE_BITS + RATE_BITS - plan.widening - plan.fraction
+    choices: list[list[Secret]] = []
+    steps: list[Secret] = []
+    for turn in range(plan.n_rounds):
+        scope = hidden_boosting.tree_scope(ROOT / step(f"round {turn}"), 0)
+        gradient, weight = gradients(labels, scores, plan)
+        columns = stack([labels.present.broadcast_to(gradient.shape), gradient], axis=2)
+        rows = Masks(
+            SecretTable(table.layout, table.onehot, columns), member=hidden_regression.MEMBER
+        )
+        choose = Noisy(plan.split_mechanism, ledger, scope=scope)
+        grown = grow(rows, plan.depth, score, choose)
+        inside = rows.leaves(grown.choices[-1])
+        sums = lifted(grown.leaves, plan.capacity << plan.unit_bits)
+        weights = sums[..., 0]
+        if weight is not None:
+            weights = lifted((inside @ weight[:, :, None])[:, :, 0], 0)
+        noisy = NoisyQuotient(
+            plan.quotient,
+            plan.sum_epsilon,
+            plan.weight_epsilon,
+            ledger,
+            scope=scope,
+            least=plan.least_weight,
+        )
+        values = noisy(sums[..., 1].reshape(-1), weights.reshape(-1)).reshape(runs, -1)
+        value = values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)
+        if turn + 1 < plan.n_rounds:
+            scores = scores + (value[:, None, :] @ inside)[:, 0]
+        choices.append(grown.choices)
+        steps.append(value)
+    levels = [concatenate([found[level] for found in choices]) for level in range(plan.depth)]
+    return forest(table.layout, levels, concatenate(steps)[:, :, None])
+
+
+def opened_trees(
+    table: SecretTable, plan: HiddenPlan, ledger: Ledger, runs: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Train and open `runs` trees with one split on one table; see `train_open`.
+
+    Returns
+    -------
+    split : int64 array of shape (runs,)
+    counts : int64 array of shape (runs, 2, classes)
+    """
+    layout, audience = plan.layout, open_id3.AUDIENCE
+    score, choose = score_of(plan), splits_of(plan, ledger, audience)
+    hist = Masks(_copied(table, runs)).histogram()
+    chosen = choose(0, score(hist), score.bound, None)
+    index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
+    split = table.engine.open(index, open_id3.split_name(0), open_id3.SERVERS)
+    assert split is not None
+    public = np.asarray(split)[..., None] == np.arange(chosen.shape[-1])
+    choice = table.engine.public(public, table.ring)
+    sums = branch_sums(hist, choice, layout)
+    grown = Grown([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
+    counts = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows).counts
+    assert counts is not None
+    opened = table.engine.open(counts, open_id3.LEAF, open_id3.SERVERS)
+    assert opened is not None
+    return split[:, 0].astype(np.int64), counts.ring.signed(opened).astype(np.int64)
+
+
+def _copied(table: SecretTable, runs: int) -> SecretTable:
+    """Return a table whose columns every model has for itself."""
+    columns = table.columns.broadcast_to((runs, *table.columns.shape))
+    return SecretTable(table.layout, table.onehot, columns)
 
 
 @dataclass(frozen=True)
@@ -122,7 +231,7 @@ class Regression:
         """Return answers (queries, runs) from leaf values (queries, trees)."""
         return found
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+    def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return which queries were in one leaf, and the cell of each value: (runs, 5)."""
         plan = self.plan()
         opening = Opening(ANSWERS, "analyst", (len(QUERIES), runs), derived=self.rest_on(plan))
@@ -177,7 +286,7 @@ class OpenTrees:
         """Return the plan of one tree."""
         return plan_hidden(CLASSES, depth=1, epsilon=EPSILON, **self.options)
 
-    def __call__(self, table: Table, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+    def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return the split and the counts of both leaves, (runs, 5)."""
         plan = self.plan()
         servers, leaves = open_id3.SERVERS, (runs, 2, plan.n_classes)
@@ -199,8 +308,7 @@ class HalfSensitivity(NoisyQuotient):
         return TwoSidedGeometric(self.sum_epsilon, 1 << (self.quotient.unit_bits - 1))
 
 
-@register
-def numbers_and_opened_trees() -> list[Target]:
+def numbers_and_opened_trees() -> list[AuditTarget]:
     """Targets for regression, boosting and opened trees, and two broken on purpose."""
     ties = [flips_the_split(), alone_in_its_leaf()]
     first = [first_record(), alone_in_its_leaf()]
@@ -231,37 +339,11 @@ def numbers_and_opened_trees() -> list[Target]:
     ]
 
 
-def engine_for(
-    openings: Sequence[Opening], domain: Domain, source: NoiseSource
-) -> tuple[ReplicatedEngine, Ledger]:
-    """Return three servers with an owner and an analyst, and an empty ledger."""
-    ledger = Ledger(domain=domain)
-    seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
-    network = Simulator(ANALYST + 1)
-    return ReplicatedEngine(network, Leakage(openings, ledger=ledger), insecure_seed=seed), ledger
-
-
-def shared(engine: Engine, plan: Plan, table: Table) -> SecretTable:
-    """Share an audit table; classes 0 and 1 are the bounds of a numeric target."""
-    n = len(table.classes)
-    slots = plan.n_slots
-    bins = np.zeros((slots, 2), dtype=np.uint8)
-    codes = np.zeros(slots, dtype=np.uint8)
-    bins[:n], codes[:n] = table.rows, table.classes
-    layout = plan.layout
-    target: NDArray[Any] = codes
-    if layout.domain == NUMBERS:
-        target = np.where(codes == 1, 1, -1) * float(plan.units.most)  # type: ignore[attr-defined]
-    encoded = Encoded(layout.domain, np.asfortranarray(bins), target, np.arange(slots) < n)
-    uploads = horizontal_uploads(layout, [slots], OWNER)
-    return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded}, 2)
-
-
 def _pair(label: str, counts: dict[tuple[int, int, int], int], extra: tuple[int, int, int]) -> Pair:
     rows = np.array([*counts, extra], dtype=np.int64)
     without = np.repeat(rows, [*counts.values(), 0], axis=0)
     within = np.repeat(rows, [*counts.values(), 1], axis=0)
-    first, second = (Table(side[:, :2], side[:, 2], (2, 2), 2) for side in (without, within))
+    first, second = (AuditTable(side[:, :2], side[:, 2], (2, 2), 2) for side in (without, within))
     return neighbours(label, first, second)
 
 
@@ -272,8 +354,8 @@ def _target(
     *,
     sound: bool = True,
     runs: int = RUNS,
-) -> Target:
-    return Target(
+) -> AuditTarget:
+    return AuditTarget(
         f"{name}@{EPSILON:g}",
         run,
         pairs,

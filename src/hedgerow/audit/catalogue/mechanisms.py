@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.audit.engine import RUNS, Pair, Target, repeated
-from hedgerow.audit.registry import register
+from hedgerow.audit.engine import RUNS, AuditTarget, Pair, repeated
 from hedgerow.privacy.mechanisms import (
     Choice,
     DiscreteGaussian,
@@ -32,8 +31,7 @@ RARE_RUNS = 400_000
 """The exponential mechanism's loss shows in choices that are rare."""
 
 
-@register
-def mechanisms() -> list[Target]:
+def mechanisms() -> list[AuditTarget]:
     """List the targets."""
     found = []
     for epsilon in EPSILONS:
@@ -51,13 +49,13 @@ def mechanisms() -> list[Target]:
     return [*found, _scalar(1.0, 3), _choice(NoisyMax(1.0, sensitivity=3))]
 
 
-def _scalar(epsilon: float, sensitivity: int) -> Target:
+def _scalar(epsilon: float, sensitivity: int) -> AuditTarget:
     mechanism = TwoSidedGeometric(epsilon, sensitivity=sensitivity)
     pairs: list[Pair] = [(f"0 and {sensitivity}", 0, sensitivity)]
     return _target("two-sided-geometric", mechanism, pairs, 1)
 
 
-def _histogram(epsilon: float) -> Target:
+def _histogram(epsilon: float) -> AuditTarget:
     """One record is in one bin: the noise of the others hides nothing and costs nothing."""
     mechanism = TwoSidedGeometric(epsilon)
     counts = np.arange(HISTOGRAM_BINS)
@@ -65,7 +63,7 @@ def _histogram(epsilon: float) -> Target:
     return _target("histogram", mechanism, pairs, HISTOGRAM_BINS)
 
 
-def _gaussian(epsilon: float) -> Target:
+def _gaussian(epsilon: float) -> AuditTarget:
     """One record is in every count: the loss is spread evenly, and only their sum shows it."""
     rho = rho_for(epsilon, GAUSSIAN_DELTA)
     mechanism = DiscreteGaussian(rho, GAUSSIAN_COUNTS)
@@ -73,10 +71,12 @@ def _gaussian(epsilon: float) -> Target:
     pairs: list[Pair] = [("one record more in every count", counts, counts + 1)]
     delta = GAUSSIAN_DELTA + mechanism.delta(GAUSSIAN_COUNTS)
     name = f"{mechanism.name.replace(' ', '-')}@{epsilon:g}"
-    return Target(name, repeated(mechanism), pairs, claimed=epsilon, delta=delta, gaussian=True)
+    return AuditTarget(
+        name, repeated(mechanism), pairs, claimed=epsilon, delta=delta, gaussian=True
+    )
 
 
-def _choice(mechanism: Choice) -> Target:
+def _choice(mechanism: Choice) -> AuditTarget:
     """Pairs of scores: the first candidate is `gap` steps behind its rivals, then closer.
 
     Monotone scores all move in one direction, so it rises alone by one step; otherwise its rivals
@@ -96,11 +96,11 @@ def _choice(mechanism: Choice) -> Target:
 
 def _target(
     name: str, mechanism: TwoSidedGeometric | Choice, pairs: list[Pair], variables: int
-) -> Target:
+) -> AuditTarget:
     label = f"{name}@{mechanism.epsilon:g}"
     if mechanism.sensitivity > 1:
         label += f"/sensitivity={mechanism.sensitivity}"
-    return Target(
+    return AuditTarget(
         label,
         repeated(mechanism),
         pairs,

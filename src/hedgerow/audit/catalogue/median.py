@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Side, Table, Target, families, neighbours, register, sides
 from hedgerow.audit.catalogue.curated import domain_of
 from hedgerow.audit.catalogue.paths import class_values, known_of, path_evidence, record_of
+from hedgerow.audit.engine import AuditTarget, Pair
+from hedgerow.audit.tables import AuditTable, Side, families, neighbours, sides
 from hedgerow.estimators.median_forest import MedianForestClassifier
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.median.forest import draw_forest
 from hedgerow.protocols.median.plan import MedianPlan, plan_median
-from hedgerow.tables import Domain, encode
-from hedgerow.tables import Target as DomainTarget
+from hedgerow.tables import Domain, Target, encode
 from hedgerow.trees.counts.forest import LocalCounts
 
 EPSILON = 1.0
@@ -52,10 +52,10 @@ def equal_attributes(n: int = EQUAL) -> Pair:
     """
     bins = np.repeat([0, 1, 2], [THIRD, THIRD, THIRD])
 
-    def table(first: list[int]) -> Table:
+    def table(first: list[int]) -> AuditTable:
         column = np.concatenate([bins, first]).astype(np.int64)
         rows = np.repeat(column[:, None], n, axis=1)
-        return Table(rows, (column > 0).astype(np.int64), (3,) * n, 2)
+        return AuditTable(rows, (column > 0).astype(np.int64), (3,) * n, 2)
 
     return neighbours(f"{n} equal attributes with a good and a bad cut", table([]), table([0]))
 
@@ -68,15 +68,15 @@ def unbalanced() -> Pair:
     It is the only one of its class, so that its leaf tells as much.
     """
     rows = np.repeat([0, 1, 2], [9, 3, 1])[:, None]
-    first = Table(rows, np.zeros(13, dtype=np.int64), (3,), 2)
-    second = Table(np.vstack([rows, [[1]]]), np.append(first.classes, 1), (3,), 2)
+    first = AuditTable(rows, np.zeros(13, dtype=np.int64), (3,), 2)
+    second = AuditTable(np.vstack([rows, [[1]]]), np.append(first.classes, 1), (3,), 2)
     return neighbours("a record in the middle of two unequal cuts", first, second)
 
 
-def bounded_domain(table: Table) -> Domain:
+def bounded_domain(table: AuditTable) -> Domain:
     """Return the domain of an audit table whose classes are numbers between -1 and 1."""
     domain = domain_of(table)
-    return domain.model_copy(update={"target": DomainTarget(name="y", bounds=(-1.0, 1.0))})
+    return domain.model_copy(update={"target": Target(name="y", bounds=(-1.0, 1.0))})
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class MedianViews:
     drawn_at: float = EPSILON
     regression: bool = False
 
-    def plan(self, table: Table, copies: int = 1) -> MedianPlan:
+    def plan(self, table: AuditTable, copies: int = 1) -> MedianPlan:
         """Return the plan of independent trees that all see the same rows."""
         domain = bounded_domain(table) if self.regression else domain_of(table)
         options: dict[str, Any] = {"depth": 1, "variant": "exp", "candidates": len(table.n_bins)}
@@ -149,7 +149,7 @@ class FittedForests:
     There is nothing to know but the record itself: what others put into its leaf depends on coins.
     """
 
-    def fit(self, table: Table, source: NoiseSource) -> MedianForestClassifier:
+    def fit(self, table: AuditTable, source: NoiseSource) -> MedianForestClassifier:
         """Fit one forest."""
         model = MedianForestClassifier(
             EPSILON,
@@ -174,13 +174,12 @@ class FittedForests:
         return np.sort(np.array(seen, dtype=np.int64), axis=1)[:, ::-1]
 
 
-def _numbers(table: Table) -> NDArray[np.float64]:
+def _numbers(table: AuditTable) -> NDArray[np.float64]:
     """Read classes as numbers between the bounds."""
     return 2.0 * table.classes / (table.n_classes - 1) - 1
 
 
-@register
-def median_forests() -> list[Target]:
+def median_forests() -> list[AuditTarget]:
     """Targets for strict accounting, one broken on purpose, and the paper's claim."""
     equal = sides([equal_attributes()])
     every = sides([*families(), unbalanced()])
@@ -195,7 +194,7 @@ def median_forests() -> list[Target]:
         _target("leaves", MedianViews({"split_share": 0.1}), every),
         _target("regression-base", MedianViews(base.options, regression=True), every),
         _target("regression", MedianViews({"variant": "flip"}, regression=True), every + equal),
-        Target(
+        AuditTarget(
             f"median-forest/fit@{EPSILON:g}",
             FittedForests(),
             fitted,
@@ -227,9 +226,9 @@ def _target(
     *,
     sound: bool = True,
     claimed: float = EPSILON,
-) -> Target:
+) -> AuditTarget:
     guarantee = views.ledger(pairs[0][1]).formal_total("public")
-    return Target(
+    return AuditTarget(
         f"median-forest/{name}@{claimed:g}",
         views,
         pairs,

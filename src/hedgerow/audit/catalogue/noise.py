@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Target, register
+from hedgerow.audit.engine import AuditTarget
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import (
     EACH,
@@ -73,14 +73,13 @@ def noisy_choices(
     )
 
 
-@register
-def three_servers() -> list[Target]:
+def three_servers() -> list[AuditTarget]:
     """Targets for the two-sided geometric mechanism and noisy max on three servers."""
     count, choice, monotone = TwoSidedGeometric(1.0), NoisyMax(1.0), NoisyMax(1.0, monotone=True)
     behind = np.array([0, 2]), np.array([1, 1])
     alone = np.array([0, 1]), np.array([1, 1])
     return [
-        Target(
+        AuditTarget(
             "three-servers/two-sided-geometric@1",
             partial(noisy_counts, count),
             [("0 and 1", 0, 1)],
@@ -89,7 +88,7 @@ def three_servers() -> list[Target]:
             runs=RUNS,
         ),
         *(
-            Target(
+            AuditTarget(
                 f"three-servers/noisy-max{suffix}@1",
                 partial(noisy_choices, mechanism),
                 [("two candidates", *pair)],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Side, Table
+from hedgerow.audit.tables import AuditTable, Side
 
 Ints = NDArray[np.int64]
 Level = tuple[NDArray[Any], NDArray[Any]]
@@ -32,7 +32,7 @@ def record_of(side: Side) -> tuple[Ints, int]:
     raise AssertionError("tables that are not neighbours")
 
 
-def known_of(side: Side) -> Table:
+def known_of(side: Side) -> AuditTable:
     """Return the smaller of two tables: what the attacker knows for certain."""
     return min(side.first, side.second, key=lambda table: len(table.classes))
 
@@ -82,6 +82,6 @@ def path_evidence(
     return np.column_stack([code, np.floor(seen - inside[same.ravel()])]).astype(np.int64)
 
 
-def class_values(table: Table) -> Ints:
+def class_values(table: AuditTable) -> Ints:
     """Return what each record adds to the class counts of its leaf."""
     return np.eye(table.n_classes, dtype=np.int64)[table.classes]

@@ -1,9 +1,13 @@
 """What the auditor attacks in DP-TopDown: each implementation of PrivateSplit, from two views.
 
 ``messages`` is the view of the coordinator: every answer of every owner, from which the tree
-follows too. It knows all records but one, and the mechanisms, so that all answers come down to
-their likelihood ratio (`hedgerow.audit.catalogue.topdown_answers`). ``tree`` is the view of the
-public, with tables of its own (`hedgerow.audit.catalogue.topdown_tree`). Most targets draw many
+follows too. It knows both tables that the attacked owner may have, the plan with its mechanisms,
+and the nodes that it asks about. So it computes what each number of an answer would be without
+noise on either table, and from that how much likelier the number is on one of them. Numbers of one
+node depend on each other only through the choice of a split, which is one of them: all answers come
+down to their likelihood ratio.
+
+``tree`` is the view of the public, with tables of its own (`topdown_tree`). Most targets draw many
 trees of one split side by side with the functions that owners and coordinator call; those named
 ``run`` carry real messages between them, one tree after another, two levels deep.
 
@@ -13,20 +17,14 @@ same on both sides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Side, Table, Target, families, register, sides
 from hedgerow.audit.catalogue.curated import EPSILON, domain_of, target_of
-from hedgerow.audit.catalogue.topdown_answers import (
-    Known,
-    told_of_answer,
-    told_of_leaves,
-    told_of_nodes,
-)
 from hedgerow.audit.catalogue.topdown_tree import (
     COUNTS_BY_SPLIT,
     DECISIVE,
@@ -35,9 +33,18 @@ from hedgerow.audit.catalogue.topdown_tree import (
     Decisive,
     table_of,
 )
-from hedgerow.audit.evidence import outcome
+from hedgerow.audit.engine import AuditTarget
+from hedgerow.audit.evidence import of_choice, of_counts, outcome
+from hedgerow.audit.tables import AuditTable, Side, families, sides
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.topdown.answers import label, recount, weigh_and_split
+from hedgerow.protocols.topdown.answers import (
+    cells_of,
+    label,
+    n_of,
+    of_candidates,
+    recount,
+    weigh_and_split,
+)
 from hedgerow.protocols.topdown.coordinator import Coordinator, private_split
 from hedgerow.protocols.topdown.growth import Found, Question
 from hedgerow.protocols.topdown.numbers import SecureSplits
@@ -46,7 +53,7 @@ from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown.scores import exact_scores, unsplit
 from hedgerow.protocols.topdown.shape import Shape
 from hedgerow.protocols.topdown.splits import worth_of
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.trees.counts.leaves import LeafCounts
@@ -68,11 +75,26 @@ TOGETHER = 4_000
 HARDEST = tuple(f"between two pure sides, its own the {size}" for size in ("larger", "smaller"))
 
 Seen = Literal["messages", "tree"]
-Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Known(NamedTuple):
+    """Counts of the two tables that an owner may have."""
+
+    first: LeafCounts
+    second: LeafCounts
+
+    def after(self, splits: Sequence[tuple[int, int]]) -> Known:
+        """Make splits (node, candidate)."""
+        if not splits:
+            return self
+        nodes, choices = zip(*splits, strict=True)
+        return Known(*(each.after(nodes, choices) for each in self))
 
 
 @dataclass
-class Views:
+class TopDownViews:
     """Draw trees of one split on an audit table and return what somebody sees of each.
 
     Parameters
@@ -110,7 +132,7 @@ class Views:
         gained = int(exact_scores(plan, histogram)[0, 0] - unsplit(plan, classes)[0])
         return gained / 2.0**plan.shift / int(classes.sum())
 
-    def ledger(self, table: Table | Side) -> Ledger:
+    def ledger(self, table: AuditTable | Side) -> Ledger:
         """Return the ledger of one tree; it is the same for every table of a domain."""
         domain = domain_of(table.table if isinstance(table, Side) else table)
         ledger = Ledger(domain=domain)
@@ -118,7 +140,7 @@ class Views:
         charge(self.plan(domain, EPSILON), ledger, NoiseSource.system(), joint=several)
         return ledger
 
-    def tables(self, table: Table | Side, domain: Domain) -> list[Encoded]:
+    def tables(self, table: AuditTable | Side, domain: Domain) -> list[Encoded]:
         """Return the tables of all owners."""
         if isinstance(table, Side):
             # What the others have is the same on both sides, and much like what this one has.
@@ -138,7 +160,7 @@ class Views:
             return COUNTS_BY_SPLIT
         return DECISIVE[self.parameters["method"]]
 
-    def __call__(self, table: Table | Side, runs: int, source: NoiseSource) -> Rows:
+    def __call__(self, table: AuditTable | Side, runs: int, source: NoiseSource) -> Ints:
         """Return what is seen, as integers, one row per tree."""
         domain = domain_of(table.table if isinstance(table, Side) else table)
         plan = self.plan(domain, self.drawn_at)
@@ -151,7 +173,7 @@ class Views:
         """Return what the coordinator knows of the attacked owner."""
         return Known(*(self._counts(plan, each) for each in (side.first, side.second)))
 
-    def _counts(self, plan: TopDownPlan, table: Table) -> LeafCounts:
+    def _counts(self, plan: TopDownPlan, table: AuditTable) -> LeafCounts:
         return LeafCounts(encode(table.rows, plan.domain, table.classes), plan.candidates)
 
     def _side_by_side(
@@ -161,13 +183,13 @@ class Views:
         known: Known | None,
         n: int,
         source: NoiseSource,
-    ) -> Rows:
+    ) -> Ints:
         """Draw the root n times, each time as if it were a tree of its own."""
         split, shape, nodes = private_split(plan), Shape(plan), (0,) * n
         depths, valid = shape.depths(nodes), shape.undecided(nodes)
         rounds = split.rounds(Question((), nodes), shape, 0)
         ask = next(rounds)
-        told = np.zeros(n)
+        evidence = np.zeros(n)
         while True:
             answers = {}
             for i, each in enumerate(counts):
@@ -177,7 +199,7 @@ class Views:
                     drawn = recount(each, plan, nodes, depths, ask.among, source)
                 answers[str(i)] = drawn
             if known is not None:
-                told += told_of_nodes(plan, known, ask, answers["0"], depths, valid)
+                evidence += _log_ratios_of_nodes(plan, known, ask, answers["0"], depths, valid)
             try:
                 ask = rounds.send(split.join(ask, answers))
             except StopIteration as end:
@@ -187,10 +209,10 @@ class Views:
         labels = [_labelled(each, plan, made, source) for each in counts]
         if known is None:
             return self.decisive.evidence(np.column_stack([made, sum(labels)]), self.owners)
-        return outcome(told + _told_of_labels(plan, known, made, labels[0]))[:, None]
+        return outcome(evidence + _log_ratios_of_labels(plan, known, made, labels[0]))[:, None]
 
 
-class SecretViews(Views):
+class SecretViews(TopDownViews):
     """Numbers that the three servers open; what they compute is computed on plain arrays here.
 
     All that the coordinator sees besides is sealed.
@@ -203,7 +225,7 @@ class SecretViews(Views):
             tables = self.tables(side._replace(table=each), plan.domain)
             rows = np.concatenate([np.asarray(one.bins) for one in tables])
             classes = np.concatenate([np.asarray(one.target) for one in tables])
-            table = Table(rows, classes, each.n_bins, each.n_classes)
+            table = AuditTable(rows, classes, each.n_bins, each.n_classes)
             found.append(self._counts(plan, table))
         return Known(*found)
 
@@ -214,7 +236,7 @@ class SecretViews(Views):
         known: Known | None,
         n: int,
         source: NoiseSource,
-    ) -> Rows:
+    ) -> Ints:
         engine, splits = ClearEngine(Leakage([]), source), SecureSplits(plan)
         histogram = np.sum([each.histogram([0]) for each in counts], axis=0)
         every = np.repeat(histogram.transpose(0, 2, 1), n, axis=0)
@@ -238,11 +260,11 @@ class SecretViews(Views):
             return self.decisive.evidence(np.column_stack([made, labels]), self.owners)
         ask = Ask(plan.digest, 0, "nodes", (), (0,) * n)
         heard = {"choice": made, "worth": worth, "weight": weight}
-        told = told_of_nodes(plan, known, ask, heard, np.ones(n, dtype=np.int64), valid)
-        return outcome(told + _told_of_labels(plan, known, made, labels))[:, None]
+        evidence = _log_ratios_of_nodes(plan, known, ask, heard, np.ones(n, dtype=np.int64), valid)
+        return outcome(evidence + _log_ratios_of_labels(plan, known, made, labels))[:, None]
 
 
-class WholeViews(Views):
+class WholeViews(TopDownViews):
     """The same with real owners and a real coordinator, two levels deep."""
 
     def plan(self, domain: Domain, epsilon: float) -> TopDownPlan:
@@ -259,14 +281,14 @@ class WholeViews(Views):
             domain, epsilon=epsilon, n_owners=self.owners, **(deeper | self.parameters)
         )
 
-    def __call__(self, table: Table | Side, runs: int, source: NoiseSource) -> Rows:
+    def __call__(self, table: AuditTable | Side, runs: int, source: NoiseSource) -> Ints:
         """Return what is seen, as integers, one row per tree."""
         assert isinstance(table, Side)
         domain = domain_of(table.table)
         plan = self.plan(domain, self.drawn_at)
         tables, known = self.tables(table, domain), self._known(plan, table)
-        told = [self._grown(plan, tables, known, source) for _ in range(runs)]
-        return outcome(np.array(told))[:, None]
+        evidence = [self._grown(plan, tables, known, source) for _ in range(runs)]
+        return outcome(np.array(evidence))[:, None]
 
     def _grown(
         self, plan: TopDownPlan, tables: list[Encoded], known: Known, source: NoiseSource
@@ -276,7 +298,7 @@ class WholeViews(Views):
             str(i): Owner(each, plan, name=str(i), source=source) for i, each in enumerate(tables)
         }
         coordinator = Coordinator(plan, tuple(owners))
-        shape, told = Shape(plan), 0.0
+        shape, evidence = Shape(plan), 0.0
         while asks := coordinator.asks():
             for name, ask in asks.items():
                 answer = owners[name].answer(ask)
@@ -285,11 +307,11 @@ class WholeViews(Views):
                     asked, read = Ask.from_bytes(ask), Answer.from_bytes(answer)
                     shape.expand(asked.expand)
                     known = known.after(asked.expand)
-                    told += told_of_answer(plan, known, asked, read.arrays, shape)
-        return told
+                    evidence += _log_ratio_of_answer(plan, known, asked, read.arrays, shape)
+        return evidence
 
 
-def _made(plan: TopDownPlan, found: Found) -> NDArray[np.int64]:
+def _made(plan: TopDownPlan, found: Found) -> Ints:
     """Return the split that each tree gets, or `NOT_SPLIT`, as `Growth` decides."""
     least = plan.error / plan.n_splits * np.maximum(found.weight, 0.0)
     worth_it = (found.weight >= least) & (found.worth > plan.min_gain)
@@ -301,9 +323,7 @@ def _leaves(counts: LeafCounts, candidate: int) -> tuple[LeafCounts, list[int]]:
     return (counts, [0]) if candidate == NOT_SPLIT else (counts.after([0], [candidate]), [1, 2])
 
 
-def _labelled(
-    counts: LeafCounts, plan: TopDownPlan, made: NDArray[np.int64], source: NoiseSource
-) -> Rows:
+def _labelled(counts: LeafCounts, plan: TopDownPlan, made: Ints, source: NoiseSource) -> Ints:
     """Label the leaves of each tree, as owners do."""
     out = np.zeros((len(made), 2 * plan.n_classes), dtype=np.int64)
     for candidate in np.unique(made):
@@ -314,35 +334,108 @@ def _labelled(
     return out
 
 
-def _told_of_labels(
-    plan: TopDownPlan, known: Known, made: NDArray[np.int64], labels: Rows
-) -> NDArray[np.float64]:
+def _log_ratios_of_labels(plan: TopDownPlan, known: Known, made: Ints, labels: Ints) -> Floats:
     """Return what the leaves of each tree of one split tell."""
-    told = np.zeros(len(made))
+    evidence = np.zeros(len(made))
     for candidate in np.unique(made):
         here = made == candidate
         after = known.after([(0, int(candidate))])
         drawn = labels[here].reshape(-1, plan.n_classes)
         leaves = np.tile([1, 2], int(here.sum()))
-        told[here] = told_of_leaves(plan, after, leaves, drawn).reshape(-1, 2).sum(axis=1)
-    return told
+        ratios = _log_ratios_of_leaves(plan, after, leaves, drawn)
+        evidence[here] = ratios.reshape(-1, 2).sum(axis=1)
+    return evidence
 
 
-@register
-def topdown_trees() -> list[Target]:
+def _log_ratio_of_answer(
+    plan: TopDownPlan, known: Known, ask: Ask, arrays: Arrays, shape: Shape
+) -> float:
+    """Return the log likelihood ratio of one answer, with the splits of the question made."""
+    if ask.phase == "leaves":
+        leaves = np.array(ask.nodes)
+        return float(_log_ratios_of_leaves(plan, known, leaves, arrays["classes"]).sum())
+    depths, valid = shape.depths(ask.nodes), shape.undecided(ask.nodes)
+    return float(_log_ratios_of_nodes(plan, known, ask, arrays, depths, valid).sum())
+
+
+def _log_ratios_of_nodes(
+    plan: TopDownPlan,
+    known: Known,
+    ask: Ask,
+    arrays: Arrays,
+    depths: Ints,
+    valid: NDArray[np.bool_],
+) -> Floats:
+    """Return the log likelihood ratio of what was said about each node, (m,)."""
+    if ask.phase == "recount":
+        return _log_ratios_of_recounts(plan, known, ask, arrays["cells"], depths)
+    evidence = np.zeros(len(ask.nodes))
+    nodes, which = np.unique(np.array(ask.nodes), return_inverse=True)
+    for i, node in enumerate(nodes.tolist()):
+        here = np.flatnonzero(which == i)
+        depth, allowed = int(depths[here[0]]), valid[here[0]]
+        classes = [each.class_counts([node]) for each in known]
+        histograms = [each.histogram([node]) for each in known]
+        weights = (of_class.sum() for of_class in classes)
+        evidence[here] += of_counts(plan.weigh(depth), arrays["weight"][here], *weights)
+        if plan.method == "noisy-counts":
+            cells = [cells_of(plan, histogram) for histogram in histograms]
+            ratios = of_counts(plan.counts(depth), arrays["cells"][here], *cells)
+            evidence[here] += ratios.reshape(len(here), -1).sum(axis=1)
+            continue
+        first, second = (exact_scores(plan, histogram)[0] for histogram in histograms)
+        choice = arrays["choice"][here]
+        evidence[here] += of_choice(plan.choose(depth), choice, first, second, allowed)
+        if plan.method != "local-rnm":
+            scores = zip((first, second), classes, strict=True)
+            worth = [score[choice] - unsplit(plan, before) for score, before in scores]
+            evidence[here] += of_counts(plan.value(depth), arrays["worth"][here], *worth)
+    return evidence
+
+
+def _log_ratios_of_leaves(plan: TopDownPlan, known: Known, leaves: Ints, drawn: Ints) -> Floats:
+    """Return the log likelihood ratio of the class counts of each leaf, (m,)."""
+    exact = (each.class_counts(leaves) for each in known)
+    return np.asarray(of_counts(plan.label, drawn, *exact).sum(axis=1))
+
+
+def _log_ratios_of_recounts(
+    plan: TopDownPlan, known: Known, ask: Ask, cells: Ints, depths: Ints
+) -> Floats:
+    evidence = np.zeros(len(ask.nodes))
+    alike: dict[tuple[int, int, tuple[int, ...]], list[int]] = {}
+    for i, some in enumerate(ask.among):
+        alike.setdefault((ask.nodes[i], int(depths[i]), some), []).append(i)
+    sizes = np.zeros(len(ask.nodes), dtype=np.int64)
+    exact = {}
+    for key, where in alike.items():
+        node, _, some = key
+        exact[key] = [of_candidates(plan, each.histogram([node])[0], some) for each in known]
+        sizes[where] = len(exact[key][0])
+    ends = np.cumsum(sizes)
+    for key, where in alike.items():
+        _, depth, some = key
+        size = len(exact[key][0])
+        drawn = cells[ends[where][:, None] - size + np.arange(size)]
+        mechanism = plan.recounts(depth, n_of(plan, some))
+        evidence[where] = of_counts(mechanism, drawn, *exact[key]).sum(axis=1)
+    return evidence
+
+
+def topdown_trees() -> list[AuditTarget]:
     """Targets of DP-TopDown, and some broken on purpose."""
-    found: list[Target] = []
+    found: list[AuditTarget] = []
     for name, parameters, owners in _CASES:
-        kind = SecretViews if parameters["method"] == "secure-counts" else Views
+        kind = SecretViews if parameters["method"] == "secure-counts" else TopDownViews
         messages = kind(parameters, "messages", owners)
         found.append(_message_target(f"topdown/{name}/messages", messages, RUNS))
         alone = owners if parameters["method"] != "noisy-counts" else 1
         found.append(_tree_target(f"topdown/{name}/tree", kind(parameters, "tree", alone)))
-        if kind is Views and not ("histograms" in parameters or "criterion" in parameters):
+        if kind is TopDownViews and not ("histograms" in parameters or "criterion" in parameters):
             whole = WholeViews(parameters, "messages", owners)
             found.append(_message_target(f"topdown/{name}/messages/run", whole, WHOLE_RUNS))
     for name in ("single-machine", "noisy-counts", "local-rnm", "secure-counts"):
-        kind = SecretViews if name == "secure-counts" else Views
+        kind = SecretViews if name == "secure-counts" else TopDownViews
         owners = 1 if name == "single-machine" else 2
         broken = f"topdown/{name}/broken-third-of-the-noise"
         third = kind({"method": name}, "messages", owners, drawn_at=3 * EPSILON)
@@ -353,7 +446,9 @@ def topdown_trees() -> list[Target]:
     return found
 
 
-def _message_target(name: str, views: Views, runs: int, *, sound: bool = True) -> Target:
+def _message_target(
+    name: str, views: TopDownViews, runs: int, *, sound: bool = True
+) -> AuditTarget:
     kept = (
         HARDEST[:1] if runs == WHOLE_RUNS else (*HARDEST, "tie of 240 records", "nearly empty leaf")
     )
@@ -361,7 +456,7 @@ def _message_target(name: str, views: Views, runs: int, *, sound: bool = True) -
     return target_of(name, views, sound=sound, runs=runs, pairs=pairs)
 
 
-def _tree_target(name: str, views: Views, *, sound: bool = True) -> Target:
+def _tree_target(name: str, views: TopDownViews, *, sound: bool = True) -> AuditTarget:
     return target_of(
         name,
         views,

@@ -32,7 +32,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit import Pair, Table, neighbours
+from hedgerow.audit.engine import Pair
+from hedgerow.audit.tables import AuditTable, neighbours
 
 Rows = NDArray[np.int64]
 NOT_SPLIT = -1
@@ -103,11 +104,11 @@ class Decisive:
         return np.column_stack([split, seen - inside[split]])
 
 
-def table_of(cells: Mapping[Cell, int]) -> Table:
+def table_of(cells: Mapping[Cell, int]) -> AuditTable:
     """Make a table of so many records of each kind."""
     kinds = np.array(list(cells), dtype=np.int64).reshape(-1, 2)
     records = np.repeat(kinds, np.array(list(cells.values()), dtype=np.int64), axis=0)
-    return Table(records[:, :1], records[:, 1], (_BINS,), _CLASSES)
+    return AuditTable(records[:, :1], records[:, 1], (_BINS,), _CLASSES)
 
 
 SCORES = Decisive(
