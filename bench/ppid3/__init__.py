@@ -28,10 +28,9 @@ from bench.ppid3.modp import ModpCipher
 from hedgerow import ID3Classifier
 from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites, joined_tree
+from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.secret.run import run_secret
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees import grow_id3
 

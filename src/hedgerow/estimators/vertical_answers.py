@@ -13,8 +13,8 @@ from hedgerow.estimators.account import account_of
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.protocols.vertical_id3.leakage import INSTANCES, OF_QUESTIONS, exact
-from hedgerow.protocols.vertical_id3.local import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.messages import Token
+from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.tables import encode
 from hedgerow.trees.tree import Tree

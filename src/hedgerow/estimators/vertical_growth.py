@@ -13,13 +13,15 @@ from hedgerow.estimators.vertical_sites import empty_site
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import parties_of, summary_releases
-from hedgerow.protocols.vertical_id3.local import LocalSites
-from hedgerow.protocols.vertical_id3.noise import CountNoise
-from hedgerow.protocols.vertical_id3.secret.leakage import mark_secret, summary_of_secret
-from hedgerow.protocols.vertical_id3.secret.parts import session_of_tables
+from hedgerow.protocols.vertical_id3.leakage import CountNoise, parties_of, summary_releases
+from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.secret.session import (
+    mark_secret,
+    session_of_tables,
+    summary_of_secret,
+)
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.cost import SERVERS
 
 

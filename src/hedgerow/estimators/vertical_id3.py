@@ -17,7 +17,7 @@ from hedgerow.estimators.vertical_sites import columns_of_sites, parts_of_sites
 from hedgerow.options import check_option
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain
 
 Cardinality = Literal["commutative", "secret"]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.table import declared_target, labels_of, read_domain
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, Target, encode
 from hedgerow.tables.column import Column
 from hedgerow.tables.encode import encode_target

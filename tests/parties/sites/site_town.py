@@ -30,11 +30,9 @@ from hedgerow.parties.sites.nodes import StoredNodes
 from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.service import SiteService
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.protocols.vertical_id3.local import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.nodes import Node
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
+from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce

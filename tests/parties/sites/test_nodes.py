@@ -9,7 +9,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.sites.nodes import NodeStore, StoredNodes, read_token
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.nodes import Interior, Leaf
+from hedgerow.protocols.vertical_id3.site import Interior, Leaf
 from tests.parties.sites.site_town import SITES, SiteTown, make_job
 from tests.parties.wire.parties_calls import refuses
 

@@ -7,10 +7,9 @@ import numpy as np
 
 from hedgerow.crypto.commutative import Curve25519Cipher, Elements, Key
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites, Tap
 from hedgerow.protocols.vertical_id3.messages import Message, Token, from_bytes
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.programs import LocalSites, Tap
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 
 OUTLOOK = ("sunny", "overcast", "rainy")

@@ -9,11 +9,16 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.vertical_id3 import align as ppid3_align
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites
-from hedgerow.protocols.vertical_id3.messages import BringSet, Common, PassSet, from_bytes, to_bytes
-from hedgerow.protocols.vertical_id3.set_cardinality import RECORDS
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.messages import (
+    RECORDS,
+    BringSet,
+    Common,
+    PassSet,
+    from_bytes,
+    to_bytes,
+)
+from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from tests.protocols.vertical_id3.ppid3_runs import ManyKeys, Wire, grown, sites_of, weather
 
 GROUPS = [[0, 1], [2], [3]]
@@ -79,16 +84,16 @@ def test_no_id_is_seen_and_marks_say_no_more_than_their_number() -> None:
 def lying(sites: list[Site], lie) -> HedgerowError:
     """Run sites whose marks are changed on the way, and return the refusal."""
     local = LocalSites(sites)
-    for site in sites:
-        honest = site.receive
+    for program in local.programs:
+        honest = program.receive
 
-        def receive(sender: int, data: bytes, honest=honest, to=site.index):
+        def receive(sender: int, data: bytes, honest=honest, to=program.site.index):
             message = from_bytes(data, "x")
             if isinstance(message, Common):
                 data = to_bytes(lie(sender, to, message))
             return honest(sender, data)
 
-        site.receive = receive  # type: ignore[method-assign]
+        program.receive = receive  # type: ignore[method-assign]
     with pytest.raises(HedgerowError) as caught:
         local.grow()
     return caught.value
@@ -114,7 +119,7 @@ def test_marks_that_cannot_be_are_refused(lie, code: Code) -> None:
 
 
 def test_records_of_some_sites_alone_are_not_brought() -> None:
-    site = differing(IDS)[1]
+    site = SiteProgram(differing(IDS)[1])
     site.begin()
     for sender, message in (
         (0, BringSet(1, RECORDS, 0, (0, 1))),

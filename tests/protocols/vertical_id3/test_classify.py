@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.local import LocalSites
 from hedgerow.protocols.vertical_id3.messages import (
     Answers,
     Classify,
@@ -13,6 +12,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
+from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, Wire, grown, sites_of, weather
 
@@ -124,9 +124,10 @@ def test_an_instance_that_a_site_does_not_have_is_refused() -> None:
     sites, root = ready(class_at=0)
     sites[0].offer(TODAY, INSTANCE[0])
     sites[1].offer(TODAY + 1, INSTANCE[1])
-    out = sites[0].ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
+    local = LocalSites(sites)
+    out = local.programs[0].ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
     with pytest.raises(HedgerowError, match="1 instances that site 1 does not have"):
-        LocalSites(sites)._carry([(0, out)])
+        local._carry([(0, out)])
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_an_instance_that_a_site_does_not_have_is_refused() -> None:
 def test_questions_that_are_not_well_formed_are_refused(question: Classify) -> None:
     sites, _ = ready(class_at=0)
     with pytest.raises(HedgerowError, match="from site 0") as caught:
-        sites[1].receive(0, to_bytes(question))
+        SiteProgram(sites[1]).receive(0, to_bytes(question))
     assert caught.value.code is Code.BAD_SITE_MESSAGE
 
 
@@ -160,10 +161,11 @@ def test_an_answer_that_was_not_asked_for_or_does_not_open_is_refused(
     rows: tuple[int, ...], sealed: bytes
 ) -> None:
     sites, root = ready(class_at=0)
-    (asked,) = sites[1].ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
+    asker = SiteProgram(sites[1])
+    (asked,) = asker.ask(root, [b"i" + (100).to_bytes(8, "little")], lambda _: None)
     call = from_bytes(asked.data, "site 1").call
     with pytest.raises(HedgerowError, match="from site 0") as caught:
-        sites[1].receive(0, to_bytes(Answers(call, rows, sealed)))
+        asker.receive(0, to_bytes(Answers(call, rows, sealed)))
     assert caught.value.code is Code.BAD_SITE_MESSAGE
 
 
@@ -171,10 +173,11 @@ def test_an_answer_that_was_not_asked_for_or_does_not_open_is_refused(
 def test_answers_without_a_question_do_not_pile_up(kind: type) -> None:
     sites, _ = ready(class_at=0)
     message = Answers(1 << 48, (0,), b"x" * 64) if kind is Answers else Kept(1 << 48)
+    program = SiteProgram(sites[1])
     for _ in range(3):
         with pytest.raises(HedgerowError, match="not asked for"):
-            sites[1].receive(0, to_bytes(message))
-    assert sites[1].idle
+            program.receive(0, to_bytes(message))
+    assert program.idle
 
 
 @pytest.mark.parametrize("answers_to", ["asker", "class site"])
@@ -214,12 +217,13 @@ def test_where_all_sites_hold_the_class_each_leaf_answers() -> None:
 def test_questions_whose_instances_get_lost_are_given_up() -> None:
     sites, _ = ready(class_at=0)
     leaf = next(number for number, node in sites[0].nodes.items() if hasattr(node, "counts"))
+    program = SiteProgram(sites[0])
     for call in range(300):
         question = Classify(call, 1, KEY, leaf, (0,), (b"a",), 2)
-        assert sites[0].receive(1, to_bytes(question)) == []
+        assert program.receive(1, to_bytes(question)) == []
     assert len(sites[0].collected) == 256
     with pytest.raises(HedgerowError, match="answered for already"):
-        sites[0].receive(1, to_bytes(Classify(299, 1, KEY, leaf, (0,), (b"a",), 2)))
-    (answer,) = sites[0].receive(1, to_bytes(Classify(299, 1, KEY, leaf, (1,), (b"b",), 2)))
+        program.receive(1, to_bytes(Classify(299, 1, KEY, leaf, (0,), (b"a",), 2)))
+    (answer,) = program.receive(1, to_bytes(Classify(299, 1, KEY, leaf, (1,), (b"b",), 2)))
     assert from_bytes(answer.data, "x").rows == (0, 1)
     assert len(sites[0].collected) == 255

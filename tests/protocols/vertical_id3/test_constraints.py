@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hedgerow.protocols.vertical_id3.constraints import ANY, Constraints
+from hedgerow.protocols.vertical_id3.site import ANY, Constraints
 
 BINS = np.array([[0, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=np.uint8)
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.empty import is_r_empty
-from hedgerow.protocols.vertical_id3.local import LocalSites
 from hedgerow.protocols.vertical_id3.messages import CompareReply, CompareStart, Sum, to_bytes
+from hedgerow.protocols.vertical_id3.node import is_r_empty
+from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from tests.protocols.vertical_id3.ppid3_runs import Wire, growing, grown, sites_of, weather
 
@@ -24,8 +24,9 @@ def fresh() -> list[Site]:
 
 def asked(sites: list[Site], first: int, tap: Wire | None = None) -> bool:
     done: list[bool] = []
-    out = sites[first]._desk.start(is_r_empty(sites[first]), done.append)
-    LocalSites(sites, tap)._carry([(first, out)])
+    local = LocalSites(sites, tap)
+    out = local.programs[first].start(is_r_empty(sites[first]), done.append)
+    local._carry([(first, out)])
     return done[0]
 
 
@@ -85,5 +86,5 @@ def test_sums_in_passing_are_uniform(chi_square: object) -> None:
 )
 def test_sums_out_of_turn_are_refused(sender: int, message: Sum) -> None:
     with pytest.raises(HedgerowError, match=f"from site {sender}") as caught:
-        fresh()[0].receive(sender, to_bytes(message))
+        SiteProgram(fresh()[0]).receive(sender, to_bytes(message))
     assert caught.value.code is Code.BAD_SITE_MESSAGE

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.gain import GRID, information_gain
 from hedgerow.protocols.vertical_id3.messages import AskGain, GainReply, from_bytes, to_bytes
+from hedgerow.protocols.vertical_id3.node import GRID, information_gain
+from hedgerow.protocols.vertical_id3.programs import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, Wire, grown, sites_of, weather
 
 
@@ -99,8 +100,9 @@ def test_an_impossible_gain_is_refused(gain: float) -> None:
     def lie(sender: int, to: int, data: bytes) -> None:
         message = from_bytes(data, "x")
         if isinstance(message, GainReply):
-            sites[to].receive(sender, to_bytes(GainReply(message.call, gain)))
+            local.programs[to].receive(sender, to_bytes(GainReply(message.call, gain)))
 
+    local = LocalSites(sites, lie)
     with pytest.raises(HedgerowError, match="from site 1") as caught:
-        grown(sites, lie)
+        local.grow()
     assert caught.value.code is Code.SITE_CONTRADICTS

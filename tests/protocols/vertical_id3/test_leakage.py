@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3 import gain as ppid3_gain
 from hedgerow.protocols.vertical_id3 import leakage as named
 from hedgerow.protocols.vertical_id3 import messages as wire
-from hedgerow.protocols.vertical_id3.local import LocalSites
-from hedgerow.protocols.vertical_id3.set_cardinality import ASKED, sizes_name, subsets_name
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3 import node as ppid3_node
+from hedgerow.protocols.vertical_id3.cardinality import ASKED, sizes_name, subsets_name
+from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from tests.protocols.vertical_id3.ppid3_runs import (
     PAPER,
     ManyKeys,
@@ -198,7 +197,7 @@ def test_a_counting_site_with_a_group_for_each_record_learns_every_class(
     sites = sites_of(table, PAPER, class_at=0)
     days = SiteTable(np.arange(14, dtype=np.uint8)[:, None], np.array([14]), None, table.ids)
     sites[1] = Site(1, sites[1].job, days)
-    monkeypatch.setattr(ppid3_gain, "information_gain", lambda counts: seen.append(counts) or 0.0)
+    monkeypatch.setattr(ppid3_node, "information_gain", lambda counts: seen.append(counts) or 0.0)
     grown(sites)
     read = next(counts for counts in seen if len(counts) == 14).argmax(axis=1)
     assert read.tolist() in (table.target.tolist(), (1 - table.target).tolist())

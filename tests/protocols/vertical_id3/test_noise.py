@@ -5,9 +5,8 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.vertical_id3.leakage import summary_releases
-from hedgerow.protocols.vertical_id3.nodes import Leaf
-from hedgerow.protocols.vertical_id3.noise import CountNoise
+from hedgerow.protocols.vertical_id3.leakage import CountNoise, summary_releases
+from hedgerow.protocols.vertical_id3.site import Leaf
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, grown, sites_of, weather
 
 

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 from hedgerow import ID3Classifier
-from hedgerow.protocols.vertical_id3.local import joined_tree
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.nodes import Interior, Leaf
-from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.programs import joined_tree
+from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Site
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees import grow_id3
 from hedgerow.trees.tree import Tree
@@ -85,7 +84,7 @@ def expected_cost(
 def check_run(table: Encoded, groups: list[list[int]], class_at: int | None, **job) -> list[Site]:
     """Grow, and compare with ID3 on the columns in the order of the sites."""
     sites = sites_of(table, groups, class_at, **job)
-    _, root = grown(sites)
+    local, root = grown(sites)
     order = [column for group in groups for column in group]
     ordered = table.select(order)
     tree = joined_tree(sites, root, ordered.domain, _placed(groups))
@@ -94,7 +93,7 @@ def check_run(table: Encoded, groups: list[list[int]], class_at: int | None, **j
     cost = expected_cost(ordered, oracle, _placed(groups), class_at, job.get("ring", "needed"))
     assert sum(site.meter.intersections for site in sites) == cost["intersections"]
     assert sum(site.meter.encryptions for site in sites) == cost["encryptions"]
-    assert all(site.idle for site in sites)
+    assert all(program.idle for program in local.programs)
     return sites
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from hedgerow.crypto.commutative import Curve25519Cipher
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.messages import BringSet, PassSet, from_bytes, to_bytes
-from hedgerow.protocols.vertical_id3.ring_cardinality import RingCardinality
-from hedgerow.protocols.vertical_id3.set_cardinality import NODE, Meter
+from hedgerow.protocols.vertical_id3.cardinality import RingCardinality, SiteMeter
+from hedgerow.protocols.vertical_id3.messages import NODE, BringSet, PassSet, from_bytes, to_bytes
 from hedgerow.protocols.vertical_id3.tasks import Desk
 
 N = 30
@@ -33,7 +32,7 @@ class Ring:
                 lambda purpose, i=i: self.groups[i],
                 learn=lambda name, shape, names=names: names.append((name, shape)),
                 check=lambda owner, purpose, sizes: None,
-                meter=Meter(),
+                meter=SiteMeter(),
             )
             site.elements = points
             self.learned.append(names)

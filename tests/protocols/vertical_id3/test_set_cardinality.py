@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.set_cardinality import joint_sizes
+from hedgerow.protocols.vertical_id3.cardinality import joint_sizes
 
 
 def elements(numbers: list[int]) -> np.ndarray:

@@ -9,8 +9,9 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.messages import (
+    NODE,
+    RECORDS,
     Announce,
     AskGain,
     AskLeaf,
@@ -26,10 +27,8 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
-from hedgerow.protocols.vertical_id3.nodes import Interior, Leaf
-from hedgerow.protocols.vertical_id3.set_cardinality import NODE, RECORDS
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
+from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Site, SiteTable
 from tests.protocols.vertical_id3.ppid3_runs import (
     DAYS,
     PAPER,
@@ -52,7 +51,7 @@ def changed(sites: list[Site], change) -> None:
             while queue:
                 sender, item = queue.pop(0)
                 told = change(sender, from_bytes(item.data, "x"))
-                out = self.sites[item.to].receive(sender, to_bytes(told))
+                out = self.programs[item.to].receive(sender, to_bytes(told))
                 queue.extend((item.to, more) for more in out)
 
     Lying(sites).grow()
@@ -222,12 +221,12 @@ def test_control_out_of_turn_is_refused() -> None:
     )
     for message in early:
         with pytest.raises(HedgerowError, match="before its time") as caught:
-            sites[1].receive(0, to_bytes(message))
+            SiteProgram(sites[1]).receive(0, to_bytes(message))
         assert caught.value.code is Code.BAD_SITE_MESSAGE
     grown(sites)
     growing(sites)
     with pytest.raises(HedgerowError, match="without its gains"):
-        sites[1].receive(0, to_bytes(Split(OWN[0], 50, 0, ())))
+        SiteProgram(sites[1]).receive(0, to_bytes(Split(OWN[0], 50, 0, ())))
 
 
 OWN = [(index + 1) << 48 | 999 for index in range(3)]
@@ -252,15 +251,15 @@ OWN = [(index + 1) << 48 | 999 for index in range(3)]
 def test_after_the_tree_only_questions_are_heard(message: Message) -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
     grown(sites)
-    nodes = dict(sites[0].nodes)
+    nodes, program = dict(sites[0].nodes), SiteProgram(sites[0])
     with pytest.raises(HedgerowError, match="after the tree was grown") as caught:
-        sites[0].receive(1, to_bytes(message))
+        program.receive(1, to_bytes(message))
     assert caught.value.code is Code.BAD_SITE_MESSAGE
     assert sites[0].nodes == nodes
-    assert sites[0].idle
+    assert program.idle
     # Stored and read again, it is as deaf.
     with pytest.raises(HedgerowError, match="after the tree was grown"):
-        pickle.loads(pickle.dumps(sites[0])).receive(1, to_bytes(message))
+        SiteProgram(pickle.loads(pickle.dumps(sites[0]))).receive(1, to_bytes(message))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +291,7 @@ def test_nodes_and_calls_that_cannot_be_are_refused(message: Message, found: str
     growing(sites)
     sites[0].distributions = {0: np.array([5, 9]), 1: np.array([3, 2])}
     with pytest.raises(HedgerowError, match=found) as caught:
-        sites[0].receive(1, to_bytes(message))
+        SiteProgram(sites[0]).receive(1, to_bytes(message))
     assert caught.value.code is Code.BAD_SITE_MESSAGE
 
 
@@ -318,10 +317,11 @@ def test_early_messages_do_not_pile_up() -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
     grown(sites)
     growing(sites)
-    sites[1].receive(0, to_bytes(CompareStart(OWN[0], 0, bytes(32))))
+    program = SiteProgram(sites[1])
+    program.receive(0, to_bytes(CompareStart(OWN[0], 0, bytes(32))))
     for call in (OWN[0], OWN[0] + 1):
         with pytest.raises(HedgerowError, match="nobody waits for"):
-            sites[1].receive(0, to_bytes(CompareStart(call, 0, bytes(32))))
+            program.receive(0, to_bytes(CompareStart(call, 0, bytes(32))))
 
 
 @pytest.mark.parametrize("align", [False, True])
@@ -331,7 +331,7 @@ def test_records_are_brought_for_aligning_alone(align: bool) -> None:
     # After the start, all records under one more key would tell how they intersect.
     for message in (BringSet(9, RECORDS, 0, (0, 1)), Common(1, 0, b"")):
         with pytest.raises(HedgerowError, match="out of its time"):
-            sites[1].receive(0, to_bytes(message))
+            SiteProgram(sites[1]).receive(0, to_bytes(message))
 
 
 @pytest.mark.parametrize(
@@ -349,5 +349,5 @@ def test_requests_to_other_sites_are_refused(message: Message, found: str) -> No
     grown(sites)
     growing(sites)
     with pytest.raises(HedgerowError, match=found) as caught:
-        sites[1].receive(0, to_bytes(message))
+        SiteProgram(sites[1]).receive(0, to_bytes(message))
     assert caught.value.code is Code.BAD_SITE_MESSAGE

@@ -53,8 +53,8 @@ from hedgerow.protocols.vertical_id3.messages import (
     bad_message,
     from_bytes,
 )
-from hedgerow.protocols.vertical_id3.nodes import Leaf
-from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.site import Leaf, Site
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.tables.ids import id_bytes
 
@@ -70,10 +70,6 @@ _logger = logging.getLogger(__name__)
 class AnsweringSite(Site):
     """A site that grows nothing: it has its nodes, and no rows that they were grown from."""
 
-    job_names: tuple[str, ...] = ()
-    saw: Saw
-    way_back: WayBack
-
     def new_call(self) -> int:
         """Return a number that no earlier process of this site has used, either."""
         return (self.index + 1) << 48 | 1 << 47 | secrets.randbits(47)
@@ -88,22 +84,6 @@ class AnsweringSite(Site):
         self.ledger.charge(*exact_releases(openings))
         self.leakages = [Leakage(openings, ledger=self.ledger)]
 
-    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        """Take in a message about instances; H752 for any other."""
-        message = from_bytes(data, f"site {sender}")
-        if not isinstance(message, Classify | Answers | Kept):
-            raise bad_message(
-                f"site {sender}", f"{type(message).__name__} after the tree was grown"
-            )
-        if isinstance(message, Classify):
-            self.way_back.came(message.call, sender)
-        if isinstance(message, Classify) and message.instances:
-            with suppress(HedgerowError):
-                # What is wrong with it, the protocol says below.
-                path = self.path_of(Token(self.index, message.node), message.instances[0])
-                self.saw(self.job_names[sender], len(message.instances), list(map(str, path)))
-        return super().receive(sender, data)
-
     def path_of(self, token: Token, instance: bytes) -> Steps:
         """Return the tokens of an instance from one of this site's up to the first elsewhere."""
         steps = [token]
@@ -114,6 +94,33 @@ class AnsweringSite(Site):
             value = int(self.values_of([instance], node.attribute)[0])
             steps.append(node.children[value])
         return steps
+
+
+class AnsweringProgram(SiteProgram):
+    """Hears of instances alone, and notes where they came from."""
+
+    def __init__(
+        self, site: AnsweringSite, names: Sequence[str], saw: Saw, way_back: WayBack
+    ) -> None:
+        super().__init__(site)
+        self._answers, self._names, self._saw, self._way_back = site, names, saw, way_back
+
+    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
+        """Take in a message about instances; H752 for any other."""
+        message = from_bytes(data, f"site {sender}")
+        if not isinstance(message, Classify | Answers | Kept):
+            raise bad_message(
+                f"site {sender}", f"{type(message).__name__} after the tree was grown"
+            )
+        if isinstance(message, Classify):
+            self._way_back.came(message.call, sender)
+        if isinstance(message, Classify) and message.instances:
+            with suppress(HedgerowError):
+                # What is wrong with it, the protocol says below.
+                own = self._answers
+                path = own.path_of(Token(own.index, message.node), message.instances[0])
+                self._saw(self._names[sender], len(message.instances), list(map(str, path)))
+        return super().receive(sender, data)
 
 
 class Answering:
@@ -145,8 +152,8 @@ class Answering:
         self.tree = stored.tree
         index = self.job.sites.index(others.config.name)
         self._site = AnsweringSite(index, self.job.protocol_job(), own.no_rows())
-        self._site.job_names, self._site.saw = self.job.sites, saw
-        self._way_back = self._site.way_back = WayBack()
+        self._way_back = WayBack()
+        self._program = AnsweringProgram(self._site, self.job.sites, saw, self._way_back)
         self._site.take_up(stored)
         self._site.offer(*instances)
         self._learned = Learned.of_answers(folder)
@@ -157,7 +164,7 @@ class Answering:
         patience = self.job.timeouts.lost
         self._post = Post(others, {"what": "ask", "tree": self.tree}, patience, self._undelivered)
         self._worker = Worker(
-            self.job.sites, self._site, self._post, self._failed, self._tell_found, self._record
+            self.job.sites, self._program, self._post, self._failed, self._tell_found, self._record
         )
         self._inbox = self._worker.inbox
 
@@ -188,7 +195,9 @@ class Answering:
                 here = root.site == self._site.index
                 paths.extend(self._site.path_of(root, name) if here else [root] for name in names)
                 # Told when what was learned by it is on the disk.
-                out = self._site.ask(root, names, lambda found: self._found.append((answer, found)))
+                out = self._program.ask(
+                    root, names, lambda found: self._found.append((answer, found))
+                )
             except HedgerowError as error:
                 answer.set_exception(with_names(error, self.job.sites, len(self.job.sites)))
                 return []

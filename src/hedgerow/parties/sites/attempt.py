@@ -26,9 +26,10 @@ from hedgerow.parties.sites.status import BEAT, State, Status, for_servers, lost
 from hedgerow.parties.sites.worker import Worker
 from hedgerow.parties.wire.client import Reply
 from hedgerow.parties.wire.requests import Fields, error_fields
+from hedgerow.protocols.vertical_id3.cardinality import SiteMeter
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.set_cardinality import Meter
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 
 _logger = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ class Attempt:
         self._records: tuple[int, int] | None = None
         self._rows = 0
         self._site: Site | None = None
+        self._program: SiteProgram | None = None
         self._worker: Worker | None = None
         patience = self.job.timeouts.lost
         self._post = Post(others, {"what": "grow", "tree": session}, patience, self._undelivered)
@@ -103,11 +105,12 @@ class Attempt:
         site = self._make(tuple(key.hex() for key in checked))
         self._rows = site.table.n_records
         names, self._site = self._others.parties, site
+        self._program = program = SiteProgram(site)
         # Before anything arrives, so that a site that is killed knows that it took part.
         self._record()
         self._worker = Worker(
             names,
-            site,
+            program,
             self._post,
             lambda error, *_: self.fail(error),
             self._look,
@@ -149,7 +152,7 @@ class Attempt:
             away = self._silent | set(self._post.away)
             waiting = self._missing if self._state == "gathering" else self._busy | away
             over = self._state in ("grown", "failed")
-            meter = Meter() if self._site is None else self._site.meter
+            meter = SiteMeter() if self._site is None else self._site.meter
             return Status(
                 self._state,
                 self.session,
@@ -224,7 +227,8 @@ class Attempt:
             self._state = "growing"
             self._missing.clear()
         assert self._worker is not None
-        self._worker.do(self.site.begin)
+        assert self._program is not None
+        self._worker.do(self._program.begin)
         for name in self._others.everybody:
             threading.Thread(target=self._watch, args=(name,), daemon=True).start()
         self._told()

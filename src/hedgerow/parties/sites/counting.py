@@ -29,10 +29,20 @@ from hedgerow.parties.sites.status import BEAT, lost
 from hedgerow.parties.sites.worker import with_names
 from hedgerow.parties.wire.requests import Fields, error_fields
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.messages import bad_message, from_bytes
-from hedgerow.protocols.vertical_id3.secret.messages import AskServers, BeginServers
-from hedgerow.protocols.vertical_id3.secret.order import LEADER, Next, Question, hear_next, say_next
-from hedgerow.protocols.vertical_id3.secret.server import CountServers
+from hedgerow.protocols.vertical_id3.messages import (
+    AskServers,
+    BeginServers,
+    bad_message,
+    from_bytes,
+)
+from hedgerow.protocols.vertical_id3.secret.server import (
+    LEADER,
+    CountServers,
+    Next,
+    ServerQuestion,
+    receive_next,
+    send_next,
+)
 
 MEETING_SECONDS = 20.0
 """For the other servers to come: all three have been asked at the same moment."""
@@ -106,8 +116,8 @@ class Counting:
         self._network: TLSNetwork | None = None
         self._attempt = earlier + 1
         self._changed = threading.Condition()
-        self._waiting: dict[Question, tuple[float, bytes]] = {}
-        self._done: set[Question] = set()
+        self._waiting: dict[ServerQuestion, tuple[float, bytes]] = {}
+        self._done: set[ServerQuestion] = set()
         self._answered = 0
         self._ended, self._finished = threading.Event(), threading.Event()
         self._error: HedgerowError | None = None
@@ -210,10 +220,10 @@ class Counting:
             if self._number == LEADER:
                 idle: Next = "end" if self._finished.is_set() else "wait"
                 following = self._next(BEAT) or idle
-                say_next(network, following)
+                send_next(network, following)
             else:
-                following = hear_next(network)
-            if isinstance(following, Question):
+                following = receive_next(network)
+            if isinstance(following, ServerQuestion):
                 self._await(following)
                 self._answer(following)
             elif following == "end":
@@ -222,7 +232,7 @@ class Counting:
             elif self._number != LEADER:
                 self._check_order()
 
-    def _next(self, seconds: float | None) -> Question | None:
+    def _next(self, seconds: float | None) -> ServerQuestion | None:
         """Return a question that waits here, the oldest; None at the end, or after a while."""
         with self._changed:
             over = self._ended.is_set, self._finished.is_set
@@ -237,7 +247,7 @@ class Counting:
         if oldest is not None and time.monotonic() - since > patience:
             raise bad_message(f"site {oldest.sender}", "a question to some of the servers")
 
-    def _await(self, question: Question) -> None:
+    def _await(self, question: ServerQuestion) -> None:
         """Wait for a question that server 0 has named; the same site has sent it here, too."""
         if question in self._done:
             raise Code.BAD_FRAME.error(
@@ -254,7 +264,7 @@ class Counting:
         if self._error is not None:
             raise self._error
 
-    def _answer(self, question: Question) -> None:
+    def _answer(self, question: ServerQuestion) -> None:
         _, ask = self._waiting[question]
         found = self._servers.answers(question.sender, {self._number: ask})
         with self._changed:
@@ -271,7 +281,7 @@ class Counting:
             message = from_bytes(data, f"site {sender}")
             if not isinstance(message, AskServers | BeginServers):
                 raise bad_message(f"site {sender}", f"{type(message).__name__} to a server")
-            question = Question(number, message.call)
+            question = ServerQuestion(number, message.call)
             with self._changed:
                 if question in self._waiting or question in self._done:
                     raise bad_message(f"site {sender}", f"call {question.call} a second time")

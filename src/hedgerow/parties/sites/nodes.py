@@ -23,7 +23,7 @@ from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.durable import remove_leftovers, replacing
 from hedgerow.parties.store.folders import read_small
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.nodes import Interior, Leaf, Node
+from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Node
 
 ROOM = "ppid3"
 """Folder of these runs in the state of a site."""

@@ -36,8 +36,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import parties_of
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Told what has happened, with particulars: ``failed``, ``grown``, ``token``, ``refused``."""

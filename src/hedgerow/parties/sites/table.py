@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, Target, encode, read_table
 from hedgerow.tables.encode import encode_target
 from hedgerow.tables.frame import view

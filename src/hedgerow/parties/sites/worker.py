@@ -1,4 +1,4 @@
-"""`Worker`: one `Site` in a thread of its own, between an inbox and a post."""
+"""`Worker`: one `SiteProgram` in a thread of its own, between an inbox and a post."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.sites.post import Inbox, Post
-from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 
 _logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Worker:
     names : sequence of str
         Of all who take part, as the protocol numbers them: the sites, then the three servers if
         there are any.
-    site : Site
+    program : SiteProgram
         Used by no other thread.
     post : Post
     failed : callable
@@ -49,14 +49,14 @@ class Worker:
     def __init__(
         self,
         names: Sequence[str],
-        site: Site,
+        program: SiteProgram,
         post: Post,
         failed: Failed,
         after: Callable[[], None] = lambda: None,
         record: Callable[[], None] = lambda: None,
         left: Callable[[], None] = lambda: None,
     ) -> None:
-        self.site, self._post, self._failed, self._after = site, post, failed, after
+        self._program, self._post, self._failed, self._after = program, post, failed, after
         self._names, self._record, self._left = list(names), record, left
         self._stopped = False
         self._queue: queue.SimpleQueue[tuple[Action, str, bytes] | None] = queue.SimpleQueue()
@@ -82,7 +82,7 @@ class Worker:
 
     def _message(self, sender: str, data: bytes) -> None:
         number = self._names.index(sender)
-        self._put(lambda: self.site.receive(number, data), sender, data)
+        self._put(lambda: self._program.receive(number, data), sender, data)
 
     def _put(self, action: Action, sender: str, data: bytes) -> None:
         with self._lock:
@@ -98,7 +98,9 @@ class Worker:
                 for to, outgoing in done:
                     self._post.send(self._names[to], outgoing)
             except HedgerowError as error:
-                self._failed(with_names(error, self._names, self.site.job.n_sites), sender, data)
+                self._failed(
+                    with_names(error, self._names, self._program.site.job.n_sites), sender, data
+                )
             except Exception:
                 _logger.exception("failure", extra={"event": {"what": "failure"}})
                 broken = Code.SERVICE_FAILED.error(

@@ -12,26 +12,23 @@ meeting site marks, no site learns an id that it does not have; see `align` for 
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.crypto.commutative import Elements
 from hedgerow.errors import Code
-from hedgerow.protocols.vertical_id3.checks import ALIGN as CALL
+from hedgerow.protocols.vertical_id3.cardinality import RingCardinality, subsets_name
 from hedgerow.protocols.vertical_id3.leakage import COMMON, MARKS
-from hedgerow.protocols.vertical_id3.messages import Common, bad_message
-from hedgerow.protocols.vertical_id3.set_cardinality import RECORDS, subsets_name
+from hedgerow.protocols.vertical_id3.messages import ALIGN, RECORDS, Common, bad_message
+from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
-
-if TYPE_CHECKING:
-    from hedgerow.protocols.vertical_id3.site import Site
 
 Marks = NDArray[np.bool_]
 
 
-def align(site: Site) -> Task[None]:
+def align(site: Site, ring: RingCardinality) -> Task[None]:
     """Leave out the records that not all sites have; run at every site.
 
     A site that begins and does not keep to its word can mark other elements than the common ones,
@@ -43,17 +40,13 @@ def align(site: Site) -> Task[None]:
     the site that begins also the sizes of the intersections of all subsets of the sites.
     Cost: with n_j records at site j and k sites, k sum n_j encryptions; one bit of marks for every
     element on its way back.
-
-    Raises
-    ------
-    InputError
-        H111 if there is none.
+    Fails with H111 if there is none.
     """
-    ring = tuple(range(site.job.n_sites))
+    sites = tuple(range(site.job.n_sites))
     if site.index == site.job.starter:
         own = [np.arange(site.table.n_records)]
-        sets, _ = yield from site.ring.gather(CALL, RECORDS, ring, own)
-        site.learn(subsets_name((1,) * len(ring)), (2,) * len(ring))
+        sets, _ = yield from ring.gather(ALIGN, RECORDS, sites, own)
+        site.learn(subsets_name((1,) * len(sites)), (2,) * len(sites))
         words = [_words(groups[0]) for groups in sets]
         common = reduce(np.intersect1d, words)
         if not common.size:
@@ -63,32 +56,31 @@ def align(site: Site) -> Task[None]:
                 fix="check that all sites mean the same ids, spell them alike, and give them one "
                 "type: the number 7 and the text '7' differ",
             )
-        for owner, theirs in zip(ring, words, strict=True):
-            yield Send(ring[owner - 1], _message(owner, np.isin(theirs, common)))
-    ((sender, message),) = yield Wait(CALL, Common)
+        for owner, theirs in zip(sites, words, strict=True):
+            yield Send(sites[owner - 1], _marks_message(owner, np.isin(theirs, common)))
+    ((sender, message),) = yield Wait(ALIGN, Common)
     site.learn(COMMON, (site.table.n_records,))
-    site.keep(np.flatnonzero(_undone(site, sender, message)))
+    rows = np.flatnonzero(_unshuffle(site, ring, sender, message))
+    site.keep(rows)
+    ring.elements = ring.elements[rows]
 
 
-def pass_marks(site: Site, sender: int, message: Common) -> Task[None]:
+def pass_marks(site: Site, ring: RingCardinality, sender: int, message: Common) -> Task[None]:
     """Undo this site's shuffle of another site's set, and pass the marks back."""
     if sender != site.index:
         site.learn(MARKS, ())
-    marks = _undone(site, sender, message)
-    yield Send((site.index - 1) % site.job.n_sites, _message(message.owner, marks))
+    marks = _unshuffle(site, ring, sender, message)
+    yield Send((site.index - 1) % site.job.n_sites, _marks_message(message.owner, marks))
 
 
-def _undone(site: Site, sender: int, message: Common) -> Marks:
+def _unshuffle(site: Site, ring: RingCardinality, sender: int, message: Common) -> Marks:
     """Return marks in the order in which the elements came here, checked.
 
-    Raises
-    ------
-    HedgerowError
-        H752 for marks of no set that went this way, H754 for another number of them than in the
-        sets before.
+    H752 for marks of no set that went this way, H754 for another number of them than in the sets
+    before.
     """
     name, owner, k = f"site {sender}", message.owner, site.job.n_sites
-    order = site.ring.order(CALL, owner)
+    order = ring.order(ALIGN, owner)
     # The last site on the way of a set hears from where the sets meet, the others from the next.
     last = site.index == (owner - 1) % k
     if order is None or sender != (site.job.starter if last else (site.index + 1) % k):
@@ -108,8 +100,8 @@ def _undone(site: Site, sender: int, message: Common) -> Marks:
     return marks
 
 
-def _message(owner: int, marks: Marks) -> Common:
-    return Common(CALL, owner, np.packbits(marks).tobytes())
+def _marks_message(owner: int, marks: Marks) -> Common:
+    return Common(ALIGN, owner, np.packbits(marks).tobytes())
 
 
 def _words(elements: Elements) -> NDArray[Any]:

@@ -20,8 +20,6 @@ class, whichever it is. An asker that is itself on the path is such a site.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from nacl.exceptions import CryptoError
@@ -32,39 +30,14 @@ from hedgerow.crypto import curve25519
 from hedgerow.errors import Code
 from hedgerow.protocols.vertical_id3.leakage import ANSWER, INSTANCES
 from hedgerow.protocols.vertical_id3.messages import Answers, Classify, Kept, Token, bad_message
-from hedgerow.protocols.vertical_id3.nodes import Leaf
+from hedgerow.protocols.vertical_id3.site import CollectedAnswers, Leaf, Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 
-if TYPE_CHECKING:
-    from hedgerow.protocols.vertical_id3.site import Site
-
+MOST_ASKED = 1 << 20
+"""Instances that one question may have."""
 _KEY_BYTES = 32
 _OPEN = 256
 """Questions that the class site collects at a time; of more, the oldest is given up."""
-
-
-@dataclass
-class Collected:
-    """What the class site has of a question so far.
-
-    Attributes
-    ----------
-    rows : set of int
-        Places of the instances that have come, in the asker's list.
-    leaves : list
-        Rows that came to a leaf together, and its class counts. Nothing grows with what is only
-        said to come.
-    """
-
-    rows: set[int] = field(default_factory=set)
-    leaves: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
-
-    def counts(self) -> NDArray[np.int64]:
-        """Return the class counts of all instances in the order of the asker's list."""
-        found = np.zeros((len(self.rows), len(self.leaves[0][1])), dtype=np.int64)
-        for rows, counts in self.leaves:
-            found[list(rows)] = counts
-        return found
 
 
 def classify_instances(
@@ -78,17 +51,8 @@ def classify_instances(
     Cost: one message for each node and each of its children that instances come to, and one answer;
     an answer for each leaf where all sites hold the class.
 
-    Parameters
-    ----------
-    site : Site
-    root : Token
-    instances : sequence of bytes
-        Ids, as `hedgerow.tables.ids.id_bytes` writes them.
-
-    Returns
-    -------
-    int64 (n, c) or None
-        Class counts of the leaves; None where the class site keeps them.
+    Instances are ids as `hedgerow.tables.ids.id_bytes` writes them. Returns the class counts of
+    their leaves, int64 (n, c); None where the class site keeps them.
     """
     n, c = len(instances), site.job.n_classes
     call, keep = site.new_call(), site.job.answers_to == "class site"
@@ -96,7 +60,7 @@ def classify_instances(
     key = b"" if keep else bytes(secret.public_key)
     found, missing = np.zeros((n, c), dtype=np.int64), np.ones(n, dtype=np.bool_)
     if not 0 <= root.site < site.job.n_sites:
-        raise _unknown(root)
+        raise _unknown_node(root)
     if not n:
         return None if keep else found
     site.open_questions.add(call)
@@ -114,7 +78,7 @@ def classify_instances(
         if not at.size or at.max() >= n or len(np.unique(at)) < at.size or not missing[at].all():
             raise bad_message(f"site {sender}", "answers that were not asked for")
         site.learn(ANSWER, (c,), len(at))
-        found[at] = _opened(secret, message, sender, (len(at), c))
+        found[at] = _open_answer(secret, message, sender, (len(at), c))
         missing[at] = False
     site.open_questions.discard(call)
     return None if keep else found
@@ -124,7 +88,7 @@ def pass_on(site: Site, sender: int, message: Classify) -> Task[None]:
     """Take instances to the next node (algorithm 8), or answer at a leaf."""
     node = site.nodes.get(message.node)
     if node is None:
-        raise _unknown(Token(site.index, message.node))
+        raise _unknown_node(Token(site.index, message.node))
     if (
         len(message.rows) != len(message.instances)
         or not message.rows
@@ -133,7 +97,7 @@ def pass_on(site: Site, sender: int, message: Classify) -> Task[None]:
         or bool(message.key) != (site.job.answers_to == "asker")
         or len(set(message.rows)) != len(message.rows)
         or max(message.rows) >= message.asked
-        or message.asked > site.most_asked
+        or message.asked > MOST_ASKED
     ):
         raise bad_message(f"site {sender}", "a question that is not well formed")
     if message.key and curve25519.classify(_point(message.key))[0] != curve25519.GOOD:
@@ -159,10 +123,10 @@ def _collect(site: Site, sender: int, message: Classify, leaf: Leaf) -> Task[Non
     """Note the answers of a leaf; once all of a question are there, tell the asker."""
     if site.job.class_at is None:
         counts = np.tile(np.array(leaf.counts, dtype=np.int64), (len(message.rows), 1))
-        yield _sealed(message, message.rows, counts)
+        yield _seal_answer(message, message.rows, counts)
         return
     of = (message.to, message.call, message.key, message.asked)
-    mine = site.collected.get(of, Collected())
+    mine = site.collected.get(of, CollectedAnswers())
     if not mine.rows.isdisjoint(message.rows):
         raise bad_message(f"site {sender}", "an instance that was answered for already")
     mine.rows.update(message.rows)
@@ -177,12 +141,12 @@ def _collect(site: Site, sender: int, message: Classify, leaf: Leaf) -> Task[Non
         return
     site.collected.pop(of, None)
     if message.key:
-        yield _sealed(message, tuple(range(message.asked)), mine.counts())
+        yield _seal_answer(message, tuple(range(message.asked)), mine.counts())
     else:
         yield Send(message.to, Kept(message.call))
 
 
-def _sealed(message: Classify, rows: tuple[int, ...], counts: NDArray[np.int64]) -> Send:
+def _seal_answer(message: Classify, rows: tuple[int, ...], counts: NDArray[np.int64]) -> Send:
     sealed = SealedBox(PublicKey(message.key)).encrypt(counts.astype("<i8").tobytes())
     return Send(message.to, Answers(message.call, rows, bytes(sealed)))
 
@@ -191,7 +155,7 @@ def _point(key: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(key, dtype=np.uint8).reshape(1, _KEY_BYTES)
 
 
-def _opened(
+def _open_answer(
     secret: PrivateKey, message: Answers, sender: int, shape: tuple[int, int]
 ) -> NDArray[np.int64]:
     try:
@@ -201,5 +165,5 @@ def _opened(
         raise bad_message(f"site {sender}", "an answer that does not open") from None
 
 
-def _unknown(token: Token) -> Exception:
+def _unknown_node(token: Token) -> Exception:
     return Code.UNKNOWN_NODE.error(found=f"the token {token}")

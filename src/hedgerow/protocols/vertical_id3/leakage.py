@@ -1,21 +1,41 @@
 """What each site of a vertical ID3 learns, declared before the run.
 
-Paper: vaidya2005vertical, lemmas 1 to 5 and theorems 1 and 2. Nothing here is private in the
+Paper: vaidya2005vertical, lemmas 1 to 5 and theorems 1 and 2. Nothing of it is private in the
 sense of a finite epsilon: sizes of intersections are exact, and the ledger says so for each site.
+`CountNoise` is for those who see the tree and its answers from outside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from operator import mul
 from typing import NamedTuple
 
-from hedgerow.privacy import ROOT, Opening, Release, step
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.privacy import (
+    EACH,
+    ROOT,
+    By,
+    NoiseSource,
+    Opening,
+    Partition,
+    Release,
+    TwoSidedGeometric,
+    part,
+    step,
+)
 from hedgerow.privacy.opening import Declared
+from hedgerow.protocols.growers.units import rounded_down
+from hedgerow.protocols.vertical_id3.cardinality import ASKED, sizes_name, subsets_name
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.set_cardinality import ASKED, sizes_name, subsets_name
 
 SUM = "masked sum"
 COMPARISON = "encrypted comparison"
@@ -41,10 +61,12 @@ _THEOREM_1 = "theorem 1: structure of the tree"
 _THEOREM_2 = "theorem 2: the nodes that an instance comes to"
 _SETUP = "number of records, attributes and values"
 _MEMBERS = "which records all sites have"
+_IDS = "ids alone, which the sites that align them know"
 _REASONS = (_LEMMA_1, _LEMMA_2, _LEMMA_5, _THEOREM_1, _THEOREM_2, _SETUP, _MEMBERS)
 
 # Queries are asked as often as somebody likes.
 _QUERIES = 2**62
+NODES = Partition("nodes", By.ATTRIBUTES)
 
 
 class Announced(NamedTuple):
@@ -87,7 +109,11 @@ def exact(audience: str, reason: str) -> Release:
 
 
 def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
-    """Declare what a site learns before the tree: alignment and announcements."""
+    """Declare what a site learns before the tree: alignment and announcements.
+
+    On shares, where noise protects what records say, ids and their number are all that this depends
+    on.
+    """
     k = job.n_sites
     found = [site_opening(site, ANNOUNCED, (), _SETUP, k)]
     if job.align:
@@ -105,7 +131,17 @@ def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
         ]
         if site == job.starter:
             found.append(site_opening(site, subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1))
-    return found
+    return [free_of_values(job, one) for one in found] if job.secret else found
+
+
+def free_of_values(job: SiteJob, opening: Opening) -> Opening:
+    """With noise on shares, let what depends on ids and their number cost nothing.
+
+    What is not hidden of them, `hedgerow.protocols.vertical_id3.secret.session.mark_secret` marks.
+    """
+    if job.epsilon is None:
+        return opening
+    return replace(opening, release=None, independent=_IDS, per_release=1)
 
 
 def growth_openings(job: SiteJob, site: int, announced: Mapping[int, Announced]) -> list[Opening]:
@@ -220,3 +256,90 @@ def site_opening(site: int, name: str, shape: tuple[int, ...], reason: str, time
     # One charge pays for all openings of a name, and for those of no other.
     reason = f"{reason} ({name})"
     return Opening(name, f"site {site}", shape, release=reason, times=times, per_release=times)
+
+
+@dataclass(frozen=True)
+class CountNoise:
+    """Two-sided geometric noise on every table of counts that a site obtains, and what it costs.
+
+    It is added before anything computed from a table leaves the site: whether a node is a leaf, its
+    distribution, the gains. A record is in one node of each level and in one cell of each table, so
+    that a table costs its epsilon once per level. The worst case over the public numbers is charged
+    first: on each level the class counts, and one table for every attribute that no split above can
+    have used; the class counts of the leaves.
+
+    It holds for the public, who sees the joined tree or its answers, and does not take part. It
+    holds for no site: the site that counts sees exact sizes of intersections before it adds the
+    noise, each site of the ring sees exact sizes of sets, and aligned sites know whose records
+    there are.
+
+    Parameters
+    ----------
+    epsilon : float
+        Of the whole tree.
+    n_attributes : int
+        Attributes of all sites together.
+    widest : int
+        The largest number of values of an attribute.
+    """
+
+    epsilon: float
+    max_depth: int
+    n_attributes: int
+    n_classes: int
+    widest: int
+
+    @classmethod
+    def of(cls, job: SiteJob, widths: Sequence[int]) -> CountNoise | None:
+        """Return the noise of a job over attributes of so many values; None without an epsilon."""
+        if job.epsilon is None or job.max_depth is None:
+            return None
+        widest = max(widths, default=1)
+        return cls(job.epsilon, job.max_depth, len(widths), job.n_classes, widest)
+
+    @property
+    def levels(self) -> int:
+        """Levels of splits that there can be."""
+        return min(self.max_depth, self.n_attributes)
+
+    @property
+    def tables(self) -> int:
+        """Tables that one record can be in, in the worst case."""
+        splits = sum(self.n_attributes - level for level in range(self.levels))
+        return self.levels + 1 + splits
+
+    @cached_property
+    def mechanism(self) -> TwoSidedGeometric:
+        """Noise of one table."""
+        each = rounded_down(Fraction(self.epsilon) / self.tables)
+        if not each > 0:
+            raise Code.BAD_EPSILON.error(found=f"epsilon={self.epsilon!r}, too small to be divided")
+        return TwoSidedGeometric(each)
+
+    def releases(self) -> list[Release]:
+        """Return what a tree costs the public, all of it in advance."""
+        found = []
+        for level in range(self.levels + 1):
+            found.append(self._release(level, "class counts", 1, self.n_classes))
+            if level < self.levels:
+                tables = self.n_attributes - level
+                size = self.n_classes * self.widest
+                found.append(self._release(level, "counts by attribute", tables, size))
+        return found
+
+    def __call__(self, counts: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Return counts with noise, none below 0."""
+        return np.maximum(self.mechanism(counts, source), 0)
+
+    def _release(self, level: int, what: str, times: int, variables: int) -> Release:
+        return Release(
+            mechanism=self.mechanism.name,
+            epsilon=self.mechanism.epsilon,
+            delta=self.mechanism.delta(variables),
+            sensitivity=self.mechanism.sensitivity,
+            scope=ROOT / step(f"{what}, level {level}") / part(NODES, EACH),
+            audience="public",
+            reason=f"{what} at level {level}",
+            times=times,
+            variables=variables,
+        )

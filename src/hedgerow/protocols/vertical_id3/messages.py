@@ -1,4 +1,4 @@
-"""What sites of a vertical ID3 send each other: typed messages, and their bytes.
+"""What sites and servers of a vertical ID3 send each other: typed messages, and their bytes.
 
 A message is ``b"HP"``, the version, the kind and its fields in order, all little-endian; nothing
 else. Numbers have fixed widths, lists and byte strings their length in front. Reading is strict: an
@@ -9,15 +9,22 @@ pickle, and reading runs no code that the sender chose.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.codec import BLOB, Codec, many, number, record
 
 VERSION = 2
 _HEAD = b"HP"
 _MAX_SITES = 1 << 10
+ALIGN, ANNOUNCE, READY = 1, 2, 3
+"""Numbers of the calls that every run has once."""
+RECORDS, NODE, IDS = 0, 1, 2
+"""Purposes of a request: all records of each site (alignment), those that may reach a node, or a
+hash of the ids."""
+SIZES, BEST, SAME = 0, 1, 2
+"""What servers are asked: sizes of intersections, the site with the best gain, equality of ids."""
 
 
 class Token(NamedTuple):
@@ -42,9 +49,6 @@ class Message:
 
     KIND: ClassVar[int]
     call: int
-
-
-Registered = TypeVar("Registered", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -217,15 +221,126 @@ class Ready(Message):
     KIND = 18
 
 
-_U64 = number("Q")
-_CODECS: dict[str, Codec] = {
+@dataclass(frozen=True)
+class SealedSet(Message):
+    """What a site shares with the servers for a call, in groups; one sealed part for each server.
+
+    To the site that asks, which passes the parts on.
+    """
+
+    KIND = 19
+    what: int
+    groups: int
+    parts: Blobs
+
+
+@dataclass(frozen=True)
+class AskServers(Message):
+    """A question to one server, with its part of every site of the ring."""
+
+    KIND = 20
+    what: int
+    counter: int
+    ring: Sites
+    groups: Numbers
+    parts: Blobs
+
+
+@dataclass(frozen=True)
+class BeginServers(Message):
+    """The first question: are the ids the same? With it the sizes that the sites announced.
+
+    `attributes` of each site, and the `values` of all of them, site after site.
+    """
+
+    KIND = 21
+    job: bytes
+    counter: int
+    records: int
+    attributes: Numbers
+    values: Numbers
+    parts: Blobs
+
+
+@dataclass(frozen=True)
+class Half(Message):
+    """Half of an answer, uniform by itself; from server 0 or 1 to the site that asked."""
+
+    KIND = 22
+    what: int
+    half: bytes
+
+
+_Read = tuple[Any, int]
+_Codec = tuple[Callable[[Any], bytes], Callable[[bytes, int], _Read]]
+"""A writer of a value, and a reader of bytes from a place on, which returns the next place."""
+
+
+def _number(code: str) -> _Codec:
+    """Return the codec of a number, by its letter in `struct`; little-endian."""
+    layout = struct.Struct(f"<{code}")
+
+    def read(data: bytes, at: int) -> _Read:
+        return layout.unpack_from(data, at)[0], at + layout.size
+
+    return layout.pack, read
+
+
+def _record(make: Callable[..., Any], code: str) -> _Codec:
+    """Return the codec of a named tuple of numbers."""
+    layout = struct.Struct(f"<{code}")
+
+    def read(data: bytes, at: int) -> _Read:
+        return make(*layout.unpack_from(data, at)), at + layout.size
+
+    return lambda value: layout.pack(*value), read
+
+
+def _many(item: _Codec, most: int) -> _Codec:
+    """Return the codec of a list of at most so many items; read as a tuple."""
+    write_item, read_item = item
+
+    def write(values: Any) -> bytes:
+        return struct.pack("<I", len(values)) + b"".join(map(write_item, values))
+
+    def read(data: bytes, at: int) -> _Read:
+        (n,) = struct.unpack_from("<I", data, at)
+        # Every item takes at least a byte: a forged length cannot ask for more memory than sent.
+        if n > min(most, len(data) - at):
+            raise ValueError(f"a list of {n} in {len(data)} bytes")
+        at += 4
+        found = []
+        for _ in range(n):
+            value, at = read_item(data, at)
+            found.append(value)
+        return tuple(found), at
+
+    return write, read
+
+
+def _write_blob(value: bytes) -> bytes:
+    return struct.pack("<Q", len(value)) + value
+
+
+def _read_blob(data: bytes, at: int) -> _Read:
+    (n,) = struct.unpack_from("<Q", data, at)
+    at += 8
+    if n > len(data) - at:
+        raise ValueError(f"{n} bytes where {len(data) - at} are left")
+    return data[at : at + n], at + n
+
+
+_BLOB: _Codec = (_write_blob, _read_blob)
+
+_U64 = _number("Q")
+_CODECS: dict[str, _Codec] = {
     "int": _U64,
-    "float": number("d"),
-    "bytes": BLOB,
-    "Token": record(Token, "HQ"),
-    "Sites": many(number("H"), _MAX_SITES),
-    "Numbers": many(_U64, 1 << 31),
-    "Blobs": many(BLOB, 1 << 31),
+    "float": _number("d"),
+    "bytes": _BLOB,
+    "Token": _record(Token, "HQ"),
+    "Sites": _many(_number("H"), _MAX_SITES),
+    "Numbers": _many(_U64, 1 << 31),
+    "Blobs": _many(_BLOB, 1 << 31),
 }
 
 _KINDS: dict[int, type[Message]] = {
@@ -233,15 +348,9 @@ _KINDS: dict[int, type[Message]] = {
     for kind in (
         *(Announce, BringSet, PassSet, Common, Sum, CompareStart, CompareReply, AskLeaf),
         *(LeafReply, AskGain, GainReply, Split, Grown, Classify, Answers, Kept, Ready),
+        *(SealedSet, AskServers, BeginServers, Half),
     )
 }
-
-
-def register(kind: type[Registered]) -> type[Registered]:
-    """Make a kind of message known to `from_bytes`; a decorator for kinds of other files."""
-    assert kind.KIND not in _KINDS
-    _KINDS[kind.KIND] = kind
-    return kind
 
 
 def to_bytes(message: Message) -> bytes:

@@ -5,32 +5,25 @@ Paper: vaidya2005vertical, algorithms 1 and 7, theorem 1.
 Execution moves from site to site; each keeps the nodes that test its attributes, and the class site
 the leaves. The other algorithms are in the files beside this one:
 
-======================================  ====================
-constraint sets, FormTransSet           ``ppid3_constraints``
-2 IsREmpty                              ``ppid3_empty``
-3 DistributionCounts, 4 IsSameClass     ``ppid3_counts``
-5 AttribMaxInfoGain, 6 ComputeInfoGain  ``ppid3_gain``
-8 classifyInstance                      ``ppid3_classify``
-cardinality of set intersection         ``set_cardinality``
-======================================  ====================
+==========================================  ===============
+constraint sets, FormTransSet               ``site``
+2 to 6 IsREmpty ... ComputeInfoGain         ``node``
+8 classifyInstance                          ``classify``
+cardinality of set intersection             ``cardinality``
+which records all sites have                ``align``
+who begins, and who answers which message   ``programs``
+==========================================  ===============
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from hedgerow.protocols.vertical_id3.constraints import ANY
-from hedgerow.protocols.vertical_id3.counts import ask_leaf
-from hedgerow.protocols.vertical_id3.empty import is_r_empty
-from hedgerow.protocols.vertical_id3.gain import attrib_max_info_gain
 from hedgerow.protocols.vertical_id3.leakage import FOLLOWING, PLACE, TOKEN, most_nodes
 from hedgerow.protocols.vertical_id3.messages import Grown, NodeCall, Split, Token, bad_message
-from hedgerow.protocols.vertical_id3.nodes import Interior
+from hedgerow.protocols.vertical_id3.node import ask_leaf, attrib_max_info_gain, is_r_empty
+from hedgerow.protocols.vertical_id3.site import ANY, Interior, Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
-
-if TYPE_CHECKING:
-    from hedgerow.protocols.vertical_id3.site import Site
 
 
 @dataclass(frozen=True)

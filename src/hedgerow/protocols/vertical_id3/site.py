@@ -1,14 +1,16 @@
-"""`Site`: one party of a vertical ID3, without any I/O.
+"""`Site`: what one site of a vertical ID3 has, keeps and may learn; the algorithms work on it.
 
-`begin` and `receive` return the bytes that are to be sent; whoever drives the site carries them.
-Messages of one sender have to arrive in the order in which they were sent.
+Paper: vaidya2005vertical, section 2 (figure 1: constraint tuples and FormTransSet).
+
+A site does nothing by itself: `hedgerow.protocols.vertical_id3.programs.SiteProgram` runs it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,52 +18,148 @@ from numpy.typing import NDArray
 from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher, Entropy
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.protocols.vertical_id3 import messages as wire
-from hedgerow.protocols.vertical_id3.align import align, pass_marks
-from hedgerow.protocols.vertical_id3.checks import (
-    ANNOUNCE,
-    READY,
-    check_announced,
-    check_groups,
-    check_time,
+from hedgerow.protocols.vertical_id3.cardinality import (
+    GainComparison,
+    Groups,
+    SetCardinality,
+    SiteMeter,
 )
-from hedgerow.protocols.vertical_id3.classify import Collected, classify_instances, pass_on
-from hedgerow.protocols.vertical_id3.constraints import Constraints
-from hedgerow.protocols.vertical_id3.counts import answer_leaf
-from hedgerow.protocols.vertical_id3.empty import add_flag
-from hedgerow.protocols.vertical_id3.gain import answer_gain
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import (
-    ANNOUNCED,
     OF_QUESTIONS,
     Announced,
+    CountNoise,
     exact_releases,
-    growth_openings,
-    published_releases,
+    possible_groups,
     setup_openings,
 )
-from hedgerow.protocols.vertical_id3.nodes import Node
-from hedgerow.protocols.vertical_id3.noise import CountNoise
-from hedgerow.protocols.vertical_id3.ppid3 import answer_split, ppid3
-from hedgerow.protocols.vertical_id3.ring_cardinality import RingCardinality
-from hedgerow.protocols.vertical_id3.secret.cardinality import SecretCardinality
-from hedgerow.protocols.vertical_id3.secret.leakage import (
-    earlier_releases,
-    mark_secret,
-    secret_releases,
-    secret_setup_openings,
-    site_openings,
-)
-from hedgerow.protocols.vertical_id3.set_cardinality import RECORDS, Groups, Meter, SetCardinality
-from hedgerow.protocols.vertical_id3.table import SiteTable
-from hedgerow.protocols.vertical_id3.tasks import Desk, Outgoing, Send, Task, Wait
-from hedgerow.tables.ids import id_bytes
+from hedgerow.protocols.vertical_id3.messages import RECORDS, NodeCall, Token
+from hedgerow.tables.ids import id_bytes, repeated_rows
 
+ANY = -1
+"""The paper's '?': a value that does not matter."""
 _FIRST_CALL = 8
-_EARLY = (
-    *(wire.Announce, wire.Ready, wire.Common, wire.CompareStart),
-    *(wire.Answers, wire.Kept),
-)
+
+
+@dataclass(frozen=True, eq=False)
+class SiteTable:
+    """The columns of one site, with the ids of their rows.
+
+    Parameters
+    ----------
+    bins : uint8 or uint16 (n, d)
+        Bins of its attributes; d may be 0 at a site that holds the class alone.
+    n_values : int64 (d,)
+        Values, that is bins, of each attribute.
+    labels : integers (n,) or None
+        Classes, at a site that holds them.
+    ids : int64 or str (n,)
+        Each of them once; H110 otherwise.
+    """
+
+    bins: NDArray[Any]
+    n_values: NDArray[np.int64]
+    labels: NDArray[Any] | None
+    ids: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        repeated = repeated_rows(self.ids)
+        if repeated.size:
+            found = f"{self.ids[repeated[0]].item()!r} in row {int(repeated[0])} and another"
+            raise Code.DUPLICATE_ID.error(found=found)
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return len(self.ids)
+
+    def rows(self, index: NDArray[np.intp]) -> SiteTable:
+        """Return some records."""
+        labels = None if self.labels is None else self.labels[index]
+        return SiteTable(self.bins[index], self.n_values, labels, self.ids[index])
+
+
+class Constraints:
+    """The constraint tuple of one site, over its own attributes: who may reach the node at hand."""
+
+    def __init__(self, bins: NDArray[Any], n_values: NDArray[np.int64]) -> None:
+        self.bins = bins
+        self.n_values = n_values
+        self.tuple = np.full(bins.shape[1], ANY, dtype=np.int64)
+        # The sets of the path so far: `set` narrows the last one, '?' goes back.
+        self._sets = [np.ones(len(bins), dtype=np.bool_)]
+        self._path: list[int] = []
+
+    def set(self, attribute: int, value: int) -> None:
+        """Constrain an attribute to a value, or free it with `ANY`: the latest one only."""
+        if self.tuple[attribute] != ANY:
+            latest = self._path.pop()
+            assert latest == attribute
+            self._sets.pop()
+        self.tuple[attribute] = value
+        if value != ANY:
+            self._path.append(attribute)
+            self._sets.append(self._sets[-1] & (self.bins[:, attribute] == value))
+
+    @property
+    def remaining(self) -> list[int]:
+        """Attributes that are not constrained."""
+        return np.flatnonzero(self.tuple == ANY).tolist()
+
+    def form_trans_set(self) -> NDArray[np.intp]:
+        """Return the rows that satisfy the constraints (FormTransSet), intp (m,)."""
+        return np.flatnonzero(self._sets[-1])
+
+    def by(self, labels: NDArray[Any], n: int) -> list[NDArray[np.intp]]:
+        """Return the rows that satisfy the constraints, apart for each of n labels."""
+        rows = self.form_trans_set()
+        mine = labels[rows]
+        order = np.argsort(mine, kind="stable")
+        ends = np.cumsum(np.bincount(mine, minlength=n))[:-1]
+        return np.split(rows[order], ends)
+
+
+class Interior(NamedTuple):
+    """A node that tests an attribute of this site, by its place; a child for each value."""
+
+    attribute: int
+    children: tuple[Token, ...]
+
+
+class Leaf(NamedTuple):
+    """A leaf, at a site that holds the class: transactions of each class, perhaps noisy.
+
+    `empty`: no transaction came here, and the counts are the parent's.
+    """
+
+    counts: tuple[int, ...]
+    empty: bool
+
+
+Node = Interior | Leaf
+
+
+@dataclass
+class CollectedAnswers:
+    """What the class site has of a question so far; nothing grows with what is only said to come.
+
+    Attributes
+    ----------
+    rows : set of int
+        Places of the instances that have come, in the asker's list.
+    leaves : list
+        Rows that came to a leaf together, and its class counts.
+    """
+
+    rows: set[int] = field(default_factory=set)
+    leaves: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list)
+
+    def counts(self) -> NDArray[np.int64]:
+        """Return the class counts of all instances in the order of the asker's list."""
+        found = np.zeros((len(self.rows), len(self.leaves[0][1])), dtype=np.int64)
+        for rows, counts in self.leaves:
+            found[list(rows)] = counts
+        return found
 
 
 class Site:
@@ -73,18 +171,12 @@ class Site:
         Its number, from 0.
     job : SiteJob
         The same at all sites.
-    table : SiteTable
-    cipher : CommutativeCipher, optional
-        Curve25519 by default.
-    entropy : callable, optional
-        Keys, shuffles and masks; the operating system's by default.
+    entropy : callable
+        Keys, shuffles and masks; the operating system's unless a test passes a seeded one.
     source : NoiseSource, optional
         Noise, where the job has an epsilon; the operating system's by default.
     ledger : Ledger, optional
         Charged with what this site and the public learn, before the tree grows.
-    cardinality : callable, optional
-        Of this site: how it counts. By default the ring of `RingCardinality`, which is also what
-        aligns records, or `SecretCardinality` where the job has servers.
     earlier : int
         Attempts at the same tree that failed after they had begun to count: on shares, their noisy
         counts were seen too, and are charged too.
@@ -92,21 +184,28 @@ class Site:
     Attributes
     ----------
     nodes : dict of int to Node
-        What this site stores of the tree.
+        What this site stores of the tree; nothing of the other nodes but their tokens.
     root : Token or None
         Where the tree begins; known to the site that began.
-    meter : Meter
     leakages : list of Leakage
         What was learned here: while setting up, and while growing and answering.
     kept : list
         Answers that the class site kept to itself.
-    collected : dict
-        At the class site, questions of which some instances have come and some not yet.
-    most_asked : int
-        Instances that one question may have.
+    open_questions, collected : set of int, dict
+        Calls of this site that wait for answers; at the class site, questions of which some
+        instances have come and some not yet.
+    cardinality, gains : SetCardinality, GainComparison
+        How it counts and compares gains with the others; set by the program that runs it.
+    best : dict of int to int
+        The attribute that this site has offered for a node.
+    offered, offered_to, decided : NodeCall, int, int
+        The node for which this site's best gain was given last, to whom; the last one decided.
+    distributions : dict of int to int64 (c,)
+        Class counts of the nodes of the present path, by depth, at a site with the class.
     """
 
-    most_asked = 1 << 20
+    cardinality: SetCardinality
+    gains: GainComparison
 
     def __init__(
         self,
@@ -118,7 +217,6 @@ class Site:
         entropy: Entropy = os.urandom,
         source: NoiseSource | None = None,
         ledger: Ledger | None = None,
-        cardinality: Callable[[Site], SetCardinality] | None = None,
         earlier: int = 0,
     ) -> None:
         if job.knows_class(index) != (table.labels is not None):
@@ -127,81 +225,99 @@ class Site:
             )
         self.index, self.job, self.table = index, job, table
         self.cipher = cipher or Curve25519Cipher()
+        self.entropy, self.source = entropy, source or NoiseSource.system()
         self.ledger = ledger or Ledger()
         self.earlier = earlier
-        self.meter = Meter()
-        self.nodes: dict[int, Node] = {}
-        self.root: wire.Token | None = None
-        self.best: dict[int, int] = {}
-        # The node for which this site's best gain was given last, to whom; the last one decided.
-        self.offered, self.offered_to, self.decided = wire.NodeCall(0, 0, 0, ()), index, 0
-        self.open_questions: set[int] = set()
-        self.collected: dict[tuple[int, int, bytes, int], Collected] = {}
-        self.grown = False
+        self.meter = SiteMeter()
+        self.leakages: list[Leakage] = []
+        self.announced: dict[int, Announced] = {}
         self.n_common: int | None = None
+        self.constraints = Constraints(table.bins, table.n_values)
+        self.noise: CountNoise | None = None
+        self.nodes: dict[int, Node] = {}
+        self.root: Token | None = None
+        self.finished = self.grown = False
+        self.best: dict[int, int] = {}
+        self.offered, self.offered_to, self.decided = NodeCall(0, 0, 0, ()), index, 0
         self.distributions: dict[int, NDArray[np.int64]] = {}
         self.kept: list[tuple[tuple[bytes, ...], tuple[int, ...]]] = []
-        self.announced: dict[int, Announced] = {}
-        self.finished = False
-        self.constraints = Constraints(table.bins, table.n_values)
-        self.leakages: list[Leakage] = []
-        setup = secret_setup_openings if job.secret else setup_openings
-        self._declare(setup(job, index, table.n_records))
-        self._noise: CountNoise | None = None
+        self.open_questions: set[int] = set()
+        self.collected: dict[tuple[int, int, bytes, int], CollectedAnswers] = {}
         self._instances: dict[bytes, int] = {}
         self._instance_bins = table.bins[:0]
         self._calls = 0
-        self._wire(entropy, source, cardinality)
+        self.declare(setup_openings(job, index, table.n_records))
 
-    def _wire(
-        self,
-        entropy: Entropy = os.urandom,
-        source: NoiseSource | None = None,
-        cardinality: Callable[[Site], SetCardinality] | None = None,
-    ) -> None:
-        """Make what lives in one process only."""
-        self.entropy = entropy
-        self.source = source or NoiseSource.system()
-        self.ring = RingCardinality(
-            self.index,
-            self.cipher,
-            self.form,
-            learn=self.learn,
-            check=self._check_groups,
-            meter=self.meter,
-            entropy=entropy,
-        )
-        self.secret = SecretCardinality(self) if self.job.secret else None
-        self.cardinality: SetCardinality = self.secret or self.ring
-        if cardinality:
-            self.cardinality = cardinality(self)
-        parties = self.job.n_sites + len(self.job.server_keys)
-        self._desk = Desk(self.index, parties, self._handle, _EARLY)
+    def declare(self, openings: list[Opening]) -> None:
+        """Charge for what may be learned from here on, but for what questions show, and check it.
 
-    def begin(self) -> list[Outgoing]:
-        """Take part from now on; returns what is to be sent."""
-        self.ring.elements = self.cipher.hash(id_bytes(self.table.ids), "records")
-        return self._sent(self._desk.start(self._take_part(), lambda _: None))
-
-    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        """Take in a message of another site; returns what is to be sent.
-
-        Raises
-        ------
-        HedgerowError
-            H751 to H755 for what an honest site does not send; the run is over then.
+        A tree that nobody is asked about costs nothing of that.
         """
-        return self._sent(self._desk.receive(sender, data))
+        due = [one for one in openings if one.name not in OF_QUESTIONS]
+        self.ledger.charge(*exact_releases(due))
+        self.leakages.append(Leakage(openings, ledger=self.ledger))
 
-    def ask(
-        self,
-        root: wire.Token,
-        instances: Sequence[bytes],
-        done: Callable[[NDArray[np.int64] | None], None],
-    ) -> list[Outgoing]:
-        """Ask for the classes of instances; `done` gets what `classify_instances` returns."""
-        self.end_growth()
-        return self._sent(self._desk.start(classify_instances(self, root, instances), done))
+    def learn(self, name: str, shape: tuple[int, ...], times: int = 1) -> None:
+        """Record what is about to be learned; what was not declared raises."""
+        leakage, who = self.leakages[-1], f"site {self.index}"
+        if name in OF_QUESTIONS:
+            asked = [one for one in leakage.openings if one.name == name and one.release]
+            due = [one for one in asked if not self.ledger.charged(str(one.release), who)]
+            self.ledger.charge(*exact_releases(due))
+        leakage.check(name, who, shape, times)
+
+    def what_was_learned(self) -> list[dict[str, Any]]:
+        """Return one row for every sort of value that this site learned."""
+        who = f"site {self.index}"
+        return [row for leakage in self.leakages for row in leakage.what_was_learned(who)]
+
+    def form(self, purpose: int) -> Groups:
+        """Return this site's set: all records, or those that may reach the node (FormTransSet)."""
+        if purpose == RECORDS:
+            return [np.arange(self.table.n_records)]
+        if self.job.class_at == self.index:
+            assert self.table.labels is not None
+            return self.constraints.by(self.table.labels, self.job.n_classes)
+        return [self.constraints.form_trans_set()]
+
+    def check_groups(self, owner: int, purpose: int, sizes: list[int]) -> None:
+        """Refuse a set in groups that contradict what its owner announced; H754 names it."""
+        allowed, most, limit = {1}, None, "any number"
+        if purpose != RECORDS:
+            said = self.announced[owner]
+            allowed, most = possible_groups(self.job, owner, said), said.records
+            limit = f"{most:,}"
+        if len(sizes) not in allowed or (most is not None and sum(sizes) > most):
+            raise Code.SITE_CONTRADICTS.error(
+                expected=f"{' or '.join(map(str, sorted(allowed)))} groups of records, at most "
+                f"{limit} in all",
+                found=f"{len(sizes)} groups with {sum(sizes):,} records of site {owner}",
+            )
+
+    def noisy(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return counts as they may be used: with noise, where the job says so."""
+        # On shares the noise is in the counts already.
+        return counts if self.job.secret else self.add_noise(counts)
+
+    def add_noise(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add noise that this site draws and knows, where the job says so."""
+        return counts if self.noise is None else self.noise(counts, self.source)
+
+    def new_call(self) -> int:
+        """Return a number that no site has used."""
+        self._calls += 1
+        return (self.index + 1) << 48 | (_FIRST_CALL + self._calls)
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Leave out all records but these."""
+        self.table = self.table.rows(rows)
+        self.constraints = Constraints(self.table.bins, self.table.n_values)
+
+    def end_growth(self) -> None:
+        """Take part in questions only from here on: nobody can have this site count any more."""
+        self.grown = True
+        self.best.clear()
+        self.distributions.clear()
 
     def offer(self, ids: NDArray[Any], bins: NDArray[Any]) -> None:
         """Hold this site's columns of the instances that will be asked for."""
@@ -219,159 +335,65 @@ class Site:
             )
         return self._instance_bins[rows, attribute].astype(np.int64)
 
-    def what_was_learned(self) -> list[dict[str, Any]]:
-        """Return one row for every sort of value that this site learned."""
-        who = f"site {self.index}"
-        return [row for leakage in self.leakages for row in leakage.what_was_learned(who)]
+    def to_state(self) -> dict[str, Any]:
+        """Return the site after a run as plain data; records are named by their ids alone."""
+        announced = self.announced.items()
+        return {
+            "nodes": [[number, *_write_node(node)] for number, node in sorted(self.nodes.items())],
+            "root": None if self.root is None else list(self.root),
+            "announced": [[i, list(s.values), s.classes, s.records] for i, s in announced],
+            "meter": asdict(self.meter),
+            "ledger": self.ledger.to_json(),
+            "leakages": [leakage.to_json() for leakage in self.leakages],
+            "ids": self.table.ids,
+        }
 
-    def learn(self, name: str, shape: tuple[int, ...], times: int = 1) -> None:
-        """Record what is about to be learned; what was not declared raises."""
-        leakage, who = self.leakages[-1], f"site {self.index}"
-        if name in OF_QUESTIONS:
-            # A tree that nobody is asked about costs nothing of this.
-            asked = [one for one in leakage.openings if one.name == name and one.release]
-            due = [one for one in asked if not self.ledger.charged(str(one.release), who)]
-            self.ledger.charge(*exact_releases(due))
-        leakage.check(name, who, shape, times)
-
-    def end_growth(self) -> None:
-        """Take part in questions only from here on: nobody can have this site count any more."""
-        self.grown = True
-        self.best.clear()
-        self.distributions.clear()
-
-    def noisy(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return counts as they may be used: with noise, where the job says so."""
-        # On shares the noise is in the counts already.
-        return counts if self.secret is not None else self.own_noise(counts)
-
-    def own_noise(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add noise that this site draws and knows, where the job says so."""
-        return counts if self._noise is None else self._noise(counts, self.source)
-
-    def new_call(self) -> int:
-        """Return a number that no site has used."""
-        self._calls += 1
-        return (self.index + 1) << 48 | (_FIRST_CALL + self._calls)
-
-    def keep(self, rows: NDArray[np.intp]) -> None:
-        """Leave out all records but these."""
-        self.table = self.table.rows(rows)
-        self.constraints = Constraints(self.table.bins, self.table.n_values)
-        self.ring.elements = self.ring.elements[rows]
+    @classmethod
+    def from_state(
+        cls, state: Mapping[str, Any], index: int, job: SiteJob, table: SiteTable
+    ) -> Site:
+        """Return a site as it was after its run, from that and from its table as it was before."""
+        site = cls(index, job, table.rows(np.flatnonzero(np.isin(table.ids, state["ids"]))))
+        site.nodes = {int(number): _read_node(*node) for number, *node in state["nodes"]}
+        site.root = None if state["root"] is None else Token(*map(int, state["root"]))
+        site.announced = {
+            int(i): Announced(tuple(values), classes, records)
+            for i, values, classes, records in state["announced"]
+        }
+        site.meter = SiteMeter(**state["meter"])
+        site.ledger = Ledger.from_json(state["ledger"])
+        site.leakages = [Leakage.from_json(text, site.ledger) for text in state["leakages"]]
+        site.finished = site.grown = True
+        return site
 
     def __getstate__(self) -> dict[str, Any]:
         # A stored part is the tree's, without the records that it was grown from.
         table = self.table.rows(np.empty(0, dtype=np.intp))
-        dropped = {"entropy", "source", "ring", "secret", "cardinality", "_desk"}
-        dropped |= {"best", "distributions", "open_questions", "collected"}
+        dropped = {"entropy", "source", "cardinality", "gains"}
         state = {key: value for key, value in vars(self).items() if key not in dropped}
-        empty = Constraints(table.bins, table.n_values)
-        offered = {"_instances": {}, "_instance_bins": table.bins}
-        return {**state, "table": table, "constraints": empty, **offered}
+        return {
+            **state,
+            "table": table,
+            "constraints": Constraints(table.bins, table.n_values),
+            "best": {},
+            "distributions": {},
+            "open_questions": set(),
+            "collected": {},
+            "_instances": {},
+            "_instance_bins": table.bins,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, best={}, distributions={}, open_questions=set(), collected={})
-        self._wire()
+        vars(self).update(state, entropy=os.urandom, source=NoiseSource.system())
 
-    @property
-    def idle(self) -> bool:
-        """Whether this site waits for nothing."""
-        return self._desk.idle
 
-    def _take_part(self) -> Task[None]:
-        """Align, announce, and, at the site that begins, grow the tree."""
-        job, k = self.job, self.job.n_sites
-        if job.align:
-            yield from align(self)
-        values = tuple(sorted(self.table.n_values.tolist()))
-        classes = job.n_classes if job.knows_class(self.index) else 0
-        own = Announced(values, classes, self.table.n_records)
-        for other in range(k):
-            if other != self.index:
-                yield Send(other, wire.Announce(ANNOUNCE, job.digest(), *own))
-        heard = yield Wait(ANNOUNCE, wire.Announce, k - 1)
-        self.announced = {self.index: own}
-        for sender, message in heard:
-            self.learn(ANNOUNCED, ())
-            again = sender in self.announced
-            said = check_announced(job, sender, message, self.table.n_records, again)
-            self.announced[sender] = said
-        self._prepare()
-        if self.index != job.starter:
-            yield Send(job.starter, wire.Ready(READY))
-            self.finished = True
-            return
-        yield Wait(READY, wire.Ready, k - 1)
-        if self.secret is not None:
-            yield from self.secret.begin()
-        grown = yield from ppid3(self, wire.NodeCall(0, 1, 0, ()))
-        self.root, self.finished = grown.token, True
-        self.end_growth()
+def _write_node(node: Node) -> list[Any]:
+    if isinstance(node, Leaf):
+        return ["leaf", list(node.counts), node.empty]
+    return ["interior", node.attribute, [list(token) for token in node.children]]
 
-    def _prepare(self) -> None:
-        """Declare what growing reveals, and charge for what the public may see of it."""
-        job = self.job
-        self.ledger.charge(*published_releases(job))
-        widths = [p for said in self.announced.values() for p in said.values]
-        if job.epsilon is not None and job.max_depth is not None:
-            self._noise = CountNoise(
-                job.epsilon, job.max_depth, len(widths), job.n_classes, max(widths, default=1)
-            )
-            if not self.source.private:
-                self.ledger.mark_not_private("the noise was seeded")
-        if self.secret is not None:
-            session = self.secret.prepare()
-            mark_secret(self.ledger, job)
-            self.ledger.charge(*secret_releases(session))
-            self.ledger.charge(*earlier_releases(session, self.earlier))
-            self._declare(site_openings(session, self.index))
-            return
-        self.ledger.charge(*(self._noise.releases() if self._noise else ()))
-        self._declare(growth_openings(job, self.index, self.announced))
 
-    def _declare(self, openings: list[Opening]) -> None:
-        due = [one for one in openings if one.name not in OF_QUESTIONS]
-        self.ledger.charge(*exact_releases(due))
-        self.leakages.append(Leakage(openings, ledger=self.ledger))
-
-    def form(self, purpose: int) -> Groups:
-        """Return this site's set: all records, or those that may reach the node (FormTransSet)."""
-        if purpose == RECORDS:
-            return [np.arange(self.table.n_records)]
-        if self.job.class_at == self.index:
-            assert self.table.labels is not None
-            return self.constraints.by(self.table.labels, self.job.n_classes)
-        return [self.constraints.form_trans_set()]
-
-    def _check_groups(self, owner: int, purpose: int, sizes: list[int]) -> None:
-        check_groups(self.job, self.announced, owner, purpose, sizes)
-
-    def _handle(self, sender: int, message: wire.Message) -> Task[None] | None:
-        check_time(self.job, sender, message, begun=bool(self.announced), grown=self.grown)
-        match message:
-            case wire.Answers() | wire.Kept() if message.call not in self.open_questions:
-                raise wire.bad_message(f"site {sender}", "an answer that was not asked for")
-            case wire.Ready() if self.index != self.job.starter or self.grown:
-                raise wire.bad_message(f"site {sender}", "Ready, which is not for this site")
-            case wire.Common() if message.owner != self.index:
-                return pass_marks(self, sender, message)
-            case wire.Sum():
-                return add_flag(self, sender, message)
-            case wire.AskLeaf():
-                return answer_leaf(self, sender, message)
-            case wire.AskGain():
-                return answer_gain(self, sender, message)
-            case wire.Split():
-                return answer_split(self, sender, message)
-            case wire.Classify():
-                return pass_on(self, sender, message)
-        task = self.cardinality.handle(sender, message)
-        return task or (
-            None if self.cardinality is self.ring else self.ring.handle(sender, message)
-        )
-
-    def _sent(self, outgoing: list[Outgoing]) -> list[Outgoing]:
-        self.meter.messages += len(outgoing)
-        self.meter.bytes += sum(len(item.data) for item in outgoing)
-        return outgoing
+def _read_node(kind: str, first: Any, second: Any) -> Node:
+    if kind == "leaf":
+        return Leaf(tuple(map(int, first)), bool(second))
+    return Interior(int(first), tuple(Token(int(site), int(node)) for site, node in second))

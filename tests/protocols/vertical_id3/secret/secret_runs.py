@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import joined_tree
+from hedgerow.protocols.vertical_id3.programs import joined_tree
 from hedgerow.protocols.vertical_id3.secret.run import SecretRun, run_secret
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
 from tests.protocols.vertical_id3.ppid3_runs import Wire

@@ -9,13 +9,12 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger, Relation
 from hedgerow.protocols.vertical_id3 import leakage as named
 from hedgerow.protocols.vertical_id3 import messages as wire
+from hedgerow.protocols.vertical_id3.cardinality import ASKED
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import Announced
-from hedgerow.protocols.vertical_id3.local import LocalSites
-from hedgerow.protocols.vertical_id3.secret import leakage as declared
-from hedgerow.protocols.vertical_id3.secret import messages as asked
-from hedgerow.protocols.vertical_id3.secret.parts import Session
-from hedgerow.protocols.vertical_id3.set_cardinality import ASKED
+from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.secret import session as declared
+from hedgerow.protocols.vertical_id3.secret.session import Session
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.tables import Encoded
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, Wire, dealt, weather
@@ -32,7 +31,7 @@ FIXED = {
     wire.LeafReply: named.TOKEN,
     wire.Grown: named.TOKEN,
     wire.BringSet: ASKED,
-    asked.SealedSet: declared.SEALED,
+    wire.SealedSet: declared.SEALED,
 }
 
 
@@ -42,11 +41,11 @@ def received(tap: Wire, site: int, n_sites: int, class_at: int | None) -> Counte
     questions = {}
     halves: dict[int, list[int]] = defaultdict(list)
     for sender, to, message in tap.messages:
-        if to == n_sites and isinstance(message, asked.AskServers | asked.BeginServers):
+        if to == n_sites and isinstance(message, wire.AskServers | wire.BeginServers):
             questions[message.call] = message
         if to != site or isinstance(message, wire.Ready):
             continue
-        if isinstance(message, asked.Half):
+        if isinstance(message, wire.Half):
             halves[message.call].append(sender - n_sites)
             continue
         names[FIXED[type(message)]] += 1
@@ -57,9 +56,9 @@ def received(tap: Wire, site: int, n_sites: int, class_at: int | None) -> Counte
         assert sorted(senders) == [0, 1]
         question = questions[call]
         assert question.counter == site
-        if isinstance(question, asked.BeginServers):
+        if isinstance(question, wire.BeginServers):
             names[declared.SAME_IDS] += 1
-        elif question.what == asked.BEST:
+        elif question.what == wire.BEST:
             names[declared.WINNER] += 1
         else:
             own = question.groups[question.ring.index(site)]
@@ -84,7 +83,7 @@ def test_what_was_learned_is_what_was_received(groups, class_at, epsilon) -> Non
     run = secret(weather(), groups, class_at, tap=tap, epsilon=epsilon, max_depth=3)
     for site in run.sites:
         assert learned(site) == received(tap, site.index, len(groups), class_at)
-    questions = tap.of(asked.AskServers, to=len(groups))
+    questions = tap.of(wire.AskServers, to=len(groups))
     assert {row["name"]: row["times"] for row in run.learned} == {
         declared.QUESTION: 1 + len(questions),
         named.ANNOUNCED: 1,

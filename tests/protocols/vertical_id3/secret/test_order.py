@@ -7,11 +7,23 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network
-from hedgerow.protocols.vertical_id3.secret import order as order
-from hedgerow.protocols.vertical_id3.secret.order import LEADER, STEP, Question, hear_next, say_next
+from hedgerow.protocols.vertical_id3.secret import server as order
+from hedgerow.protocols.vertical_id3.secret.server import (
+    LEADER,
+    STEP,
+    ServerQuestion,
+    receive_next,
+    send_next,
+)
 from tests.net.net_parties import Club
 
-SAID: list[order.Next] = [Question(2, 3 << 48 | 9), "wait", Question(0, 1), "wait", "end"]
+SAID: list[order.Next] = [
+    ServerQuestion(2, 3 << 48 | 9),
+    "wait",
+    ServerQuestion(0, 1),
+    "wait",
+    "end",
+]
 
 
 @pytest.fixture
@@ -25,9 +37,9 @@ def test_the_others_hear_what_server_0_says(club: Club) -> None:
     def program(network: Network) -> list[order.Next]:
         (party,) = network.local
         if party != LEADER:
-            return [hear_next(network) for _ in SAID]
+            return [receive_next(network) for _ in SAID]
         for following in SAID:
-            say_next(network, following)
+            send_next(network, following)
         meters.append(network.meter.snapshot())
         return SAID
 
@@ -47,7 +59,7 @@ def test_what_is_no_order(club: Club, data: bytes) -> None:
             order._exchange(network, {0: wrong, 1: wrong})
             return "said"
         try:
-            hear_next(network)
+            receive_next(network)
         except HedgerowError as error:
             return error.code.number
         return "heard"

@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from hedgerow.protocols.vertical_id3.gain import information_gain
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import Announced
-from hedgerow.protocols.vertical_id3.secret.messages import BEST, SIZES
-from hedgerow.protocols.vertical_id3.secret.parts import Session, ordered, session_of_tables
+from hedgerow.protocols.vertical_id3.messages import BEST, SIZES
+from hedgerow.protocols.vertical_id3.node import information_gain
+from hedgerow.protocols.vertical_id3.secret.session import Session, ordered, session_of_tables
 from hedgerow.secure.ring import Z16, Z32, Z64
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.vertical_id3.local import LocalSites
+from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.trees import grow_id3
 from tests.protocols.vertical_id3.ppid3_runs import dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import secret, tree_of

@@ -11,21 +11,23 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.sharing.sealed_parts import seal_dealt
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites
-from hedgerow.protocols.vertical_id3.messages import AskGain, GainReply, from_bytes, to_bytes
-from hedgerow.protocols.vertical_id3.secret.leakage import sizes_of
-from hedgerow.protocols.vertical_id3.secret.messages import (
+from hedgerow.protocols.vertical_id3.messages import (
     BEST,
     SIZES,
+    AskGain,
     AskServers,
     BeginServers,
+    GainReply,
     Half,
     SealedSet,
+    from_bytes,
+    to_bytes,
 )
-from hedgerow.protocols.vertical_id3.secret.run import Post
+from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions
 from hedgerow.protocols.vertical_id3.secret.server import CountServers
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.secret.session import sizes_of
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 
@@ -48,9 +50,13 @@ class Run:
             Site(i, self.job, table, source=NoiseSource.insecure_seeded(i))
             for i, table in enumerate(tables)
         ]
+        self.local = LocalSites(self.sites, to_servers=ServerQuestions(self._answer))
         self.servers = CountServers(self.job, KEYS, lambda: Simulator(3), seed=4)
         self.asked: list[tuple[int, dict[int, object]]] = []
         self.change = change or (lambda server, message: message)
+
+    def _answer(self, sender: int, asks: dict[int, bytes]) -> dict[int, bytes]:
+        return self.answer(sender, asks)
 
     def answer(self, sender: int, asks: dict[int, bytes]) -> dict[int, bytes]:
         read = {server: from_bytes(data, "x") for server, data in asks.items()}
@@ -59,7 +65,7 @@ class Run:
         return self.servers.answers(sender, {s: to_bytes(message) for s, message in told.items()})
 
     def grow(self) -> "Run":
-        LocalSites(self.sites, post=Post(self.answer)).grow()
+        self.local.grow()
         return self
 
     def again(self, sender: int, asks: dict[int, object]) -> dict[int, bytes]:
@@ -173,7 +179,7 @@ def test_keys_have_to_be_those_of_the_job() -> None:
 
 def test_servers_answer_and_sites_do_not_in_their_place() -> None:
     run = Run().grow()
-    site = run.sites[0]
+    site = run.local.programs[0]
     half = to_bytes(Half(1, SIZES, b"ab"))
     refused(lambda: site.receive(1, half), Code.BAD_SITE_MESSAGE)
     refused(lambda: site.receive(2, to_bytes(AskGain(1, 1, 0, ()))), Code.BAD_SITE_MESSAGE)
@@ -195,7 +201,7 @@ def test_servers_answer_and_sites_do_not_in_their_place() -> None:
 )
 def test_parts_that_were_not_asked_for_are_refused(change: dict, code: Code) -> None:
     run = Run()
-    site, honest = run.sites[0], run.sites[0].receive
+    site, honest = run.local.programs[0], run.local.programs[0].receive
 
     def receive(sender: int, data: bytes):
         message = from_bytes(data, "x")
@@ -232,14 +238,14 @@ class Seen(Exception):
 def first_table(run: Run) -> np.ndarray:
     """Return the first sizes that the servers open to the second site, and go no further."""
     site = run.sites[1]
-    joined = site.secret._joined
+    joined = site.cardinality._joined
 
     def look(call, what, name, shape, ring):
         numbers = yield from joined(call, what, name, shape, ring)
         assert (what, name) == (SIZES, sizes_of(shape))
         raise Seen(ring.signed(numbers).astype(np.int64).reshape(shape))
 
-    site.secret._joined = look
+    site.cardinality._joined = look
     with pytest.raises(Seen) as seen:
         run.grow()
     return seen.value.args[0]
@@ -261,7 +267,7 @@ def test_the_counting_site_sees_counts_with_noise_of_the_right_law(chi_square) -
     # Classes come in an order that the class site drew.
     noise = min((table - exact, table[:, ::-1] - exact), key=lambda one: int(np.abs(one).sum()))
     # Class counts of two levels and one table of the attribute: epsilon 1 each.
-    mechanism = run.sites[1].secret.session.noise.mechanism
+    mechanism = run.sites[1].cardinality.session.noise.mechanism
     assert mechanism.epsilon == pytest.approx(1.0)
     support = np.arange(-40, 41)
     counts = np.array([(noise == value).sum() for value in support])
@@ -297,7 +303,7 @@ def test_a_site_cannot_make_a_record_count_more_than_once(
     site = run.sites[1]
 
     def seal_weights(call, counter, ring, own) -> SealedSet:
-        session = site.secret.session
+        session = site.cardinality.session
         bound = session.context(call, SIZES, counter, ring)
         parts = seal_dealt(
             *(weights, session.ring, lambda server: bound.of(1, p, server)),
@@ -311,6 +317,6 @@ def test_a_site_cannot_make_a_record_count_more_than_once(
         # Classes come in an order that the class site drew.
         pytest.fail(f"the classes of {max(same, 14 - same)} of 14 days at epsilon {epsilon}")
 
-    site.secret._seal_set = seal_weights
+    site.cardinality._seal_set = seal_weights
     text = refused(read_classes, Code.SHARES_DIFFER)
     assert "others of site 1, passed on by site 1" in text

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hedgerow.protocols.vertical_id3.secret.parts import set_planes
+from hedgerow.protocols.vertical_id3.secret.session import set_planes
 from hedgerow.protocols.vertical_id3.secret.sums import (
     all_same,
     best_site,

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,28 +31,38 @@ from numpy.typing import NDArray
 from hedgerow.crypto.commutative import shuffled
 from hedgerow.errors import Code
 from hedgerow.protocols.sharing.sealed_parts import seal_dealt
+from hedgerow.protocols.vertical_id3.cardinality import ASKED, Counts, Groups
 from hedgerow.protocols.vertical_id3.leakage import possible_groups
-from hedgerow.protocols.vertical_id3.messages import BringSet, Message, bad_message
-from hedgerow.protocols.vertical_id3.secret.leakage import SAME_IDS, SEALED, WINNER, sizes_of
-from hedgerow.protocols.vertical_id3.secret.messages import (
+from hedgerow.protocols.vertical_id3.messages import (
     BEST,
+    IDS,
+    NODE,
     SAME,
     SIZES,
     AskServers,
     BeginServers,
+    BringSet,
     Half,
+    Message,
     SealedSet,
+    bad_message,
 )
-from hedgerow.protocols.vertical_id3.secret.parts import NUMBERS, Session, ordered, set_planes
-from hedgerow.protocols.vertical_id3.set_cardinality import ASKED, IDS, NODE, Counts, Groups
+from hedgerow.protocols.vertical_id3.secret.session import (
+    NUMBERS,
+    SAME_IDS,
+    SEALED,
+    WINNER,
+    Session,
+    ordered,
+    set_planes,
+    sizes_of,
+)
+from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.replicated.outside import HALVES, joined
 from hedgerow.secure.ring import Ring
 from hedgerow.tables.ids import id_bytes
-
-if TYPE_CHECKING:
-    from hedgerow.protocols.vertical_id3.site import Site
 
 
 class SecretCardinality:
@@ -96,12 +106,8 @@ class SecretCardinality:
 
         Slots mean the same records everywhere only if the ids are the same.
 
-        Reveals: to this site, whether they are. The servers see shares of hashes of the ids.
-
-        Raises
-        ------
-        InputError
-            H111 if they are not.
+        Reveals: to this site, whether they are; H111 if not. The servers see shares of hashes of
+        the ids.
         """
         site, call, ring = self._site, self._site.new_call(), self._everybody
         for other in ring:
@@ -129,7 +135,7 @@ class SecretCardinality:
         site = self._site
         if ring == (site.index,):
             # Nobody else's records are in these sizes, and the noise is for nobody here.
-            counts = site.own_noise(np.array([len(rows) for rows in own], dtype=np.int64))
+            counts = site.add_noise(np.array([len(rows) for rows in own], dtype=np.int64))
         else:
             site.meter.passes += 1
             for other in ring:
@@ -142,10 +148,7 @@ class SecretCardinality:
         return counts
 
     def best_site(self, call: int) -> Task[int]:
-        """Find the site with the largest gain, from what all sites answered in a call.
-
-        Reveals: to this site, which one it is.
-        """
+        """See `GainComparison.best_site`. Reveals: to this site, which one it is."""
         ring = self._everybody
         parts = yield from self._gather(call, BEST, ring, None)
         yield from self._ask(call, BEST, ring, parts)
@@ -154,9 +157,9 @@ class SecretCardinality:
             raise bad_message("the servers", f"site {best} as the best")
         return int(best)
 
-    def seal_gain(self, call: int, counter: int, gain: float) -> SealedSet:
-        """Share this site's best gain for the site that runs a node."""
-        return self._seal(call, BEST, counter, self._everybody, 1, np.array([ordered(gain)]))
+    def offer(self, call: int, to: int, gain: float) -> SealedSet:
+        """See `GainComparison.offer`: shares of the gain."""
+        return self._seal(call, BEST, to, self._everybody, 1, np.array([ordered(gain)]))
 
     def handle(self, sender: int, message: Message) -> Task[None] | None:
         """See `SetCardinality.handle`."""

@@ -28,12 +28,10 @@ from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.run import LIMIT, EngineName
 from hedgerow.protocols.sharing.integrate import keyed
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.local import LocalSites, Tap
 from hedgerow.protocols.vertical_id3.messages import Token, from_bytes
+from hedgerow.protocols.vertical_id3.programs import LocalSites, Tap
 from hedgerow.protocols.vertical_id3.secret.server import Computed, CountServers
-from hedgerow.protocols.vertical_id3.site import Site
-from hedgerow.protocols.vertical_id3.stored import read_site, written_site
-from hedgerow.protocols.vertical_id3.table import SiteTable
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.replicated.outside import HALVES
 
@@ -73,13 +71,10 @@ class SecretRun:
     seconds: float
 
 
-class Post:
+class ServerQuestions:
     """Brings the three servers their questions, each when all three are there.
 
-    Parameters
-    ----------
-    answer : callable
-        Of a site and its questions by server; returns the answers by server.
+    `answer` gets a site and its questions by server, and returns the answers by server.
     """
 
     def __init__(self, answer: Answer) -> None:
@@ -135,7 +130,7 @@ def run_secret(
     with Simulator(SERVERS) as network:
         servers = CountServers(job, keys, lambda: network, computed=computed, seed=seed)
         sites = sites_of(job, tables, seeds)
-        root = LocalSites(sites, tap, Post(servers.answers)).grow()
+        root = LocalSites(sites, tap, ServerQuestions(servers.answers)).grow()
         servers.finish()
         meter = network.meter.snapshot()
     return SecretRun(
@@ -191,10 +186,10 @@ def secret_program(
 
     tables = [SiteTable(**table) for table in own["tables"]]
     sites = sites_of(job, tables, own["seeds"])
-    LocalSites(sites, post=Post(answer)).grow()
+    LocalSites(sites, to_servers=ServerQuestions(answer)).grow()
     for server in range(SERVERS):
         send(network, CARRIER, server, b"")
-    return {"keys": list(keys), "sites": [written_site(site) for site in sites]}
+    return {"keys": list(keys), "sites": [site.to_state() for site in sites]}
 
 
 def _serve(network: Network, public: Mapping[str, Any], server: int) -> dict[str, Any]:
@@ -242,7 +237,7 @@ def _in_processes(
             )
     job = replace(job, server_keys=tuple(found["keys"]))
     sites = [
-        read_site(state, i, job, table)
+        Site.from_state(state, i, job, table)
         for i, (state, table) in enumerate(zip(found["sites"], tables, strict=True))
     ]
     root = sites[job.starter].root

@@ -6,58 +6,68 @@ answer. For each question:
 
 1. Each server opens its parts. Parts that do not open, or that two servers got in different
    versions, end the question at all three (H704).
-2. The servers compute on shares (`ppid3_secret_sums`), and draw noise where the job has an epsilon.
+2. The servers compute on shares (`hedgerow.protocols.vertical_id3.secret.sums`), and draw noise
+   where the job has an epsilon.
 3. The answer goes to the site that asked, in two halves that are uniform each.
+
+Sites ask at the same time, and their questions reach each server in another order. The servers
+compute one question after the other, all three the same, so server 0 names the next one of those
+that have reached it (`send_next`, `receive_next`), and the two others wait for it if need be. While
+there is nothing to do it says that, so that nobody who waits takes it for lost.
 
 Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
 the site that asks, the sizes of the full intersections, or the site with the best attribute.
-Cost: `hedgerow.secure.replicated.outside_check.cost_fit_together` and that of `ppid3_secret_sums`,
-with noise also `cost_two_sided_geometric`.
+Cost: `hedgerow.secure.replicated.outside_check.cost_fit_together` and that of the sums, with noise
+also `cost_two_sided_geometric`; for the order one round, 11 bytes to each of two servers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.network import Network
+from hedgerow.net.network import Network, Route
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.hidden.programs import SEEDED
 from hedgerow.protocols.sharing.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, exact_releases
-from hedgerow.protocols.vertical_id3.messages import bad_message, from_bytes, to_bytes
-from hedgerow.protocols.vertical_id3.secret.checks import (
-    checked_question,
-    first_question,
-    holder_of,
-    session_of,
+from hedgerow.protocols.vertical_id3.leakage import (
+    ANNOUNCED,
+    Announced,
+    exact_releases,
+    possible_groups,
 )
-from hedgerow.protocols.vertical_id3.secret.leakage import (
+from hedgerow.protocols.vertical_id3.messages import (
+    BEST,
+    SAME,
+    SIZES,
+    AskServers,
+    BeginServers,
+    Half,
+    bad_message,
+    from_bytes,
+    to_bytes,
+)
+from hedgerow.protocols.vertical_id3.secret.session import (
     ALL_SERVERS,
+    NUMBERS,
     QUESTION,
     SAME_IDS,
     WINNER,
+    Session,
     earlier_releases,
     mark_secret,
     secret_releases,
     server_openings,
     sizes_of,
 )
-from hedgerow.protocols.vertical_id3.secret.messages import (
-    BEST,
-    SIZES,
-    AskServers,
-    BeginServers,
-    Half,
-)
-from hedgerow.protocols.vertical_id3.secret.parts import NUMBERS, Session
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import SERVERS
@@ -68,6 +78,22 @@ from hedgerow.secure.replicated.outside import HALVES, halves
 from hedgerow.secure.secret import Secret
 
 Computed = Literal["clear", "replicated"]
+
+LEADER = 0
+STEP = "next question"
+_WAIT, _ASKED, _END = range(3)
+_ORDER = struct.Struct("<BHQ")
+
+
+class ServerQuestion(NamedTuple):
+    """Which question is meant: the site that asks, and its call."""
+
+    sender: int
+    call: int
+
+
+Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
+Next = ServerQuestion | Literal["wait", "end"]
 
 
 class CountServers:
@@ -124,23 +150,10 @@ class CountServers:
     def answers(self, sender: int, asks: Mapping[int, bytes]) -> dict[int, bytes]:
         """Answer a question; all three servers must be asked it, here or elsewhere.
 
-        Parameters
-        ----------
-        sender : int
-            The site that asks, as its connection says.
-        asks : mapping of int to bytes
-            For every server that lives here.
-
-        Returns
-        -------
-        dict of int to bytes
-            The half of every server here that gives one.
-
-        Raises
-        ------
-        HedgerowError
-            H752 for a question that does not follow the protocol, H754 for other sizes than
-            announced, H704 for parts that do not fit together.
+        The sender is the site that asks, as its connection says; `asks` are for every server that
+        lives here. Returns the half of every server here that gives one. H752 for a question that
+        does not follow the protocol, H754 for other sizes than announced, H704 for parts that do
+        not fit together.
         """
         name = f"site {sender}"
         read = {server: from_bytes(data, name) for server, data in asks.items()}
@@ -150,9 +163,9 @@ class CountServers:
         if begins and self._session is None:
             if any(replace(begin, parts=()) != replace(begins[0], parts=()) for begin in begins):
                 raise bad_message(name, "different beginnings")
-            self._begin(session_of(self.job, sender, begins[0]))
+            self._begin(_session_of(self.job, sender, begins[0]))
             read = {
-                server: first_question(self.job, message)
+                server: _first_question(self.job, message)
                 for server, message in read.items()
                 if isinstance(message, BeginServers)
             }
@@ -161,9 +174,9 @@ class CountServers:
         }
         if set(asked) != set(self.keys) or self._session is None:
             raise bad_message(name, "a question out of its time")
-        question = checked_question(self._session, sender, asked, self._done)
+        question = _check_question(self._session, sender, asked, self._done)
         try:
-            return self._answered(question, asked)
+            return self._compute(question, asked)
         except HedgerowError as error:
             self._hang_up(error)
             raise
@@ -181,7 +194,7 @@ class CountServers:
         if isinstance(self._engine, ReplicatedEngine):
             self._engine.finish()
 
-    def _answered(self, question: AskServers, asked: Mapping[int, AskServers]) -> dict[int, bytes]:
+    def _compute(self, question: AskServers, asked: Mapping[int, AskServers]) -> dict[int, bytes]:
         assert self.leakage is not None
         assert self._engine is not None
         assert self._session is not None
@@ -222,7 +235,7 @@ class CountServers:
             bits_of(engine, parts, at, session.shared(SIZES, groups)[0])
             for at, groups in enumerate(question.groups)
         ]
-        counter, holder = question.ring.index(question.counter), holder_of(self.job, question)
+        counter, holder = question.ring.index(question.counter), _holder_of(self.job, question)
         return joint_counts(sets, question.groups, counter, holder, session.ring)
 
     def _numbers(self, parts: Parts) -> list[Secret]:
@@ -268,9 +281,9 @@ class CountServers:
         self.leakage = Leakage(openings, ledger=self.ledger)
         self.leakage.check(ANNOUNCED, ALL_SERVERS, ())
         self._session = session
-        self._engine = self._made(self.leakage, session)
+        self._engine = self._make_engine(self.leakage, session)
 
-    def _made(self, leakage: Leakage, session: Session) -> Engine:
+    def _make_engine(self, leakage: Leakage, session: Session) -> Engine:
         seed = self._seed
         if self.computed == "clear":
             source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
@@ -288,3 +301,107 @@ class CountServers:
 
 def _little(half: NDArray[Any]) -> bytes:
     return np.ascontiguousarray(half.astype(half.dtype.newbyteorder("<"), copy=False)).tobytes()
+
+
+def _session_of(job: SiteJob, sender: int, message: BeginServers) -> Session:
+    """Return the session that the first question of a run begins.
+
+    H752 if it is that of another job or site, or its sizes are none.
+    """
+    if (
+        sender != job.starter
+        or message.job != job.digest()
+        or len(message.attributes) != job.n_sites
+        or sum(message.attributes) != len(message.values)
+        or 0 in message.values
+    ):
+        raise bad_message(f"site {sender}", "the beginning of another run")
+    announced, at = {}, 0
+    for site, n in enumerate(message.attributes):
+        classes = job.n_classes if job.knows_class(site) else 0
+        announced[site] = Announced(message.values[at : at + n], classes, message.records)
+        at += n
+    return Session(job, announced)
+
+
+def _first_question(job: SiteJob, message: BeginServers) -> AskServers:
+    """Return the question that begins a run in the form of all others."""
+    ring = tuple(range(job.n_sites))
+    return AskServers(message.call, SAME, message.counter, ring, (1,) * job.n_sites, message.parts)
+
+
+def _check_question(
+    session: Session, sender: int, asked: Mapping[int, AskServers], done: Container[int]
+) -> AskServers:
+    """Return the question that all servers of a process were asked, without its parts.
+
+    H752 for another call or ring than can be, or a call that was answered; H754 for other sizes
+    than announced.
+    """
+    job, name = session.job, f"site {sender}"
+    found = {replace(message, parts=()) for message in asked.values()}
+    question = next(iter(found))
+    ring, groups = question.ring, question.groups
+    if len(found) > 1 or question.counter != sender or question.call in done:
+        raise bad_message(name, f"call {question.call}, of another site or a second time")
+    if (
+        list(ring) != sorted(set(ring))
+        or sender not in ring
+        or len(ring) < 2
+        or ring[-1] >= job.n_sites
+        or {len(groups), *(len(message.parts) for message in asked.values())} != {len(ring)}
+        or (question.what != SIZES and len(ring) != job.n_sites)
+    ):
+        raise bad_message(name, f"a question about the sites {ring}")
+    for site, n in zip(ring, groups, strict=True):
+        known = _may_bring(session, site, question) if question.what == SIZES else {1}
+        if n not in known:
+            raise Code.SITE_CONTRADICTS.error(
+                expected=f"{' or '.join(map(str, sorted(known)))} groups of records",
+                found=f"{n} groups of site {site}",
+            )
+    return question
+
+
+def _holder_of(job: SiteJob, question: AskServers) -> int | None:
+    """Return the place in the ring of a class site that does not count itself, if there is one."""
+    if job.class_at is None or job.class_at == question.counter:
+        return None
+    return question.ring.index(job.class_at) if job.class_at in question.ring else None
+
+
+def _may_bring(session: Session, site: int, question: AskServers) -> set[int]:
+    """Return in how many groups a site may bring its set: the counter's values, the classes."""
+    job = session.job
+    if site == question.counter:
+        return possible_groups(job, site, session.announced[site])
+    return {job.n_classes} if job.class_at == site else {1}
+
+
+def send_next(network: Network, following: Next) -> None:
+    """Tell the two other servers what comes next, as server 0."""
+    if isinstance(following, ServerQuestion):
+        data = _ORDER.pack(_ASKED, *following)
+    else:
+        data = _ORDER.pack(_WAIT if following == "wait" else _END, 0, 0)
+    payload = np.frombuffer(data, dtype=np.uint8)
+    _exchange(network, dict.fromkeys(range(SERVERS - 1), payload))
+
+
+def receive_next(network: Network) -> Next:
+    """Hear what comes next, as one of the two other servers; H806 if it is neither of these."""
+    (received,) = _exchange(network, {}).values()
+    kind, sender, call = _ORDER.unpack(received.tobytes())
+    if kind == _ASKED:
+        return ServerQuestion(sender, call)
+    if kind > _END or sender or call:
+        raise Code.BAD_FRAME.error(found=f"an order of kind {kind} from server {LEADER}")
+    return "wait" if kind == _WAIT else "end"
+
+
+def _exchange(network: Network, outbox: dict[int, Bytes]) -> dict[int, Bytes]:
+    network.agreed = "servers that count for sites"
+    others = (server for server in range(SERVERS) if server != LEADER)
+    plan = [Route(LEADER, server, (_ORDER.size,), "uint8") for server in others]
+    received: dict[int, Bytes] = network.exchange(STEP, plan, outbox)
+    return received

@@ -8,7 +8,7 @@ from operator import and_, mul
 import numpy as np
 
 from hedgerow.protocols.sharing.queries import one_hot_bits
-from hedgerow.protocols.vertical_id3.secret.parts import NUMBERS, set_planes
+from hedgerow.protocols.vertical_id3.secret.session import NUMBERS, set_planes
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.compare import cost_equal, equal
 from hedgerow.secure.cost import NOTHING, Cost

@@ -1,13 +1,22 @@
-"""`RingCardinality`: sizes of intersections by a commutative cipher.
+"""Sizes of intersections of sets that lie at several sites, many of them in one pass.
 
-Paper: vaidya2005vertical, section 5 and its reference 13.
+Paper: vaidya2005vertical, lemma 2 and section 5; the ring is that of its reference 13.
+
+A site's set may come in groups that share no element (the transactions of each class, of each
+value of an attribute). One pass of the sets around the ring then gives the sizes of the
+intersections of every choice of groups, and nothing that separate passes for each choice would not
+have given: groups of one set are disjoint, so all other sizes are sums and differences of these.
+
+`RingCardinality` counts by a commutative cipher, as published;
+`hedgerow.protocols.vertical_id3.secret.cardinality.SecretCardinality` on shares of three servers.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +29,86 @@ from hedgerow.crypto.commutative import (
     elements_of,
     shuffled,
 )
-from hedgerow.protocols.vertical_id3.messages import BringSet, Message, PassSet, bad_message
-from hedgerow.protocols.vertical_id3.set_cardinality import (
-    ASKED,
+from hedgerow.errors import Code
+from hedgerow.protocols.vertical_id3.messages import (
     NODE,
     RECORDS,
-    Counts,
-    Groups,
-    Meter,
-    joint_sizes,
-    sizes_name,
-    subsets_name,
+    BringSet,
+    Message,
+    PassSet,
+    bad_message,
 )
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 
+Groups = Sequence[NDArray[np.intp]]
+"""Rows of a site's elements, disjoint; a set without groups is a list of one."""
+Counts = NDArray[np.int64]
+
+ASKED = "sites of an intersection"
+"""Name under which it is declared that a site is asked for its set."""
+
 
 @dataclass
-class _Call:
+class SiteMeter:
+    """What was done at one site.
+
+    Attributes
+    ----------
+    intersections : int
+        Set intersections that this site was given the size of.
+    encryptions : int
+        Elements that this site encrypted for them.
+    passes : int
+        Passes of the ring that this site asked for.
+    comparisons, alignment : int
+        Elements encrypted for algorithm 2, and for aligning records.
+    messages, bytes : int
+        Sent by this site.
+    """
+
+    intersections: int = 0
+    encryptions: int = 0
+    passes: int = 0
+    comparisons: int = 0
+    alignment: int = 0
+    messages: int = 0
+    bytes: int = 0
+
+
+class SetCardinality(Protocol):
+    """How the size of an intersection is found; one object at each site."""
+
+    def count(self, call: int, ring: tuple[int, ...], own: Groups) -> Task[Counts]:
+        """Find, at the site that calls, the sizes of all intersections of groups.
+
+        `call` was never used before; `ring` are the sites whose sets are intersected, this one
+        among them. Returns int64 with one axis for each site of the ring, as long as its set has
+        groups: in this site's own order on its own axis, in a random one on the others.
+        """
+        ...
+
+    def handle(self, sender: int, message: Message) -> Task[None] | None:
+        """Return the task that a message begins here, or None if it begins none."""
+        ...
+
+
+class GainComparison(Protocol):
+    """How the site with the best attribute is found; one object at each site."""
+
+    def offer(self, call: int, to: int, gain: float) -> Message:
+        """Return what tells the site that runs a node about this site's best gain."""
+        ...
+
+    def best_site(self, call: int) -> Task[int]:
+        """Find, at the site that runs a node, the one with the largest gain; the first of equals.
+
+        All sites have been asked in this call.
+        """
+        ...
+
+
+@dataclass
+class _Pass:
     """What a site remembers of a pass until it has done its part."""
 
     key: Key
@@ -65,9 +137,6 @@ class RingCardinality:
 
     Parameters
     ----------
-    index : int
-        Number of this site.
-    cipher : CommutativeCipher
     form : callable
         Of the purpose of a pass; this site's set as groups.
     learn : callable
@@ -75,9 +144,6 @@ class RingCardinality:
     check : callable
         Of the owner of a set, the purpose and the sizes of its groups; raises H754 for sizes that
         contradict what the owner announced.
-    meter : Meter
-    entropy : callable
-        Of keys and shuffles; the operating system's unless a test passes a seeded one.
     """
 
     def __init__(
@@ -88,7 +154,7 @@ class RingCardinality:
         *,
         learn: Callable[[str, tuple[int, ...]], None],
         check: Callable[[int, int, list[int]], None],
-        meter: Meter,
+        meter: SiteMeter,
         entropy: Entropy = os.urandom,
     ) -> None:
         self.index = index
@@ -99,7 +165,7 @@ class RingCardinality:
         self._check = check
         self._meter = meter
         self._entropy = entropy
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _Pass] = {}
         self._done: set[int] = set()
         self._orders: dict[tuple[int, int], NDArray[np.intp]] = {}
 
@@ -123,12 +189,8 @@ class RingCardinality:
     ) -> Task[tuple[list[list[Elements]], NDArray[np.intp]]]:
         """Have all sets of a ring encrypted by all its sites (steps 1 to 3).
 
-        Returns
-        -------
-        list of lists of Elements
-            The groups of every site, in the order of the ring.
-        intp (groups of this site,)
-            The order in which this site's groups were sent.
+        Returns the groups of every site, in the order of the ring, and the order in which this
+        site's groups were sent.
         """
         self._meter.passes += 1
         for other in ring:
@@ -225,7 +287,7 @@ class RingCardinality:
         if call in self._done or (call in self._calls and owner in self._calls[call].owners):
             raise bad_message(f"site {owner}", f"its set a second time in call {call}")
         if call not in self._calls:
-            self._calls[call] = _Call(self.cipher.new_key(self._entropy), len(ring))
+            self._calls[call] = _Pass(self.cipher.new_key(self._entropy), len(ring))
         mine = self._calls[call]
         mine.owners.add(owner)
         mine.left -= 1
@@ -254,3 +316,43 @@ class RingCardinality:
         turn = ring[(ring.index(message.owner) + message.layers - 1) % m]
         if sender != turn or (message.layers == m and self.index != message.counter):
             raise bad_message(f"site {sender}", f"a set of site {message.owner} out of turn")
+
+
+def joint_sizes(sets: Sequence[Sequence[Elements]], ring: Sequence[int]) -> Counts:
+    """Count, for every choice of one group from each set, the elements that all of them have.
+
+    Returns an array with one axis per set, as long as it has groups. `ring` says whose they are.
+    """
+    flat = [np.concatenate(groups) for groups in sets]
+    everything = np.ascontiguousarray(np.concatenate(flat))
+    words = everything.view(f"V{everything.shape[1]}").ravel()
+    _, which = np.unique(words, return_inverse=True)
+    n = int(which.max(initial=-1)) + 1
+    cell = np.zeros(n, dtype=np.int64)
+    member = np.ones(n, dtype=np.bool_)
+    start = 0
+    for site, groups, elements in zip(ring, sets, flat, strict=True):
+        mine = which[start : start + len(elements)]
+        start += len(elements)
+        if len(np.unique(mine)) < len(mine):
+            raise Code.SITE_CONTRADICTS.error(
+                expected="every element of a set once",
+                found=f"a set of site {site} with an element in it twice",
+            )
+        label = np.full(n, -1, dtype=np.int64)
+        label[mine] = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+        member &= label >= 0
+        cell = cell * len(groups) + label
+    shape = tuple(len(groups) for groups in sets)
+    counts = np.bincount(cell[member], minlength=int(np.prod(shape)))
+    return counts.astype(np.int64).reshape(shape)
+
+
+def sizes_name(groups: int) -> str:
+    """Return the name under which the sizes of passing groups are declared."""
+    return f"sizes of encrypted sets in {groups} groups"
+
+
+def subsets_name(sizes: Sequence[int]) -> str:
+    """Return the name under which the sizes of sub-intersections are declared."""
+    return f"sub-intersections of sets in {' x '.join(map(str, sizes))} groups"

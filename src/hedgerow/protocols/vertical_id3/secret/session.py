@@ -1,4 +1,4 @@
-"""What sites and servers of a vertical ID3 on secret counts learn, declared before the run.
+"""What a vertical ID3 on secret counts computes and reveals: the public facts of a run.
 
 Of the lemmas of vaidya2005vertical, two say less here: the site that counts learns the sizes of the
 full intersections and of no others (lemma 2), and the site that runs a node which site has the best
@@ -6,13 +6,24 @@ attribute, and no gain (lemma 5). With noise, all that the sites and the servers
 records say **while the tree grows** is computed from noisy counts. Questions are another matter:
 which branch a named instance takes at another site is exact, and so is charged without a finite
 epsilon from the first question on.
+
+A part that a site shares with a server is bound to the session (the job and all sizes that the
+sites announced), the call, the question, the site that asks, the ring, the site that shares and the
+server. So a site that asks cannot use parts for another question than the one for which they were
+given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
+import numpy as np
+
+from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening, Release
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.vertical_id3.job import SiteJob
@@ -20,15 +31,22 @@ from hedgerow.protocols.vertical_id3.leakage import (
     ANNOUNCED,
     OF_QUESTIONS,
     Announced,
+    CountNoise,
     exact,
+    free_of_values,
     most_nodes,
     published_releases,
-    setup_openings,
     site_opening,
     structure_openings,
     table_shapes,
 )
-from hedgerow.protocols.vertical_id3.secret.parts import Session
+from hedgerow.protocols.vertical_id3.messages import SIZES
+from hedgerow.protocols.vertical_id3.site import SiteTable
+from hedgerow.secure.noise.discrete import LARGEST_EPSILON, Precision, precision
+from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+
+NUMBERS = Z64
+"""Ring of the numbers that sites share: gains, and hashes of ids."""
 
 SEALED = "sealed parts of another site"
 WINNER = "site with the best attribute"
@@ -40,24 +58,128 @@ _SIZES = "sizes of full intersections"
 _BEST = "which site has the best attribute"
 _PLACE = "theorem 1: structure of the tree"
 _SETUP = "number of records, attributes and values"
-_IDS = "ids alone, which the sites that align them know"
 _MEMBERS = (
     "the number of aligned records is known, and to the sites whose they are: nothing hides "
     "whether a record is there (formal_total under replace is about what it says)"
 )
 
 
+@dataclass(frozen=True)
+class Session:
+    """The public facts of a run after all sites have announced their sizes."""
+
+    job: SiteJob
+    announced: Mapping[int, Announced]
+
+    @cached_property
+    def records(self) -> int:
+        """Number of aligned records, that is of slots."""
+        return self.announced[0].records
+
+    @cached_property
+    def digest(self) -> bytes:
+        """What parties that agree on job and sizes have in common."""
+        sizes = [[list(said.values), said.classes, said.records] for said in self._said]
+        text = json.dumps(sizes, separators=(",", ":"))
+        return hashlib.sha256(
+            b"hedgerow/ppid3 sizes/v1" + self.job.digest() + text.encode()
+        ).digest()
+
+    @cached_property
+    def noise(self) -> CountNoise | None:
+        """Noise of the counts, where the job has an epsilon."""
+        return CountNoise.of(self.job, [p for said in self._said for p in said.values])
+
+    @cached_property
+    def drawn(self) -> Precision | None:
+        """How finely noise is drawn on shares: the same for every table, of the largest size."""
+        noise = self.noise
+        if noise is None:
+            return None
+        if noise.mechanism.epsilon > LARGEST_EPSILON:
+            raise Code.BAD_EPSILON.error(
+                expected=f"at most epsilon {LARGEST_EPSILON * noise.tables:g} on secret counts, "
+                f"{LARGEST_EPSILON:g} for each of {noise.tables} tables",
+                found=f"epsilon={noise.epsilon:g}",
+                fix="choose a smaller epsilon, or train without noise",
+            )
+        return precision(noise.mechanism, noise.n_classes * noise.widest)
+
+    @cached_property
+    def ring(self) -> Ring:
+        """In which counts are computed: the smallest ring that holds them, and noise twice."""
+        if self.drawn is None:
+            return next(ring for ring in (Z16, Z32, Z64) if self.records < 1 << ring.bits)
+        most = self.records + (2 << self.drawn.variable.length)
+        return next((ring for ring in (Z16, Z32) if most < 1 << (ring.bits - 1)), Z64)
+
+    def shared(self, what: int, groups: int) -> tuple[tuple[int, ...], Ring | None]:
+        """Return shape and ring of what a site shares: one number, or bits (None) of a set."""
+        if what == SIZES:
+            return (set_planes(groups), self.records), None
+        return (1,), NUMBERS
+
+    def context(self, call: int, what: int, counter: int, ring: tuple[int, ...]) -> QuestionContext:
+        """Return what the parts of one question are bound to."""
+        return QuestionContext(self.digest, call, what, counter, ring)
+
+    @property
+    def _said(self) -> list[Announced]:
+        return [self.announced[site] for site in range(self.job.n_sites)]
+
+
+def session_of_tables(job: SiteJob, tables: Sequence[SiteTable]) -> Session:
+    """Return the facts of a run as somebody who has all tables knows them beforehand."""
+    return Session(
+        job,
+        {
+            i: Announced(
+                tuple(sorted(table.n_values.tolist())),
+                job.n_classes if job.knows_class(i) else 0,
+                table.n_records,
+            )
+            for i, table in enumerate(tables)
+        },
+    )
+
+
+@dataclass(frozen=True)
+class QuestionContext:
+    """One question, as the sites of its ring and the servers see it."""
+
+    session: bytes
+    call: int
+    what: int
+    counter: int
+    ring: tuple[int, ...]
+
+    def of(self, owner: int, groups: int, server: int) -> bytes:
+        """Return what a site's part for a server is bound to."""
+        bound = [
+            *("ppid3 part 2", self.session.hex(), self.call, self.what, self.counter),
+            *(list(self.ring), owner, groups, server),
+        ]
+        return json.dumps(bound, separators=(",", ":")).encode()
+
+
+def set_planes(groups: int) -> int:
+    """Return how many bits a site shares of every slot: those of its group, or of 0 for none."""
+    return groups.bit_length()
+
+
+def ordered(gain: float) -> int:
+    """Return a gain as a whole number in the same order; 0 for a site without an attribute left.
+
+    Non-negative doubles stand in the order of their 64 bits read as a number (IEEE 754), so no
+    grid could be finer: gains that differ at all differ here, and equal ones are equal. The bits of
+    any gain below 2^512 are below 2^63 - 2^61, so that differences keep their sign.
+    """
+    return 0 if gain < 0 else 1 + int(np.float64(gain + 0.0).view(np.int64))
+
+
 def sizes_of(shape: tuple[int, ...]) -> str:
     """Return the name under which sizes of full intersections are declared."""
     return f"sizes of full intersections in {' x '.join(map(str, shape))} groups"
-
-
-def secret_setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
-    """Declare what a site learns before the tree.
-
-    Where noise protects what records say, ids and their number are all that this depends on.
-    """
-    return [_free_of_values(job, one) for one in setup_openings(job, site, records)]
 
 
 def site_openings(session: Session, site: int) -> list[Opening]:
@@ -172,11 +294,4 @@ def _opening(name: str, audience: str, shape: tuple[int, ...], reason: str, time
 
 
 def _of_ids(job: SiteJob, name: str, audience: str, shape: tuple[int, ...]) -> Opening:
-    return _free_of_values(job, _opening(name, audience, shape, _SETUP, 1))
-
-
-def _free_of_values(job: SiteJob, opening: Opening) -> Opening:
-    """With noise, let what depends on ids and their number cost nothing: see `mark_secret`."""
-    if job.epsilon is None:
-        return opening
-    return replace(opening, release=None, independent=_IDS, per_release=1)
+    return free_of_values(job, _opening(name, audience, shape, _SETUP, 1))

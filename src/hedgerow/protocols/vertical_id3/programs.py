@@ -1,0 +1,372 @@
+"""`SiteProgram`: one site takes part in a vertical ID3, without any I/O.
+
+`begin` and `receive` return the bytes that are to be sent; whoever drives the program carries them:
+`LocalSites` in one process, `hedgerow.parties.sites` between machines. Messages of one sender have
+to arrive in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code
+from hedgerow.protocols.vertical_id3.align import align, pass_marks
+from hedgerow.protocols.vertical_id3.cardinality import RingCardinality
+from hedgerow.protocols.vertical_id3.classify import classify_instances, pass_on
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.leakage import (
+    ANNOUNCED,
+    Announced,
+    CountNoise,
+    growth_openings,
+    published_releases,
+)
+from hedgerow.protocols.vertical_id3.messages import (
+    ALIGN,
+    ANNOUNCE,
+    READY,
+    RECORDS,
+    Announce,
+    Answers,
+    AskGain,
+    AskLeaf,
+    BringSet,
+    Classify,
+    Common,
+    CompareStart,
+    Half,
+    Kept,
+    Message,
+    NodeCall,
+    PassSet,
+    Ready,
+    Split,
+    Sum,
+    Token,
+    bad_message,
+)
+from hedgerow.protocols.vertical_id3.node import OpenGains, add_flag, answer_gain, answer_leaf
+from hedgerow.protocols.vertical_id3.ppid3 import answer_split, ppid3
+from hedgerow.protocols.vertical_id3.secret.cardinality import SecretCardinality
+from hedgerow.protocols.vertical_id3.secret.session import (
+    earlier_releases,
+    mark_secret,
+    secret_releases,
+    site_openings,
+)
+from hedgerow.protocols.vertical_id3.site import Interior, Site
+from hedgerow.protocols.vertical_id3.tasks import Desk, Outgoing, Send, Task, Wait
+from hedgerow.tables import Domain
+from hedgerow.tables.ids import id_bytes
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.tree import Tree
+
+Tap = Callable[[int, int, bytes], None]
+ToServers = Callable[[int, int, bytes], Mapping[int, bytes]]
+
+_FIRST = (Announce, Ready)
+_QUESTIONS = (Classify, Answers, Kept)
+_REQUESTS = (NodeCall, BringSet, CompareStart)
+_EARLY = (Announce, Ready, Common, CompareStart, Answers, Kept)
+"""Messages that may come before this site waits for them."""
+_CALLS: Mapping[type[Message], int] = {Announce: ANNOUNCE, Ready: READY, Common: ALIGN}
+
+
+class SiteProgram:
+    """Runs one site: aligns, announces, grows the tree, and answers questions."""
+
+    def __init__(self, site: Site) -> None:
+        self.site, job = site, site.job
+        self._ring = RingCardinality(
+            site.index,
+            site.cipher,
+            site.form,
+            learn=site.learn,
+            check=site.check_groups,
+            meter=site.meter,
+            entropy=site.entropy,
+        )
+        self._secret = SecretCardinality(site) if job.secret else None
+        site.cardinality = self._secret or self._ring
+        site.gains = self._secret or OpenGains(site)
+        parties = job.n_sites + len(job.server_keys)
+        self._desk = Desk(site.index, parties, self._handle, _EARLY)
+
+    def begin(self) -> list[Outgoing]:
+        """Take part from now on; returns what is to be sent."""
+        self._ring.elements = self.site.cipher.hash(id_bytes(self.site.table.ids), "records")
+        return self.start(self._take_part(), lambda _: None)
+
+    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
+        """Take in a message of another site; returns what is to be sent.
+
+        H751 to H755 for what an honest site does not send; the run is over then.
+        """
+        return self._metered(self._desk.receive(sender, data))
+
+    def ask(
+        self,
+        root: Token,
+        instances: Sequence[bytes],
+        done: Callable[[NDArray[np.int64] | None], None],
+    ) -> list[Outgoing]:
+        """Ask for the classes of instances; `done` gets what `classify_instances` returns."""
+        self.site.end_growth()
+        return self.start(classify_instances(self.site, root, instances), done)
+
+    def start(self, task: Task[Any], done: Callable[[Any], None]) -> list[Outgoing]:
+        """Begin a task of this site; `done` gets its result. Returns what is to be sent now."""
+        return self._metered(self._desk.start(task, done))
+
+    @property
+    def idle(self) -> bool:
+        """Whether this site waits for nothing."""
+        return self._desk.idle
+
+    def _take_part(self) -> Task[None]:
+        """Align, announce, and, at the site that begins, grow the tree."""
+        site, job, k = self.site, self.site.job, self.site.job.n_sites
+        if job.align:
+            yield from align(site, self._ring)
+        values = tuple(sorted(site.table.n_values.tolist()))
+        classes = job.n_classes if job.knows_class(site.index) else 0
+        own = Announced(values, classes, site.table.n_records)
+        for other in range(k):
+            if other != site.index:
+                yield Send(other, Announce(ANNOUNCE, job.digest(), *own))
+        heard = yield Wait(ANNOUNCE, Announce, k - 1)
+        site.announced = {site.index: own}
+        for sender, message in heard:
+            site.learn(ANNOUNCED, ())
+            again = sender in site.announced
+            said = _check_announced(job, sender, message, site.table.n_records, again)
+            site.announced[sender] = said
+        self._prepare()
+        if site.index != job.starter:
+            yield Send(job.starter, Ready(READY))
+            site.finished = True
+            return
+        yield Wait(READY, Ready, k - 1)
+        if self._secret is not None:
+            yield from self._secret.begin()
+        grown = yield from ppid3(site, NodeCall(0, 1, 0, ()))
+        site.root, site.finished = grown.token, True
+        site.end_growth()
+
+    def _prepare(self) -> None:
+        """Declare what growing reveals, and charge for what the public may see of it."""
+        site, job = self.site, self.site.job
+        site.ledger.charge(*published_releases(job))
+        site.noise = CountNoise.of(
+            job, [p for said in site.announced.values() for p in said.values]
+        )
+        if site.noise is not None and not site.source.private:
+            site.ledger.mark_not_private("the noise was seeded")
+        if self._secret is not None:
+            session = self._secret.prepare()
+            mark_secret(site.ledger, job)
+            site.ledger.charge(*secret_releases(session))
+            site.ledger.charge(*earlier_releases(session, site.earlier))
+            site.declare(site_openings(session, site.index))
+            return
+        site.ledger.charge(*(site.noise.releases() if site.noise else ()))
+        site.declare(growth_openings(job, site.index, site.announced))
+
+    def _handle(self, sender: int, message: Message) -> Task[None] | None:
+        site, ring = self.site, self._ring
+        _check_time(site.job, sender, message, begun=bool(site.announced), grown=site.grown)
+        match message:
+            case Answers() | Kept() if message.call not in site.open_questions:
+                raise bad_message(f"site {sender}", "an answer that was not asked for")
+            case Ready() if site.index != site.job.starter or site.grown:
+                raise bad_message(f"site {sender}", "Ready, which is not for this site")
+            case Common() if message.owner != site.index:
+                return pass_marks(site, ring, sender, message)
+            case Sum():
+                return add_flag(site, sender, message)
+            case AskLeaf():
+                return answer_leaf(site, sender, message)
+            case AskGain():
+                return answer_gain(site, sender, message)
+            case Split():
+                return answer_split(site, sender, message)
+            case Classify():
+                return pass_on(site, sender, message)
+        task = None if self._secret is None else self._secret.handle(sender, message)
+        return task or ring.handle(sender, message)
+
+    def _metered(self, outgoing: list[Outgoing]) -> list[Outgoing]:
+        meter = self.site.meter
+        meter.messages += len(outgoing)
+        meter.bytes += sum(len(item.data) for item in outgoing)
+        return outgoing
+
+
+class LocalSites:
+    """Sites that talk to each other in this process: the real messages, carried by a loop.
+
+    Parameters
+    ----------
+    sites : sequence of Site
+        In the order of their numbers.
+    tap : callable, optional
+        Of sender, receiver and bytes: sees every message before it arrives.
+    to_servers : callable, optional
+        Of sender, server and bytes: takes messages to servers, and returns what servers answer, by
+        server; see `hedgerow.protocols.vertical_id3.secret.run.ServerQuestions`.
+    """
+
+    def __init__(
+        self, sites: Sequence[Site], tap: Tap | None = None, to_servers: ToServers | None = None
+    ) -> None:
+        self.sites = list(sites)
+        self.programs = [SiteProgram(site) for site in sites]
+        self._tap, self._to_servers = tap, to_servers
+
+    def grow(self) -> Token:
+        """Train; returns the token of the root."""
+        waiting = [(own.site.index, own.begin()) for own in self.programs]
+        self._carry(waiting)
+        root = self.sites[self.sites[0].job.starter].root
+        assert root is not None
+        assert all(program.idle for program in self.programs)
+        for site in self.sites:
+            site.end_growth()
+        return root
+
+    def classify(
+        self,
+        root: Token,
+        ids: NDArray[Any],
+        bins: Sequence[NDArray[Any]],
+        asker: int = 0,
+    ) -> NDArray[np.int64] | None:
+        """Have a site ask for the classes of instances, of which each site knows its own bins.
+
+        Returns class counts of the leaves, int64 (n, c); None where the class site keeps them.
+        """
+        for site, own in zip(self.sites, bins, strict=True):
+            site.offer(ids, own)
+        answers: list[NDArray[np.int64] | None] = []
+        out = self.programs[asker].ask(root, id_bytes(ids), answers.append)
+        self._carry([(asker, out)])
+        return answers[0]
+
+    def _carry(self, begun: list[tuple[int, list[Outgoing]]]) -> None:
+        queue = deque((sender, item) for sender, out in begun for item in out)
+        while queue:
+            sender, item = queue.popleft()
+            if self._tap is not None:
+                self._tap(sender, item.to, item.data)
+            if item.to >= len(self.sites):
+                assert self._to_servers is not None
+                answers = self._to_servers(sender, item.to - len(self.sites), item.data)
+                queue.extend(
+                    (len(self.sites) + server, Outgoing(sender, data))
+                    for server, data in answers.items()
+                )
+                continue
+            queue.extend(
+                (item.to, more) for more in self.programs[item.to].receive(sender, item.data)
+            )
+
+
+def joined_tree(
+    sites: Sequence[Site], root: Token, domain: Domain, columns: Sequence[Sequence[int]]
+) -> Tree:
+    """Put the parts of all sites together: what no site sees, for checks and for publication.
+
+    The domain is that of all columns and the class, `columns` say which of them each site's
+    attributes are. Values of interior nodes are the sums of their leaves.
+    """
+    classes = domain.target.n_classes if domain.target is not None else None
+    assert classes
+    kind, feature, first_child, below = [], [], [], [root]
+    value: list[NDArray[np.float64]] = []
+    weight: list[float] = []
+    at = 0
+    while at < len(below):
+        token = below[at]
+        node = sites[token.site].nodes[token.node]
+        if isinstance(node, Interior):
+            kind.append(int(SplitKind.WARY))
+            feature.append(columns[token.site][node.attribute])
+            first_child.append(len(below))
+            below.extend(node.children)
+            value.append(np.zeros(classes))
+            weight.append(0.0)
+        else:
+            kind.append(int(SplitKind.LEAF))
+            feature.append(-1)
+            first_child.append(-1)
+            value.append(np.array(node.counts, dtype=np.float64))
+            weight.append(0.0 if node.empty else float(sum(node.counts)))
+        at += 1
+    for at in reversed(range(len(below))):
+        if first_child[at] >= 0:
+            token = below[at]
+            node = sites[token.site].nodes[token.node]
+            assert isinstance(node, Interior)
+            children = range(first_child[at], first_child[at] + len(node.children))
+            # An empty leaf repeats its parent's counts, which must not count twice.
+            value[at] = sum((value[i] for i in children if weight[i] > 0), np.zeros(classes))
+            weight[at] = sum(weight[i] for i in children)
+    cut = np.full(len(below), -1)
+    return Tree(domain, kind, feature, cut, first_child, np.array(value), weight)
+
+
+def _check_announced(
+    job: SiteJob, sender: int, message: Announce, records: int, again: bool
+) -> Announced:
+    """Return what a site announces, if it fits the job and this site's own records.
+
+    H755 for another job, H754 for sizes that cannot be, H111 for another number of records.
+    """
+    said = Announced(message.values, message.classes, message.records)
+    if message.job != job.digest():
+        raise Code.BAD_SITES.error(found=f"another job at site {sender}")
+    expected = job.n_classes if job.knows_class(sender) else 0
+    if again or said.classes != expected or 0 in said.values:
+        raise Code.SITE_CONTRADICTS.error(found=f"{said} of site {sender}")
+    if said.records != records:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            found=f"{records:,} records here, {said.records:,} at site {sender}",
+            fix="align the records first (align=True), or bring the same ids at every site",
+        )
+    return said
+
+
+def _check_time(job: SiteJob, sender: int, message: Message, *, begun: bool, grown: bool) -> None:
+    """Refuse what comes before its time or after it, and sites that there are none of; H752."""
+    name, kind = f"site {sender}", type(message).__name__
+    if (sender >= job.n_sites) != isinstance(message, Half):
+        # Servers answer, and do nothing else.
+        raise bad_message(f"party {sender}", f"{kind}, which is not for it to send")
+    aligning = isinstance(message, Common)
+    if isinstance(message, BringSet | PassSet):
+        aligning = message.purpose == RECORDS
+        # Some sites alone would tell which of their ids are there.
+        everybody = tuple(range(job.n_sites)), job.starter
+        if aligning and (message.ring, message.counter) != everybody:
+            raise bad_message(name, f"{kind} to align records of the sites {message.ring}")
+    named = getattr(message, "ring", ()) + getattr(message, "constrained", ())
+    if any(site >= job.n_sites for site in named):
+        raise bad_message(name, f"{kind} with a site that is not in this run")
+    if aligning and (begun or not job.align):
+        raise bad_message(name, f"{kind} to align records, out of its time")
+    if not (aligning or begun or isinstance(message, _FIRST)):
+        raise bad_message(name, f"{kind} before its time")
+    if grown and not isinstance(message, _QUESTIONS):
+        raise bad_message(name, f"{kind} after the tree was grown")
+    if isinstance(message, _REQUESTS) and not aligning:
+        # Every site numbers its own calls, so that nobody can take another's.
+        fits = message.call >> 48 == sender + 1
+    else:
+        fits = message.call == _CALLS.get(type(message), ALIGN if aligning else message.call)
+    if not fits:
+        raise bad_message(name, f"{kind} in a call that is not its own")
