@@ -21,12 +21,13 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.sites import run as site_run
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.tables import Attribute, Domain, Target
 from tests.parties.sites.site_town import (
     SERVERS,
     SITES,
-    HeldSite,
+    HeldProgram,
     SiteTown,
     Training,
     learned,
@@ -93,7 +94,7 @@ def test_three_sites_as_processes(tmp_path: Path) -> None:
 def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site_run, "new_site", held_until_let_go(site_run.new_site))
+    monkeypatch.setattr(site_run, "new_program", held_until_let_go(site_run.new_program))
     with site_town(tmp_path, servers=True) as town:
         job = make_job(cardinality="secret", timeouts={"lost": 1.5})
         path = town.write(job)
@@ -106,7 +107,7 @@ def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
         # The office is in this process, so that the tree stands still while it grows.
         with town.serving(job, "office"):
             training = Training(town, job)
-            assert HeldSite.reached.wait(30)
+            assert HeldProgram.reached.wait(30)
             kill(servers["birch"])
             error = training.end()
             assert error is not None
@@ -114,7 +115,7 @@ def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
             assert "birch" in error.found
             for name in ("alder", "cedar"):
                 assert "birch" in event_of(servers[name], "failed")["error"]
-            HeldSite.go.set()
+            HeldProgram.go.set()
             servers["birch"] = town.start("birch", "count", path)
             event_of(servers["birch"], "counting")
             report = outcome(town.start("club", "train", path))
@@ -132,24 +133,24 @@ def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
         assert shown.stdout.count("cedar, ") == 2
 
 
-def held_until_let_go(honest: Callable[..., Site]) -> Callable[..., Site]:
+def held_until_let_go(honest: Callable[..., SiteProgram]) -> Callable[..., SiteProgram]:
     """Return what makes sites that stop in the middle of growing, until they are let go."""
 
-    def new_site(index: int, job: SiteJob, table: Any, *more: Any) -> Site:
-        if HeldSite.go.is_set():
+    def new_program(index: int, job: SiteJob, table: Any, *more: Any) -> SiteProgram:
+        if HeldProgram.go.is_set():
             return honest(index, job, table, *more)
-        return HeldSite(index, job, table)
+        return HeldProgram(Site(index, job, table))
 
-    HeldSite.go.clear()
-    HeldSite.reached.clear()
-    return new_site
+    HeldProgram.go.clear()
+    HeldProgram.reached.clear()
+    return new_program
 
 
 @pytest.mark.slow
 def test_a_killed_site_is_named_and_the_next_attempt_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site_run, "new_site", held_until_let_go(site_run.new_site))
+    monkeypatch.setattr(site_run, "new_program", held_until_let_go(site_run.new_program))
     with site_town(tmp_path) as town:
         job = make_job(timeouts={"lost": 1.0})
         path, heard = town.write(job), []
@@ -159,7 +160,7 @@ def test_a_killed_site_is_named_and_the_next_attempt_works(
         # The office is in this process, so that the tree stands still while it grows.
         with town.serving(job, "office", tell=lambda what, fields: heard.append((what, fields))):
             training = Training(town, job)
-            assert HeldSite.reached.wait(30)
+            assert HeldProgram.reached.wait(30)
             until(lambda: any(said["waiting_for"] == ["office"] for said in training.said))
             kill(observatory)
             error = training.end()
@@ -175,7 +176,7 @@ def test_a_killed_site_is_named_and_the_next_attempt_works(
             # The one that was killed knows that it took part, and not what it learned.
             (record,) = learned(town, "observatory", job).values()
             assert record["state"] == "under way, or killed"
-            HeldSite.go.set()
+            HeldProgram.go.set()
             observatory = town.serve("observatory", path)
             event_of(observatory, "serving")
             run(town, "club", "train", path)

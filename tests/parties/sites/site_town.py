@@ -31,7 +31,7 @@ from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.service import SiteService
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
+from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
 from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.trees import Tree
@@ -216,13 +216,13 @@ def reference(town: SiteTown, job: VerticalJob) -> tuple[LocalSites, Token, Tree
     return local, root, joined_tree(local.sites, root, WEATHER, list(COLUMNS.values()))
 
 
-class HeldSite(Site):
+class HeldProgram(SiteProgram):
     """A site that stops in the middle of growing, until it is let go."""
 
     go, reached = threading.Event(), threading.Event()
 
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        if self.announced:
+        if self.site.announced:
             self.reached.set()
             assert self.go.wait(60)
         return super().receive(sender, data)

@@ -8,7 +8,7 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.answering import AnsweringSite, read_kept, readable_id
+from hedgerow.parties.sites.answering import AnsweringProgram, AnsweringSite, read_kept, readable_id
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.nodes import StoredNodes
 from hedgerow.parties.sites.service import SiteService
@@ -184,10 +184,10 @@ def test_a_site_that_answers_takes_part_in_nothing_else(tmp_path: Path) -> None:
     town, job = grown(tmp_path)
     own = OwnColumns.load(town.domain("club"), job, 0)
     site = AnsweringSite(0, job.protocol_job(), own.no_rows())
-    site.job_names, site.saw, site.way_back = job.sites, lambda *_: None, WayBack()
+    program = AnsweringProgram(site, job.sites, lambda *_: None, WayBack())
     site.take_up(town.stored("club", job))
     asked = to_bytes(BringSet(1 << 50, 1, 1, (0, 1)))
-    refuses(Code.BAD_SITE_MESSAGE, lambda: site.receive(1, asked))
+    refuses(Code.BAD_SITE_MESSAGE, lambda: program.receive(1, asked))
     assert len({site.new_call() for _ in range(100)}) == 100
 
 

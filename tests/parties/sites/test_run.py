@@ -22,10 +22,11 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from tests.parties.sites.site_town import (
     SITES,
-    HeldSite,
+    HeldProgram,
     SiteTown,
     Training,
     learned,
@@ -53,20 +54,20 @@ def nothing_kept(town: SiteTown, job: VerticalJob) -> bool:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> type[HeldSite]:
+def held(monkeypatch: pytest.MonkeyPatch) -> type[HeldProgram]:
     """Let the office, the first time, stop in the middle of growing."""
-    honest, used = site_run.new_site, []
+    honest, used = site_run.new_program, []
 
-    def new_site(index: int, job: SiteJob, table: Any, *more: Any) -> Site:
+    def new_program(index: int, job: SiteJob, table: Any, *more: Any) -> SiteProgram:
         if SITES[index] == "office" and not used:
             used.append(index)
-            return HeldSite(index, job, table)
+            return HeldProgram(Site(index, job, table))
         return honest(index, job, table, *more)
 
-    monkeypatch.setattr(site_run, "new_site", new_site)
-    HeldSite.go.clear()
-    HeldSite.reached.clear()
-    return HeldSite
+    monkeypatch.setattr(site_run, "new_program", new_program)
+    HeldProgram.go.clear()
+    HeldProgram.reached.clear()
+    return HeldProgram
 
 
 def test_the_tree_and_what_was_learned_are_those_of_one_process(tmp_path: Path) -> None:
@@ -191,7 +192,7 @@ def test_a_site_that_does_not_come(tmp_path: Path) -> None:
     ],
 )
 def test_a_site_that_is_lost_while_the_tree_grows(
-    tmp_path: Path, held: type[HeldSite], how: str
+    tmp_path: Path, held: type[HeldProgram], how: str
 ) -> None:
     town, job = SiteTown(tmp_path), make_job(timeouts={"lost": 1.0})
     with town.serving(job, "club", "office") as runs:
@@ -230,15 +231,15 @@ def test_a_site_that_is_lost_while_the_tree_grows(
 
 
 def lying(monkeypatch: pytest.MonkeyPatch, who: str, change) -> None:
-    honest = site_run.new_site
+    honest = site_run.new_program
 
-    def new_site(index: int, *more: Any) -> Site:
-        site = honest(index, *more)
+    def new_program(index: int, *more: Any) -> SiteProgram:
+        program = honest(index, *more)
         if SITES[index] == who:
-            change(site)
-        return site
+            change(program.site)
+        return program
 
-    monkeypatch.setattr(site_run, "new_site", new_site)
+    monkeypatch.setattr(site_run, "new_program", new_program)
 
 
 def test_a_site_that_lies_about_its_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,7 +326,7 @@ def test_noise_is_charged_to_the_public_and_hides_nothing_from_sites(tmp_path: P
         assert {mark.reason for mark in ledger.not_private} == {site_run.OTHERS}
 
 
-def test_a_run_that_is_told_to_stop_says_so(tmp_path: Path, held: type[HeldSite]) -> None:
+def test_a_run_that_is_told_to_stop_says_so(tmp_path: Path, held: type[HeldProgram]) -> None:
     town, job = SiteTown(tmp_path), make_job()
     runs: dict[str, SiteRun]
     with town.serving(job) as runs:

@@ -1,6 +1,7 @@
 """The thread of a site: order, faults that do not end it, and names in place of numbers."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
@@ -10,9 +11,9 @@ from tests.parties.sites.site_town import SERVERS, SITES, make_job, until
 
 
 class Echo:
-    """Stands where a site does: says what it hears to the next one, and falls over when told to."""
+    """Stands where a program does: says what it hears to the next one, or falls over when told."""
 
-    job = make_job().protocol_job()
+    site = SimpleNamespace(job=make_job().protocol_job())
 
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
         if data == b"refuse":

@@ -34,8 +34,8 @@ from hedgerow.protocols.vertical_id3.site import Site
 
 _logger = logging.getLogger(__name__)
 
-Make = Callable[[tuple[str, ...]], Site]
-"""Returns a new site, with keys of its own; of the servers' public keys, if there are servers."""
+Make = Callable[[tuple[str, ...]], SiteProgram]
+"""Returns the program of a new site, of the servers' public keys if there are servers."""
 
 
 class Attempt:
@@ -102,14 +102,13 @@ class Attempt:
         self._check_on()
         config, run = self._others.config, bytes.fromhex(self.session)
         checked = checked_keys(keys, config, self.job, run, private=True) if keys else ()
-        site = self._make(tuple(key.hex() for key in checked))
-        self._rows = site.table.n_records
-        names, self._site = self._others.parties, site
-        self._program = program = SiteProgram(site)
+        program = self._make(tuple(key.hex() for key in checked))
+        self._program, self._site = program, program.site
+        self._rows = self._site.table.n_records
         # Before anything arrives, so that a site that is killed knows that it took part.
         self._record()
         self._worker = Worker(
-            names,
+            self._others.parties,
             program,
             self._post,
             lambda error, *_: self.fail(error),

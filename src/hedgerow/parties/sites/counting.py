@@ -1,12 +1,12 @@
 """`Counting`: one attempt at growing a tree, as one of the three servers that count sees it.
 
 Questions of the sites wait in the order of their arrival. Server 0 says which one comes next
-(`vertical_id3.secret.order`); the three compute it together, over mutual TLS, in a
+(`vertical_id3.secret.server`); the three compute it together, over mutual TLS, in a
 session of the attempt; servers 0 and 1 send the site that asked their halves of the answer. The
 server asks the site that begins once in a while whether the attempt goes on.
 
 Reveals: as `hedgerow.protocols.vertical_id3.secret.server`.
-Cost: that, and one round of `ppid3_secret_order` for every question and for every second without.
+Cost: that, and one round of `receive_next` for every question and for every second without.
 """
 
 from __future__ import annotations

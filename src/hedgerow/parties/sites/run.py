@@ -36,6 +36,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import parties_of
 from hedgerow.protocols.vertical_id3.messages import Token
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -286,9 +287,9 @@ class SiteRun:
         assert self._table is not None
         table, earlier = self._table, Learned.earlier(self.folder)
 
-        def make(server_keys: tuple[str, ...]) -> Site:
+        def make(server_keys: tuple[str, ...]) -> SiteProgram:
             job = self.job.protocol_job(server_keys)
-            return new_site(self.index, job, table, self._own, earlier)
+            return new_program(self.index, job, table, self._own, earlier)
 
         learned = Learned(self.folder, tree)
         self._attempt = Attempt(self._others, make, tree, learned, self._look, keys)
@@ -351,11 +352,13 @@ class SiteRun:
             self._changed.notify_all()
 
 
-def new_site(index: int, job: SiteJob, table: SiteTable, own: OwnColumns, earlier: int) -> Site:
-    """Return a site of the protocol for one attempt: fresh keys, and a ledger of its own."""
+def new_program(
+    index: int, job: SiteJob, table: SiteTable, own: OwnColumns, earlier: int
+) -> SiteProgram:
+    """Return the program of a site for one attempt: fresh keys, and a ledger of its own."""
     parties = parties_of(job, servers=SERVERS if job.secret else 0)
     ledger = Ledger(own.domain if job.epsilon is not None else None, parties=parties)
     others = [f"site {i}" for i in range(job.n_sites) if i != index]
     for audience in (*others, *(["server"] if job.secret else [])):
         ledger.mark_not_private(OTHERS, [audience])
-    return Site(index, job, table, ledger=ledger, earlier=earlier)
+    return SiteProgram(Site(index, job, table, ledger=ledger, earlier=earlier))

@@ -38,7 +38,7 @@ class SiteJob:
     answers_to : {"asker", "class site"}
         Who learns the class of an instance.
     epsilon : float, optional
-        Noise for the public's sake (`hedgerow.protocols.vertical_id3.noise`); needs `max_depth`.
+        Noise for the public's sake (`vertical_id3.leakage.CountNoise`); needs `max_depth`.
     server_keys : three texts of 64 hexadecimal digits, or none
         Public sealing keys of three servers that count on shares
         (`vertical_id3.secret.cardinality`); without them sites count by a commutative cipher.

@@ -83,7 +83,7 @@ def best_site(gains: Sequence[Secret]) -> Secret:
     Parameters
     ----------
     gains : sequence of Secret, shape (1,)
-        One per site, as `hedgerow.protocols.vertical_id3.secret.parts.ordered` writes them.
+        One per site, as `hedgerow.protocols.vertical_id3.secret.session.ordered` writes them.
 
     Returns
     -------
