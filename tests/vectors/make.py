@@ -1,0 +1,340 @@
+"""Write a set of known answers: ``python -m tests.vectors.make FOLDER``.
+
+Only for a new version of a format; see README.md. Nothing here is secret: keys are constants.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow import (
+    Attribute,
+    CARTClassifier,
+    Domain,
+    DPBoostingClassifier,
+    DPTreeClassifier,
+    MedianForestRegressor,
+    Target,
+)
+from hedgerow.crypto.commutative import Curve25519Cipher
+from hedgerow.crypto.prg import Prg
+from hedgerow.crypto.sealed import SealingKey, seal
+from hedgerow.estimators.account import Account
+from hedgerow.net.frames import Header, Kind, plan_digest
+from hedgerow.net.network import Route
+from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.vault import write_arrays
+from hedgerow.parties.wire.requests import Request
+from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
+
+KEY = bytes(range(32))
+ABOUT = {"server": "alder", "kind": "upload", "number": 7}
+PURPOSE = "vector"
+
+
+def stream(label: str) -> Callable[[int], bytes]:
+    """Return a source of public bytes in the place of the operating system's."""
+
+    def draw(n: int) -> bytes:
+        return hashlib.shake_256(label.encode()).digest(n)
+
+    return draw
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    """Return the bytes with one bit changed."""
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def tampered(data: bytes, *changes: tuple[int, str]) -> list[dict[str, str]]:
+    """Return the bytes with a bit changed at each place, and the error that this ends in."""
+    return [{"hex": flipped(data, at).hex(), "error": error} for at, error in changes]
+
+
+def frames() -> dict[str, Any]:
+    header = Header(Kind.DATA, 2, bytes(range(16)), 41, bytes(range(16, 32)), 1 << 33)
+    packed = header.pack()
+    routes = [Route(0, 1, (3, 4), "uint64"), Route(2, 0, (), "uint8")]
+    return {
+        "header": {
+            "kind": int(header.kind),
+            "sender": header.sender,
+            "session": header.session.hex(),
+            "sequence": header.sequence,
+            "digest": header.digest.hex(),
+            "length": header.length,
+            "hex": packed.hex(),
+        },
+        "step": {
+            "name": "multiply",
+            "routes": [[r.source, r.destination, list(r.shape), r.dtype] for r in routes],
+            "agreed": "level 3",
+            "digest": plan_digest("multiply", routes, "level 3").hex(),
+        },
+        "tampered": tampered(packed, (0, "BAD_FRAME"), (4, "WRONG_VERSION")),
+    }
+
+
+def requests() -> dict[str, Any]:
+    request = Request("run-post", {"job": "é", "n": 3}, 12, "0" * 31 + "1", 1.5)
+    packed = request.pack()
+    return {
+        "request": {
+            "verb": request.verb,
+            "fields": request.fields,
+            "payload": request.payload,
+            "id": request.id,
+            "time": request.time,
+            "hex": packed.hex(),
+        },
+        "tampered": [
+            {"hex": packed[9:].replace(b'"run-post"', b'"RUN-post"').hex(), "error": "BAD_REQUEST"},
+            {"hex": packed[9:-1].hex(), "error": "BAD_REQUEST"},
+        ],
+    }
+
+
+def prg() -> dict[str, Any]:
+    words = Prg(KEY[:16])
+    return {
+        "key": KEY[:16].hex(),
+        "streams": [
+            {"address": address, "dtype": dtype, "words": words.fill(address, 5, dtype).tolist()}
+            for address in ("session/1/mask", "é")
+            for dtype in ("uint8", "uint16", "uint32", "uint64")
+        ],
+    }
+
+
+def cipher() -> dict[str, Any]:
+    curve = Curve25519Cipher()
+    messages = ["Ann", "Bob", ""]
+    points = curve.hash([text.encode() for text in messages], PURPOSE)
+    first, second = (curve.new_key(stream(label)) for label in ("first", "second"))
+    once = curve.encrypt(first, points)
+    return {
+        "messages": messages,
+        "purpose": PURPOSE,
+        "keys": [key.secret.hex() for key in (first, second)],
+        "hashed": points.tobytes().hex(),
+        "once": once.tobytes().hex(),
+        "twice": curve.encrypt(second, once).tobytes().hex(),
+        # Not below the prime, of small order, and on the twist.
+        "tampered": [
+            {"hex": "ff" * 32, "error": "BAD_ELEMENT"},
+            {"hex": "01" + "00" * 31, "error": "BAD_ELEMENT"},
+            {"hex": "02" + "00" * 31, "error": "BAD_ELEMENT"},
+        ],
+    }
+
+
+def sealed() -> dict[str, Any]:
+    key = SealingKey(KEY)
+    message, context = b"twelve beds", b"run 1, owner north"
+    closed = seal(message, key.public, context, entropy=stream("sealed"))
+    end = len(closed) - 1
+    return {
+        "secret": KEY.hex(),
+        "public": key.public.hex(),
+        "context": context.decode(),
+        "message": message.decode(),
+        "hex": closed.hex(),
+        "tampered": tampered(closed, *((at, "SEALED_REFUSED") for at in (0, 5, 33, end))),
+    }
+
+
+def vault(folder: Path) -> dict[str, Any]:
+    arrays = {
+        "shares": np.arange(6, dtype=np.uint32).reshape(2, 3),
+        "bits": np.array([True, False, True]),
+        "none": np.zeros((0, 4), dtype=np.float64),
+    }
+    path = folder / "shares.vault"
+    write_arrays(path, arrays, KEY, about=ABOUT)
+    data = path.read_bytes()
+    path.unlink()
+    return {
+        "key": KEY.hex(),
+        "about": ABOUT,
+        "arrays": {
+            name: {"dtype": array.dtype.name, "shape": array.shape, "values": array.tolist()}
+            for name, array in arrays.items()
+        },
+        "hex": data.hex(),
+        "tampered": [
+            *tampered(
+                data, (0, "NOT_A_VAULT"), (80, "VAULT_DAMAGED"), (len(data) - 1, "VAULT_DAMAGED")
+            ),
+            {"hex": data[:-1].hex(), "error": "VAULT_TRUNCATED"},
+        ],
+    }
+
+
+def journal(folder: Path) -> dict[str, Any]:
+    path = folder / "journal"
+    entries = [{"charged": 0.5, "to": "é"}, {"n": 2}, {"list": [1, None, "x"]}]
+    with Journal(path, about={"population": "patients"}) as book:
+        for entry in entries:
+            book.append(entry)
+    data = path.read_bytes()
+    path.unlink()
+    lines = data.splitlines(keepends=True)
+    return {
+        "about": {"population": "patients"},
+        "entries": entries,
+        "hex": data.hex(),
+        "tampered": [
+            {"hex": data.replace(b"0.5", b"0.4").hex(), "error": "JOURNAL_DAMAGED"},
+            {"hex": b"".join([lines[0], *lines[2:]]).hex(), "error": "JOURNAL_DAMAGED"},
+        ],
+    }
+
+
+def messages() -> dict[str, Any]:
+    ask = Ask("ab" * 16, 3, "nodes", ((0, 4), (1, 9)), (2, 3), ((1, 2), (5,)))
+    counts = np.array([[1, -2], [3, 4]], dtype=np.int64)
+    answer = Answer("ab" * 16, 3, (2, 3), {"counts": counts})
+    passed = PassSet(5, 1, 7, (0, 2, 1), 2, 1, (b"\x01" * 32, b""))
+    total = Sum(5, (0, 1, 2), 123)
+    return {
+        "topdown ask": ask.to_bytes().hex(),
+        "topdown answer": answer.to_bytes().hex(),
+        "site set": to_bytes(passed).hex(),
+        "site sum": to_bytes(total).hex(),
+        "tampered": {
+            "topdown ask": [{"hex": ask.to_bytes()[:-3].hex(), "error": "BAD_ASK"}],
+            "topdown answer": [{"hex": answer.to_bytes()[:-1].hex(), "error": "BAD_ANSWER"}],
+            "site set": [
+                {"hex": to_bytes(passed)[:-1].hex(), "error": "BAD_SITE_MESSAGE"},
+                {"hex": flipped(to_bytes(passed), 2).hex(), "error": "BAD_SITE_MESSAGE"},
+            ],
+        },
+    }
+
+
+def table(n: int = 120) -> tuple[Any, Any, Any]:
+    """Return a table that anybody can compute: attributes, classes, numbers."""
+    k = np.arange(n)
+    x = np.stack([(k * 37 % 101) / 101, (k * 53 % 97) / 97], axis=1)
+    return x, np.where(x[:, 0] + x[:, 1] > 1, "yes", "no"), x[:, 0] - x[:, 1]
+
+
+def domain(kind: str = "classes") -> Domain:
+    """Return the public domain of that table."""
+    target = Target(name="y", classes=("no", "yes"))
+    if kind == "numbers":
+        target = Target(name="y", bounds=(-1.0, 1.0))
+    attributes = tuple(
+        Attribute(name=f"x{i}", kind="numeric", bounds=(0.0, 1.0), bins=8) for i in range(2)
+    )
+    return Domain(attributes=attributes, target=target, capacity=200)
+
+
+def models(folder: Path) -> dict[str, Any]:
+    x, y, z = table()
+    fitted = {
+        "tree": CARTClassifier(domain=domain(), max_depth=3).fit(x, y),
+        "private tree": DPTreeClassifier(4.0, domain(), max_depth=2).fit(x, y),
+        "forest": MedianForestRegressor(8.0, domain("numbers"), n_estimators=3).fit(x, z),
+        "boosted": DPBoostingClassifier(8.0, domain(), n_estimators=5).fit(x, y),
+    }
+    found = {}
+    for name, model in fitted.items():
+        ledger = model.privacy_.to_json() if hasattr(model, "privacy_") else None
+        public = next(
+            getattr(model, at) for at in ("tree_", "forest_", "boosted_") if hasattr(model, at)
+        )
+        found[name] = {
+            "file": public.to_json(privacy=None if ledger is None else json.loads(ledger)),
+            "answers": model.predict(x[:10]).tolist(),
+            "ledger": ledger,
+        }
+    account = folder / "account.json"
+    kept = Account.new(account, 10.0)
+    DPTreeClassifier(4.0, domain(), max_depth=2, account=kept).fit(x, y)
+    text = account.read_text()
+    account.unlink()
+    return {"models": found, "account": text}
+
+
+JOBS = {
+    "trees": {"kind": "trees", "plan": {"epsilon": 1.0, "max_depth": 2}},
+    "votes": {
+        "kind": "trees",
+        "plan": {"noise": "votes", "epsilon": 1.0, "n_trees": 5, "queries": 9},
+    },
+    "open": {"kind": "open", "plan": {"epsilon": 1.0, "leaf_release": "labels"}},
+    "regression": {"kind": "regression", "plan": {"epsilon": 2.0, "sum_share": 0.25}},
+    "boosting": {"kind": "boosting", "plan": {"epsilon": 2.0, "n_rounds": 3}},
+}
+TOPDOWN = {
+    "name": "wards",
+    "kind": "topdown",
+    "population": "patients",
+    "owners": ["north", "south"],
+    "plan": {"epsilon": 1.0, "method": "noisy-counts", "n_splits": 4, "max_depth": 3},
+}
+SITES = {
+    "name": "tennis",
+    "kind": "ppid3",
+    "population": "players",
+    "sites": ["club", "office", "weather"],
+    "class_at": "office",
+    "classes": ["no", "yes"],
+    "max_depth": 3,
+    "epsilon": 2.0,
+}
+
+
+def jobs() -> dict[str, Any]:
+    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.parties.sites.job import VerticalJob
+    from hedgerow.parties.topdown.job import TopDownJob
+
+    common = {
+        "name": "readmission",
+        "model": "readmission-1",
+        "population": "patients",
+        "uploads": ["north-1", "south-1"],
+        "analysts": ["zoe"],
+    }
+    made: dict[str, Any] = {}
+    for name, own in JOBS.items():
+        target = "numbers" if name == "regression" else "classes"
+        made[name] = Job.model_validate(common | own | {"domain": domain(target).to_dict()})
+    made["topdown"] = TopDownJob.model_validate(TOPDOWN | {"domain": domain().to_dict()})
+    made["sites"] = VerticalJob.model_validate(SITES)
+    return {
+        name: {"file": job.to_toml(), "hash": job.hash, "run": job.run_id}
+        for name, job in made.items()
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sets: dict[str, Any] = {
+        "frames": frames(),
+        "requests": requests(),
+        "prg": prg(),
+        "cipher": cipher(),
+        "sealed": sealed(),
+        "vault": vault(folder),
+        "journal": journal(folder),
+        "messages": messages(),
+        "models": models(folder),
+        "jobs": jobs(),
+    }
+    for name, content in sets.items():
+        text = json.dumps(content, indent=1, ensure_ascii=False)
+        (folder / f"{name}.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,216 @@
+"""Today's code against answers that were written down once; see README.md."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow import Ledger, read_model
+from hedgerow.crypto.commutative import Curve25519Cipher, Key
+from hedgerow.crypto.prg import Prg
+from hedgerow.crypto.sealed import SealingKey, seal
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.estimators.account import Account
+from hedgerow.net.frames import Header, Kind, parse, plan_digest
+from hedgerow.net.network import Route
+from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.vault import read_arrays
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.wire.requests import PREFIX, Request
+from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
+from tests.vectors.make import stream, table
+
+SETS = sorted((Path(__file__).parent).glob("v*"))
+
+
+def load(folder: Path, name: str) -> Any:
+    return json.loads((folder / f"{name}.json").read_text())
+
+
+def refuses_all(cases: list[dict[str, str]], read: Callable[[bytes], object]) -> None:
+    """Each tampered version ends in its own numbered error."""
+    assert cases
+    for case in cases:
+        with pytest.raises(HedgerowError) as refused:
+            read(bytes.fromhex(case["hex"]))
+        assert refused.value.code is Code[case["error"]], case
+
+
+@pytest.fixture(params=SETS, ids=lambda folder: folder.name)
+def vectors(request: pytest.FixtureRequest) -> Callable[[str], Any]:
+    return lambda name: load(request.param, name)
+
+
+def test_frames(vectors: Callable[[str], Any]) -> None:
+    found = vectors("frames")
+    head, step = found["header"], found["step"]
+    header = Header(
+        Kind(head["kind"]),
+        head["sender"],
+        bytes.fromhex(head["session"]),
+        head["sequence"],
+        bytes.fromhex(head["digest"]),
+        head["length"],
+    )
+    assert header.pack().hex() == head["hex"]
+    assert parse(bytes.fromhex(head["hex"]), peer=2, step="multiply") == header
+    routes = [Route(a, b, tuple(shape), dtype) for a, b, shape, dtype in step["routes"]]
+    assert plan_digest(step["name"], routes, step["agreed"]).hex() == step["digest"]
+    refuses_all(found["tampered"], lambda data: parse(data, peer=2, step="multiply"))
+
+
+def test_requests(vectors: Callable[[str], Any]) -> None:
+    found = vectors("requests")
+    expected = dict(found["request"])
+    data = bytes.fromhex(expected.pop("hex"))
+    request = Request(**expected)
+    assert request.pack() == data
+    assert Request.parse(data[PREFIX.size :]) == request
+    refuses_all(found["tampered"], Request.parse)
+
+
+def test_streams(vectors: Callable[[str], Any]) -> None:
+    found = vectors("prg")
+    words = Prg(bytes.fromhex(found["key"]))
+    assert len(found["streams"]) == 8
+    for case in found["streams"]:
+        assert words.fill(case["address"], 5, case["dtype"]).tolist() == case["words"]
+
+
+def test_the_cipher_of_sites(vectors: Callable[[str], Any]) -> None:
+    found = vectors("cipher")
+    curve = Curve25519Cipher()
+    first, second = (Key(bytes.fromhex(secret)) for secret in found["keys"])
+    assert curve.new_key(stream("first")).secret == first.secret
+    points = curve.hash([text.encode() for text in found["messages"]], found["purpose"])
+    assert points.tobytes().hex() == found["hashed"]
+    assert curve.encrypt(first, points).tobytes().hex() == found["once"]
+    for one, other in ((first, second), (second, first)):
+        twice = curve.encrypt(other, curve.encrypt(one, points))
+        assert twice.tobytes().hex() == found["twice"]
+    curve.check(points, "a site")
+
+    def check(data: bytes) -> None:
+        curve.check(np.frombuffer(data, dtype=np.uint8).reshape(1, 32), "a site")
+
+    refuses_all(found["tampered"], check)
+
+
+def test_sealed_messages(vectors: Callable[[str], Any]) -> None:
+    found = vectors("sealed")
+    key = SealingKey(bytes.fromhex(found["secret"]))
+    context, closed = found["context"].encode(), bytes.fromhex(found["hex"])
+    assert key.public.hex() == found["public"]
+    assert key.open(closed, context) == found["message"].encode()
+    assert seal(found["message"].encode(), key.public, context, entropy=stream("sealed")) == closed
+    refuses_all(found["tampered"], lambda data: key.open(data, context))
+    refuses_all(
+        [{"hex": found["hex"], "error": found["tampered"][0]["error"]}],
+        lambda data: key.open(data, context + b"."),
+    )
+
+
+def test_vaults(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    found = vectors("vault")
+    key, path = bytes.fromhex(found["key"]), tmp_path / "shares.vault"
+
+    def read(data: bytes) -> dict[str, Any]:
+        path.write_bytes(data)
+        return read_arrays(path, key, about=found["about"])
+
+    arrays = read(bytes.fromhex(found["hex"]))
+    assert list(arrays) == list(found["arrays"])
+    for name, expected in found["arrays"].items():
+        assert arrays[name].dtype == expected["dtype"]
+        assert list(arrays[name].shape) == expected["shape"]
+        assert arrays[name].tolist() == expected["values"]
+    refuses_all(found["tampered"], read)
+
+
+def test_journals(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    found = vectors("journal")
+    path = tmp_path / "journal"
+
+    def read(data: bytes) -> list[Any]:
+        path.write_bytes(data)
+        with Journal(path, about=found["about"]) as journal:
+            return list(journal.entries())
+
+    assert read(bytes.fromhex(found["hex"])) == found["entries"]
+    refuses_all(found["tampered"], read)
+
+
+def test_messages(vectors: Callable[[str], Any]) -> None:
+    found = vectors("messages")
+
+    def again(data: bytes) -> bytes:
+        return to_bytes(from_bytes(data, "a site"))
+
+    readers: dict[str, Callable[[bytes], bytes]] = {
+        "topdown ask": lambda data: Ask.from_bytes(data).to_bytes(),
+        "topdown answer": lambda data: Answer.from_bytes(data).to_bytes(),
+        "site set": again,
+        "site sum": again,
+    }
+    for name, read in readers.items():
+        assert read(bytes.fromhex(found[name])).hex() == found[name]
+    for name, cases in found["tampered"].items():
+        refuses_all(cases, readers[name])
+
+
+def test_models_and_their_ledgers(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    x, _, _ = table()
+    path = tmp_path / "model.json"
+    for name, case in vectors("models")["models"].items():
+        path.write_text(case["file"])
+        model = read_model(path).model
+        assert _answers(model, x[:10]) == pytest.approx(case["answers"]), name
+        if case["ledger"] is not None:
+            ledger = Ledger.from_json(case["ledger"])
+            assert json.loads(ledger.to_json()) == json.loads(case["ledger"])
+        path.write_text(case["file"][:-20])
+        with pytest.raises(HedgerowError):
+            read_model(path)
+        if case["ledger"] is not None:
+            with pytest.raises(HedgerowError):
+                Ledger.from_json(case["ledger"].replace('"epsilon"', '"epsilom"', 1))
+
+
+def _answers(model: Any, x: Any) -> list[Any]:
+    from hedgerow.tables import encode
+
+    bins = encode(x, model.domain).bins
+    target = model.domain.target
+    if target.classes is None:
+        return [float(value) for value in model.decide(bins)[:, 0]]
+    return [target.classes[place] for place in model.predict_class(bins)]
+
+
+def test_accounts(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    path = tmp_path / "account.json"
+    path.write_text(vectors("models")["account"])
+    path.chmod(0o600)
+    account = Account(path)
+    assert account.spent().epsilon == pytest.approx(4.0, rel=1e-9)
+    assert len(account.costs()) == 1
+
+
+def test_hashes_of_jobs(vectors: Callable[[str], Any]) -> None:
+    kinds = {"topdown": TopDownJob, "sites": VerticalJob}
+    cases = vectors("jobs")
+    assert len(cases) == 7
+    for name, case in cases.items():
+        job = kinds.get(name, Job).from_toml(case["file"])
+        assert (job.hash, job.run_id) == (case["hash"], case["run"]), name
+        assert job.to_toml() == case["file"]
+        other = case["file"].replace("epsilon = 2.0", "epsilon = 3.0")
+        other = other.replace("epsilon = 1.0", "epsilon = 3.0")
+        assert kinds.get(name, Job).from_toml(other).hash != case["hash"]
+        with pytest.raises(HedgerowError):
+            kinds.get(name, Job).from_toml("epsilom = 1.0\n" + case["file"])
