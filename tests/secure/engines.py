@@ -13,7 +13,6 @@ from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.secret import Secret, SecretBits
-from hedgerow.secure.wide import SecretWide
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240
@@ -26,14 +25,7 @@ class SplitEngine(ClearEngine):
         super().__init__(NOTHING_OPENS, NoiseSource.insecure_seeded(SEED))
         self.n_addends = n_addends  # type: ignore[misc]
 
-    def addends(self, x: Secret | SecretWide, bits: int) -> list[SecretBits]:
-        if isinstance(x, SecretWide):
-            drawn = self.source.words((self.n_addends - 1) * x.data.size)
-            parts = [x.like(part) for part in drawn.reshape(-1, *x.data.shape)]
-            last_part = x
-            for part in parts:
-                last_part = last_part - part
-            return [super(SplitEngine, self).addends(p, bits)[0] for p in (*parts, last_part)]
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         shape = (self.n_addends - 1, x.size)
         random = self.source.words(int(np.prod(shape))).reshape(shape).astype(x.ring.dtype)
         last = x.data.reshape(-1) - random.sum(axis=0, dtype=x.ring.dtype)
@@ -56,7 +48,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
 }
 
 
-def reveal(x: Secret | SecretWide | SecretBits) -> NDArray[Any]:
+def reveal(x: Secret | SecretBits) -> NDArray[Any]:
     """Open anything, under a declaration made for it."""
     engine, before = x.engine, x.engine.leakage
     engine.leakage = Leakage([Opening("seen", "server", x.shape, independent="a test looks")])

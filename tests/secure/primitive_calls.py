@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from hedgerow.secure.engine import Engine, Permutation
-from hedgerow.secure.limbs import Z128
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Silent
 
@@ -17,31 +16,24 @@ def calls(engine: Engine) -> list[tuple[str, list[Any]]]:
     """Names of primitives with arguments that the engine would take."""
     numbers, ones = np.arange(4).reshape(2, 2), np.ones((2, 2), dtype=np.bool_)
     x, b, p = engine.public(numbers, Z64), engine.public_bits(ones), engine.permutation(2)
-    w = engine.extend_wide(x)
     found: list[tuple[str, list[Any]]] = [
         ("public", [numbers, Z64]),
         ("public_bits", [ones]),
         ("add_public", [x, Z64.encode(numbers)]),
-        ("add_public_wide", [w, Z128.encode(numbers)]),
         ("xor_public", [b, ones]),
         ("local_matmul", [x.data, x.data]),
         ("reduce", [x, Z32]),
         ("input", [numbers, 0, (2, 2), Z64]),
         ("input_bits", [ones, 0, (2, 2)]),
-        ("input_wide", [numbers, 0, (2, 2)]),
         ("open", [x, "seen", "server"]),
-        ("open", [w, "seen", "server"]),
         ("open", [b, "seen", "server"]),
         ("mul", [x, x]),
-        ("mul_wide", [w, w]),
         ("matmul", [x, x]),
         ("and_", [b, b]),
         ("random_bits", [(2, 2)]),
         ("addends", [x, 64]),
-        ("addends", [w, 128]),
         ("b2a", [b, Z32]),
         ("extend", [x, Z64]),
-        ("extend_wide", [x]),
         ("truncate", [x, 0]),
         ("truncate", [x, 3]),
         ("permutation", [2]),

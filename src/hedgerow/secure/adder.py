@@ -15,23 +15,17 @@ Paper: sklansky1960conditional.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.engine import Engine
-from hedgerow.secure.limbs import WideRing
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, concatenate
 
-if TYPE_CHECKING:
-    from hedgerow.secure.wide import SecretWide
 
-
-def summands(x: Secret | SecretWide, bits: int | None = None) -> list[SecretBits]:
+def summands(x: Secret, bits: int | None = None) -> list[SecretBits]:
     """Return the bits of one or two numbers that add up to x modulo ``2**bits``.
 
     1. The engine shares the bits of its addends.
@@ -43,7 +37,7 @@ def summands(x: Secret | SecretWide, bits: int | None = None) -> list[SecretBits
 
     Parameters
     ----------
-    x : Secret or SecretWide of any shape
+    x : Secret of any shape
         Flattened.
     bits : int, optional
         Width, the ring's by default.
@@ -66,7 +60,7 @@ def summands(x: Secret | SecretWide, bits: int | None = None) -> list[SecretBits
     return parts
 
 
-def a2b(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
+def a2b(x: Secret, bits: int | None = None) -> SecretBits:
     """Return the lowest bits of secret numbers.
 
     1. x = a + b modulo ``2**bits`` as bits (`summands`).
@@ -77,7 +71,7 @@ def a2b(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
 
     Parameters
     ----------
-    x : Secret or SecretWide of any shape
+    x : Secret of any shape
         Flattened.
     bits : int, optional
         How many, all by default.
@@ -125,7 +119,7 @@ def carry_into_top(a: SecretBits, b: SecretBits) -> SecretBits:
     return lowest[0]
 
 
-def msb(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
+def msb(x: Secret, bits: int | None = None) -> SecretBits:
     """Return the top bit of the lowest `bits` of secret numbers: 1 where they are negative.
 
     1. x = a + b modulo ``2**bits`` as bits (`summands`).
@@ -136,7 +130,7 @@ def msb(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
 
     Parameters
     ----------
-    x : Secret or SecretWide of any shape
+    x : Secret of any shape
         Flattened.
     bits : int, optional
         Width, the ring's by default.
@@ -150,9 +144,7 @@ def msb(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
     return top if len(parts) == 1 else top ^ parts[1][-1] ^ carry_into_top(*parts)
 
 
-def cost_summands(
-    engine: Engine, size: int, ring: Ring | WideRing, bits: int | None = None
-) -> Cost:
+def cost_summands(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
     """State the cost of `summands` for `size` elements."""
     width = _width(ring, bits)
     total = engine.cost("addends", shape=(size,), bits=width)
@@ -164,7 +156,7 @@ def cost_summands(
     return total
 
 
-def cost_a2b(engine: Engine, size: int, ring: Ring | WideRing, bits: int | None = None) -> Cost:
+def cost_a2b(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
     """State the cost of `a2b` for `size` elements."""
     width = _width(ring, bits)
     total = cost_summands(engine, size, ring, bits)
@@ -185,7 +177,7 @@ def cost_carry_into_top(engine: Engine, bits: int, size: int) -> Cost:
     return total
 
 
-def cost_msb(engine: Engine, size: int, ring: Ring | WideRing, bits: int | None = None) -> Cost:
+def cost_msb(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
     """State the cost of `msb` for `size` elements."""
     width = _width(ring, bits)
     total = cost_summands(engine, size, ring, bits)
@@ -231,7 +223,7 @@ def _cost_and(engine: Engine, planes: int, size: int) -> Cost:
     return engine.cost("and_", shape=(planes, size))
 
 
-def _width(ring: Ring | WideRing, bits: int | None) -> int:
+def _width(ring: Ring, bits: int | None) -> int:
     if bits is None:
         return ring.bits
     if not 1 <= bits <= ring.bits:

@@ -10,13 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, NoiseSource
-from hedgerow.secure import limbs
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.replicated.arithmetic import accumulate
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
-from hedgerow.secure.wide import SecretWide
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,10 +65,6 @@ class ClearEngine(Engine):
         """Add public elements of the ring; shapes broadcast."""
         return x.like(x.data + elements)
 
-    def add_public_wide(self, x: SecretWide, elements: limbs.Limbs) -> SecretWide:
-        """Add public elements modulo ``2**128``; shapes broadcast."""
-        return x.like(limbs.add(x.data, elements))
-
     def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
         """Flip bits where the public ones are set; shapes broadcast."""
         wide = np.broadcast_to(bits, (*bits.shape[:-1], x.n))
@@ -99,26 +93,14 @@ class ClearEngine(Engine):
         """Take bits that party `owner` holds."""
         return self.public_bits(_known(bits, owner, shape))
 
-    def input_wide(
-        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
-    ) -> SecretWide:
-        """Take integers modulo ``2**128`` that party `owner` holds."""
-        return SecretWide(self, limbs.Z128.encode(_known(values, owner, shape)))
-
-    def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> NDArray[Any]:
+    def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any]:
         """Open a declared value."""
         self.leakage.check(name, to, x.shape)
-        if isinstance(x, SecretWide):
-            return x.ring.decode(x.data)
         return x.data.copy() if isinstance(x, Secret) else unpack(x.data, x.n)
 
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element."""
         return x.like(x.data * y.data)
-
-    def mul_wide(self, x: SecretWide, y: SecretWide) -> SecretWide:
-        """Multiply element by element modulo ``2**128``."""
-        return x.like(limbs.multiply(x.data, y.data))
 
     def matmul(self, x: Secret, y: Secret) -> Secret:
         """Multiply matrices."""
@@ -134,10 +116,8 @@ class ClearEngine(Engine):
         drawn = self.source.words(int(np.prod(full))).reshape(full)
         return SecretBits(self, shape[-1], drawn)
 
-    def addends(self, x: Secret | SecretWide, bits: int) -> list[SecretBits]:
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Return the bits of x itself."""
-        if isinstance(x, SecretWide):
-            return [self.public_bits(unpack(x.data.reshape(x.size, -1), bits).T)]
         flat = x.data.reshape(-1)
         shifts = np.arange(bits, dtype=x.ring.dtype)[:, None]
         return [self.public_bits((flat >> shifts) & x.ring.dtype.type(1) != 0)]
@@ -149,10 +129,6 @@ class ClearEngine(Engine):
     def extend(self, x: Secret, ring: Ring) -> Secret:
         """Lift into a larger ring."""
         return Secret(self, ring, x.data.astype(ring.dtype))
-
-    def extend_wide(self, x: Secret) -> SecretWide:
-        """Lift from 64 bits to 128."""
-        return SecretWide(self, limbs.Z128.encode(x.data))
 
     def truncate(self, x: Secret, shift: int) -> Secret:
         """Divide by a power of two, rounding down."""

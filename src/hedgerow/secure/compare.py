@@ -5,20 +5,14 @@ A sum is tested for zero without its carries. Paper: cortadella1992evaluation.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from numpy.typing import ArrayLike
 
 from hedgerow.errors import Code
 from hedgerow.secure.adder import cost_msb, cost_summands, msb, summands
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine
-from hedgerow.secure.limbs import WideRing
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, concatenate
-
-if TYPE_CHECKING:
-    from hedgerow.secure.wide import SecretWide
 
 Number = Secret | ArrayLike
 
@@ -79,7 +73,7 @@ def equal(x: Number, y: Number, *, bits: int | None = None) -> Secret:
     return _as_numbers(is_zero(d, bits), d)
 
 
-def is_zero(x: Secret | SecretWide, bits: int | None = None) -> SecretBits:
+def is_zero(x: Secret, bits: int | None = None) -> SecretBits:
     """Return 1 where the lowest `bits` of x are all zero, shape (x.size,); see `equal`.
 
     Reveals: nothing.
@@ -98,7 +92,7 @@ def cost_equal(engine: Engine, size: int, ring: Ring, bits: int | None = None) -
     return cost_is_zero(engine, size, ring, bits) + engine.cost("b2a", shape=(size,), ring=ring)
 
 
-def cost_is_zero(engine: Engine, size: int, ring: Ring | WideRing, bits: int | None = None) -> Cost:
+def cost_is_zero(engine: Engine, size: int, ring: Ring, bits: int | None = None) -> Cost:
     """State the cost of `is_zero` for `size` elements."""
     planes = ring.bits if bits is None else bits
     total = cost_summands(engine, size, ring, bits)

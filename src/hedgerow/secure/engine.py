@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,10 +26,6 @@ from hedgerow.privacy import Leakage
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, Silent
-
-if TYPE_CHECKING:
-    from hedgerow.secure.limbs import Limbs
-    from hedgerow.secure.wide import SecretWide
 
 
 class Permutation(ABC):
@@ -86,10 +82,6 @@ class Engine(ABC):
         """Add public elements of the ring; shapes broadcast."""
 
     @abstractmethod
-    def add_public_wide(self, x: SecretWide, elements: Limbs) -> SecretWide:
-        """Add public elements (..., 2) modulo ``2**128``; shapes broadcast."""
-
-    @abstractmethod
     def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
         """Flip bits where the public ones are set; shapes broadcast, also along the last axis."""
 
@@ -116,31 +108,19 @@ class Engine(ABC):
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
         """Share bits that party `owner` holds; None at every other party."""
 
-    @abstractmethod
-    def input_wide(
-        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
-    ) -> SecretWide:
-        """Share integers modulo ``2**128`` that party `owner` holds; None at every other party.
-
-        Integers beyond NumPy's types are given as Python's, in an array of objects.
-        """
-
     @overload
     def open(self, x: Secret, name: str, to: str) -> NDArray[Any] | None: ...
     @overload
-    def open(self, x: SecretWide, name: str, to: str) -> NDArray[np.object_] | None: ...
-    @overload
     def open(self, x: SecretBits, name: str, to: str) -> NDArray[np.bool_] | None: ...
     @abstractmethod
-    def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> NDArray[Any] | None:
+    def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any] | None:
         """Open a declared value to its audience; None where the audience does not live here.
 
         Checked against the declared leakage before a byte is sent.
 
         Parameters
         ----------
-        x : Secret, SecretWide or SecretBits
-            Of 128 bits the result holds Python's integers, from 0 to ``2**128 - 1``.
+        x : Secret or SecretBits
         name : str
             Of the declared opening.
         to : str
@@ -152,10 +132,6 @@ class Engine(ABC):
     @abstractmethod
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element; shapes broadcast."""
-
-    @abstractmethod
-    def mul_wide(self, x: SecretWide, y: SecretWide) -> SecretWide:
-        """Multiply element by element modulo ``2**128``; shapes broadcast."""
 
     @abstractmethod
     def matmul(self, x: Secret, y: Secret) -> Secret:
@@ -170,12 +146,12 @@ class Engine(ABC):
         """Draw secret uniform bits (..., n) that nobody knows; no message."""
 
     @abstractmethod
-    def addends(self, x: Secret | SecretWide, bits: int) -> list[SecretBits]:
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Share the bits of numbers that add up to x modulo ``2**bits``.
 
         Parameters
         ----------
-        x : Secret or SecretWide of any shape
+        x : Secret of any shape
             Flattened.
         bits : int
             At most the ring's.
@@ -193,10 +169,6 @@ class Engine(ABC):
     @abstractmethod
     def extend(self, x: Secret, ring: Ring) -> Secret:
         """Lift 0 <= x < 2**(k-1) into a larger ring."""
-
-    @abstractmethod
-    def extend_wide(self, x: Secret) -> SecretWide:
-        """Lift 0 <= x < 2**63, over 64 bits, to 128 bits."""
 
     @abstractmethod
     def truncate(self, x: Secret, shift: int) -> Secret:

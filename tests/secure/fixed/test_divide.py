@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.secure.engine import Engine
-from hedgerow.secure.fixed.divide import cost_divide, divide, reciprocal
+from hedgerow.secure.fixed.divide import cost_divide, divide
 from hedgerow.secure.ring import Z32, Z64
 from tests.secure.engines import metered, reveal, share
 from tests.secure.worst_case import ERRORS, ErringEngine, spread
@@ -23,7 +23,7 @@ def test_reciprocal_error_over_the_range(how: str, bits: int) -> None:
     x = spread(bits, 50_000)
     e = ErringEngine(how)
     for fraction in (8, 30, 61):
-        got = Z64.signed(reciprocal(e.public(x, Z64), bits=bits, fraction=fraction).data)
+        got = Z64.signed(divide(1, e.public(x, Z64), bits=bits, fraction=fraction).data)
         error = np.abs(got.astype(np.longdouble) / 2.0**fraction - 1 / x.astype(np.longdouble))
         assert error.max() <= bound(bits, fraction, 0)
         if bits <= 30:
@@ -91,7 +91,7 @@ def test_costs_are_as_declared(engine: Engine, bits: int, shape: tuple[int, ...]
     assert metered(engine, lambda: divide(x, x, bits=bits, fraction=16)) == cost_divide(
         engine, shape, bits=bits, fraction=16
     )
-    assert metered(engine, lambda: reciprocal(x, bits=bits, fraction=16)) == cost_divide(
+    assert metered(engine, lambda: divide(1, x, bits=bits, fraction=16)) == cost_divide(
         engine, shape, bits=bits, fraction=16, secret_numerator=False
     )
 
@@ -109,5 +109,5 @@ def test_parameters_outside_their_range_are_refused(wrong: dict[str, int]) -> No
 def test_other_rings_are_refused() -> None:
     x = ErringEngine("never").public([1], Z32)
     with pytest.raises(HedgerowError) as caught:
-        reciprocal(x, bits=10, fraction=10)
+        divide(1, x, bits=10, fraction=10)
     assert caught.value.code is Code.SECRETS_DO_NOT_FIT

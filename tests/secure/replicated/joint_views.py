@@ -14,7 +14,6 @@ from scipy import stats
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32, Z64
 from hedgerow.secure.secret import Secret, SecretBits, unpack
-from hedgerow.secure.wide import extend_wide
 from tests.secure.replicated.wires import Recorder, everything
 
 LANES = 128
@@ -55,7 +54,6 @@ def program(
     c = engine.input_bits(bits, outside, shape)
     permutation = engine.permutation(SERVERS)
     mixed = engine.shuffle(x, permutation)
-    wide = extend_wide(x)
     return [
         x,
         y,
@@ -71,8 +69,6 @@ def program(
         mixed,
         engine.unshuffle(mixed * 3, permutation),
         *engine.addends(x, 4),
-        Secret(engine, Z64, wide.data[..., 0]),
-        Secret(engine, Z64, wide.data[..., 1]),
     ]
 
 

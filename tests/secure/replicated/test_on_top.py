@@ -7,14 +7,14 @@ import pytest
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
-from hedgerow.secure import groups, sort
+from hedgerow.secure import sort
 from hedgerow.secure.argmax import max_and_argmax
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32
 from tests.secure.replicated.wires import SEED, Recorder, apart
 
 ROWS, COLUMNS, BITS = 24, 7, 6
-SHAPES = {"largest": (ROWS,), "hot": (ROWS, COLUMNS), "sorted": (ROWS, 7), "sums": (ROWS, 7)}
+SHAPES = {"largest": (ROWS,), "hot": (ROWS, COLUMNS), "sorted": (ROWS, 7)}
 
 
 def table(seed: int) -> np.ndarray:
@@ -23,18 +23,16 @@ def table(seed: int) -> np.ndarray:
 
 def declared() -> Leakage:
     seen = [Opening(name, "server", shape, independent="a test") for name, shape in SHAPES.items()]
-    return Leakage(seen + sort.openings(ROWS, sort.passes(BITS) + groups.OPENINGS))
+    return Leakage(seen + sort.openings(ROWS, sort.passes(BITS)))
 
 
 def program(engine: ReplicatedEngine, party: int | None, seed: int = 0) -> list[Any]:
-    """Find the largest of each row, sort rows, add up every five of them."""
+    """Find the largest of each row, sort rows."""
     rows = table(seed)
     x = engine.input(rows if party in (None, 1) else None, 1, rows.shape, Z32)
     largest, hot = max_and_argmax(x, bits=BITS + 1)
     ordered = sort.sort_by(x[:, 0], x, bits=BITS)
-    first = engine.input_bits(np.arange(ROWS) % 5 == 0 if party in (None, 0) else None, 0, (ROWS,))
-    sums = groups.group_sum(ordered, first)
-    found = {"largest": largest, "hot": hot, "sorted": ordered, "sums": sums}
+    found = {"largest": largest, "hot": hot, "sorted": ordered}
     return [engine.open(value, name, "server") for name, value in found.items()]
 
 
@@ -52,8 +50,6 @@ def test_parties_apart_compute_what_the_simulator_computes() -> None:
     assert np.array_equal(Z32.signed(wanted[0]), rows.max(1))
     assert np.array_equal(wanted[1].argmax(1), rows.argmax(1))
     assert np.array_equal(Z32.signed(wanted[2]), rows[np.argsort(rows[:, 0], kind="stable")])
-    by_five = np.add.reduceat(Z32.signed(wanted[2]), np.arange(0, ROWS, 5))
-    assert np.array_equal(Z32.signed(wanted[3]), by_five[np.arange(ROWS) // 5])
 
 
 def test_an_owner_without_shares_knows_all_shapes() -> None:

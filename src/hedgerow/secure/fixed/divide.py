@@ -1,4 +1,4 @@
-"""Division and reciprocal of secret numbers in fixed point, by Goldschmidt's iteration."""
+"""Division of secret numbers in fixed point, by Goldschmidt's iteration."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def divide(
     -------
     Secret over Z_2^64, the shape of x
         Off by at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more
-        if bits > 30 - quotient_bits.
+        if bits > 30 - quotient_bits. For a = 1 and bits <= 30 the first term is relative:
+        2^-26 / x.
     """
     check_ring(a, x)
     wide = _check(bits, fraction, quotient_bits)
@@ -74,30 +75,6 @@ def divide(
     top = rescale(top, bits - wide)
     result = rescale(top * inverse(z), wide + FRACTION - fraction)
     return result.reshape(*x.shape)
-
-
-def reciprocal(x: Secret, *, bits: int, fraction: int) -> Secret:
-    """Return 1 / x as a fixed-point number, for integers x: `divide` with a = 1.
-
-    Reveals: nothing.
-    Cost: `cost_divide` with ``secret_numerator=False``.
-
-    Parameters
-    ----------
-    x : Secret over Z_2^64, any shape
-        1 <= x < 2**bits.
-    bits : int
-        From 2 to 61.
-    fraction : int
-        Fraction bits of the result, from 0 to 61.
-
-    Returns
-    -------
-    Secret over Z_2^64, the same shape
-        Off by at most 2^-26 + 2^-fraction, and by 2^-29 more if bits > 30. If bits <= 30 the
-        first term is relative: 2^-26 / x.
-    """
-    return divide(1, x, bits=bits, fraction=fraction)
 
 
 def cost_divide(

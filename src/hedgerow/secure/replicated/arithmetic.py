@@ -26,7 +26,7 @@ _WORTH_A_THREAD = 1 << 17
 """Products below which handing work to another thread takes longer than the work."""
 
 
-def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel, words: int = 1) -> Array:
+def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     """Multiply element by element.
 
     Parameters
@@ -37,10 +37,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel, words: int = 
     name : str
         Of the step.
     kernel : callable
-        `kernels.multiply` for rings, `kernels.conjoin` for words of bits,
-        `limbs.multiply_shares` for 128 bits; by type.
-    words : int, default 1
-        Length of the last axis where it holds the words of one element, which stay together.
+        `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type.
 
     Returns
     -------
@@ -69,7 +66,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel, words: int = 
         compiled(*inputs, flat[at, 0, part])
 
     parts = threads.available() if size >= _WORTH_A_THREAD else 1
-    ends = [size // words * p // parts * words for p in range(parts + 1)]
+    ends = [size * p // parts for p in range(parts + 1)]
     cuts = [slice(*pair) for pair in pairwise(ends)]
     for at in range(len(core.servers)):
         threads.run(work, [(at, cut) for cut in cuts])

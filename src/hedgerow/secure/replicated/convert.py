@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure import limbs
 from hedgerow.secure.replicated import kernels
 from hedgerow.secure.replicated.core import Core
 from hedgerow.secure.replicated.sharing import Deal, Join, length, thirds, write
@@ -29,7 +28,7 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
     Parameters
     ----------
     core : Core
-    x : unsigned, shape (servers here, 2, n), or of 128 bits (servers here, 2, n, 2)
+    x : unsigned, shape (servers here, 2, n)
     bits : int
         Planes wanted, lowest first.
 
@@ -44,7 +43,6 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
     server t, a mean of ``bits / 24`` bytes per element.
     """
     n = x.shape[2]
-    add = np.add if x.ndim == 3 else limbs.add
     step = core.step("addends")
     a, b = (core.shares((bits, words(n)), np.uint64, zero=True) for _ in range(2))
     deals = []
@@ -52,7 +50,7 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
         span = slice(WORD * run.start, min(n, WORD * run.stop))
         shape = (bits, length(run))
         at = core.at(t)
-        known = None if at is None else _planes(add(x[at, 0, span], x[at, 1, span]), shape)
+        known = None if at is None else _planes(x[at, 0, span] + x[at, 1, span], shape)
         deals.append((run, Deal(step, f"a{t}", t, shape, np.uint64, known, xor=True)))
         for server, side in ((t + 1, 1), (t + 2, 0)):
             place = core.at(server)
@@ -193,9 +191,7 @@ def product_ring(source: Ring, ring: Ring, shift: int) -> Ring:
 
 def _planes(values: Array, shape: tuple[int, int]) -> Array:
     planes = np.empty(shape, np.uint64)
-    parts = [values] if values.ndim == 1 else [values[:, limb] for limb in range(limbs.LIMBS)]
-    for limb, part in enumerate(parts):
-        kernels.transpose(np.ascontiguousarray(part), planes[WORD * limb : WORD * (limb + 1)])
+    kernels.transpose(np.ascontiguousarray(values), planes)
     return planes
 
 

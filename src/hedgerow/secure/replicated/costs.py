@@ -8,7 +8,6 @@ from typing import Any
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.limbs import Z128, WideRing
 from hedgerow.secure.replicated.convert import product_ring
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.inputs import PRINT_BYTES
@@ -43,17 +42,13 @@ def _input_bits(shape: Shape, owner: int) -> Cost:
     return _from(owner, _packed(shape))
 
 
-def _input_wide(shape: Shape, owner: int) -> Cost:
-    return _from(owner, prod(shape) * Z128.bytes)
-
-
 def _from(owner: int, size: int) -> Cost:
     if owner >= SERVERS:
         return Cost.equal(2, 2 * PRINT_BYTES)
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 
-def _open(seats: Seats, shape: Shape, to: str, ring: Ring | WideRing | None = None) -> Cost:
+def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
     size = _packed(shape) if ring is None else prod(shape) * ring.bytes
     sent = [0] * SERVERS
     for party in seats.parties(to):
@@ -64,10 +59,6 @@ def _open(seats: Seats, shape: Shape, to: str, ring: Ring | WideRing | None = No
 
 def _mul(shape: Shape, ring: Ring) -> Cost:
     return Cost.equal(1, prod(shape) * ring.bytes)
-
-
-def _mul_wide(shape: Shape) -> Cost:
-    return Cost.equal(1, prod(shape) * Z128.bytes)
 
 
 def _and(shape: Shape) -> Cost:
@@ -85,11 +76,6 @@ def _b2a(shape: Shape, ring: Ring) -> Cost:
 
 def _extend(shape: Shape, ring: Ring, source: Ring) -> Cost:
     return NOTHING if ring == source else _shifted(shape, source, ring, 0)
-
-
-def _extend_wide(shape: Shape) -> Cost:
-    runs = thirds(prod(shape))
-    return Cost(2, tuple((prod(shape) + length(run)) * _WORD_BYTES for run in runs))
 
 
 def _truncate(shape: Shape, ring: Ring, shift: int) -> Cost:
@@ -115,7 +101,6 @@ _LOCAL = {
     "public",
     "public_bits",
     "add_public",
-    "add_public_wide",
     "xor_public",
     "local_matmul",
     "reduce",
@@ -125,15 +110,12 @@ _LOCAL = {
 _COSTS: dict[str, Callable[..., Cost]] = {
     "input": _input,
     "input_bits": _input_bits,
-    "input_wide": _input_wide,
     "mul": _mul,
-    "mul_wide": _mul_wide,
     "matmul": _mul,
     "and_": _and,
     "addends": _addends,
     "b2a": _b2a,
     "extend": _extend,
-    "extend_wide": _extend_wide,
     "truncate": _truncate,
     "shuffle": _shuffle,
     "unshuffle": _shuffle,

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
-from hedgerow.secure import limbs
 from hedgerow.secure.axes import lifted
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine, Permutation
@@ -25,12 +24,10 @@ from hedgerow.secure.replicated import (
     kernels,
     openings,
     shuffle,
-    wide,
 )
 from hedgerow.secure.replicated.core import SERVERS, Core
-from hedgerow.secure.ring import Z64, Ring
+from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, Secret, SecretBits, pack, unpack, words
-from hedgerow.secure.wide import SecretWide
 
 Array = NDArray[Any]
 
@@ -151,11 +148,6 @@ class ReplicatedEngine(Engine):
         """Add public elements of the ring to x_0; shapes broadcast."""
         return x.like(self._combine(np.add, _wide(x.data, x.ndim, elements.shape), elements))
 
-    def add_public_wide(self, x: SecretWide, elements: limbs.Limbs) -> SecretWide:
-        """Add public elements modulo ``2**128`` to x_0; shapes broadcast."""
-        data = _wide(x.data, x.ndim + 1, elements.shape)
-        return x.like(self._combine(limbs.add, data, elements))
-
     def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
         """Flip bits of x_0 where the public ones are set; shapes broadcast."""
         packed = pack(np.broadcast_to(bits, (*bits.shape[:-1], x.n)))
@@ -193,17 +185,7 @@ class ReplicatedEngine(Engine):
         data = inputs.share(self._core, packed, owner, full, np.uint64, xor=True)
         return SecretBits(self, shape[-1], data)
 
-    def input_wide(
-        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]
-    ) -> SecretWide:
-        """Share integers modulo ``2**128`` that party `owner` holds; see `inputs.share`."""
-        known = self._known(values, owner, shape)
-        elements = None if known is None else limbs.Z128.encode(known)
-        full = (*shape, limbs.LIMBS)
-        data = inputs.share(self._core, elements, owner, full, np.uint64, xor=False, wide=True)
-        return SecretWide(self, data)
-
-    def open(self, x: Secret | SecretWide | SecretBits, name: str, to: str) -> Array | None:
+    def open(self, x: Secret | SecretBits, name: str, to: str) -> Array | None:
         """Open a declared value to its audience; see `openings.reveal`.
 
         It is recorded as opened before it is sent: after a failure of the network nobody knows
@@ -216,22 +198,12 @@ class ReplicatedEngine(Engine):
         if isinstance(x, SecretBits):
             bits = openings.reveal(core, _trimmed(x), parties, purpose=purpose, xor=True)
             return None if bits is None else unpack(bits, x.n)
-        wide = isinstance(x, SecretWide)
-        elements = openings.reveal(core, x.data, parties, purpose=purpose, xor=False, wide=wide)
-        if isinstance(x, SecretWide) and elements is not None:
-            return x.ring.decode(elements)
-        return elements
+        return openings.reveal(core, x.data, parties, purpose=purpose, xor=False)
 
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element; see `arithmetic.mul`."""
         left, right = _level(x, y)
         return x.like(arithmetic.mul(self._core, left, right, "mul", kernels.multiply))
-
-    def mul_wide(self, x: SecretWide, y: SecretWide) -> SecretWide:
-        """Multiply element by element modulo ``2**128``; see `arithmetic.mul`."""
-        left, right = x.aligned(y)
-        kernel, words_each = limbs.multiply_shares, limbs.LIMBS
-        return x.like(arithmetic.mul(self._core, left, right, "mul wide", kernel, words_each))
 
     def matmul(self, x: Secret, y: Secret) -> Secret:
         """Multiply matrices; see `arithmetic.matmul`."""
@@ -254,12 +226,11 @@ class ReplicatedEngine(Engine):
                 data[at, side] = step.mask(server + side, "bits", full, np.uint64)
         return SecretBits(self, shape[-1], data)
 
-    def addends(self, x: Secret | SecretWide, bits: int) -> list[SecretBits]:
+    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Share the bits of two numbers that add up to x; see `convert.addends`."""
         if not 0 < bits <= x.ring.bits:
             raise _unfit(f"{bits} bits of {x!r}")
-        flat = _flat(x) if isinstance(x, Secret) else x.reshape(-1).data
-        pair = convert.addends(self._core, flat, bits)
+        pair = convert.addends(self._core, _flat(x), bits)
         return [SecretBits(self, x.size, planes) for planes in pair]
 
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
@@ -274,12 +245,6 @@ class ReplicatedEngine(Engine):
             return x
         data = convert.shifted(self._core, _flat(x), x.ring, ring, 0, "extend")
         return Secret(self, ring, data.reshape(x.data.shape))
-
-    def extend_wide(self, x: Secret) -> SecretWide:
-        """Lift 0 <= x < 2**63 to 128 bits; see `wide.extend`."""
-        if x.ring != Z64:
-            raise _unfit(f"{x!r} extended to 128 bits")
-        return SecretWide(self, wide.extend(self._core, _flat(x))).reshape(*x.shape)
 
     def truncate(self, x: Secret, shift: int) -> Secret:
         """Divide by ``2**shift``, error in {-1, 0}; see `convert.shifted`."""

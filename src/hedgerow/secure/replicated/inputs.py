@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hedgerow.crypto.prg import KEY_BYTES, Prg
 from hedgerow.errors import Code
 from hedgerow.secure.replicated.core import SERVERS, Core, Message
-from hedgerow.secure.replicated.sharing import Deal, subtraction, write
+from hedgerow.secure.replicated.sharing import Deal, write
 
 Array = NDArray[Any]
 PRINT_BYTES = 32
@@ -28,7 +28,6 @@ def share(
     dtype: Any,
     *,
     xor: bool,
-    wide: bool = False,
 ) -> Array:
     """Share an array that one party holds.
 
@@ -43,8 +42,6 @@ def share(
         Of the array.
     xor : bool
         Share bits.
-    wide : bool, default False
-        Share 128 bits; `shape` ends in their two words.
 
     Returns
     -------
@@ -56,10 +53,10 @@ def share(
     Reveals: nothing.
     """
     if owner >= SERVERS:
-        subtract = subtraction(xor=xor, wide=wide)
+        subtract = np.bitwise_xor if xor else np.subtract
         return _from_outside(core, value, owner, shape, dtype, subtract)
     step = core.step("input")
-    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor, wide=wide)
+    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor)
     step.exchange()
     out = core.shares(shape, dtype)
     write(core, deal, out)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy.release import Audience
-from hedgerow.secure import limbs
 from hedgerow.secure.replicated.core import SERVERS, Core
 
 Array = NDArray[Any]
@@ -68,7 +67,6 @@ def reveal(
     *,
     purpose: str,
     xor: bool,
-    wide: bool = False,
 ) -> Array | None:
     """Open shares to parties.
 
@@ -82,8 +80,6 @@ def reveal(
         Name and audience of the opening, on which all servers must agree.
     xor : bool
         Shares of bits.
-    wide : bool, default False
-        Shares of 128 bits; `shape` ends in their two words.
 
     Returns
     -------
@@ -95,8 +91,8 @@ def reveal(
     x_2 - r from server 1, with r a mask of k_1, so that it sees the value and nothing of shares.
     Cost: 1 round; per receiver one element from server i-1, or from servers 0 and 1.
     """
-    add: Operation = np.bitwise_xor if xor else limbs.add if wide else np.add
-    subtract: Operation = np.bitwise_xor if xor else limbs.subtract if wide else np.subtract
+    add: Operation = np.bitwise_xor if xor else np.add
+    subtract: Operation = np.bitwise_xor if xor else np.subtract
     shape, dtype = x.shape[2:], x.dtype
     step = core.step("open", purpose)
     messages = {}

@@ -14,13 +14,11 @@ over thirds of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure import limbs
 from hedgerow.secure.replicated.core import SERVERS, Core, Step
 
 Array = NDArray[Any]
@@ -35,11 +33,6 @@ def thirds(n: int) -> list[slice]:
 def length(run: slice) -> int:
     """Return how many elements a run has."""
     return int(run.stop - run.start)
-
-
-def subtraction(*, xor: bool, wide: bool) -> Callable[[Array, Array], Array]:
-    """Return what takes a mask off: bits, words, or pairs of words of 128 bits."""
-    return np.bitwise_xor if xor else limbs.subtract if wide else np.subtract
 
 
 class Deal:
@@ -59,8 +52,6 @@ class Deal:
         Given where server t lives.
     xor : bool, default False
         Share bits.
-    wide : bool, default False
-        Share 128 bits; `shape` ends in their two words.
 
     Notes
     -----
@@ -77,7 +68,6 @@ class Deal:
         value: Array | None,
         *,
         xor: bool = False,
-        wide: bool = False,
     ) -> None:
         self.t = t
         core = step.core
@@ -86,7 +76,7 @@ class Deal:
         self.sent: Array | None = None
         if value is not None:
             assert self.mask is not None
-            self.sent = subtraction(xor=xor, wide=wide)(value, self.mask)
+            self.sent = np.bitwise_xor(value, self.mask) if xor else value - self.mask
         self._message = step.send(t, (t + 1) % SERVERS, shape, dtype, self.sent)
 
     @property
