@@ -26,7 +26,7 @@ from hedgerow.privacy import Leakage, NoisyMax, Opening
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.noise.discrete import geometric, precision
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated import EVERYONE, ReplicatedEngine
 from hedgerow.secure.ring import Z32, Z64, Ring
 from hedgerow.secure.secret import Secret
 from hedgerow.secure.sort import openings, passes, sort_by
@@ -80,8 +80,8 @@ def declared() -> Leakage:
     times = (REPEATS + 2) * passes(KEY_BITS)
     return Leakage(
         [
-            *openings(KEYS, times),
-            Opening("ready", "server", (1,), independent="a public constant", times=10_000),
+            *openings(KEYS, times, EVERYONE),
+            Opening("ready", EVERYONE, (1,), independent="a public constant", times=10_000),
         ]
     )
 
@@ -95,7 +95,7 @@ def program(network: Network) -> dict[str, dict[str, float]]:
         work()
         times, before = [], network.meter.snapshot()
         for _ in range(REPEATS):
-            engine.open(together, "ready", "server")
+            engine.open(together, "ready", EVERYONE)
             begin = time.perf_counter()
             work()
             times.append(time.perf_counter() - begin)

@@ -24,7 +24,7 @@ from hedgerow.secure.cost import NOTHING
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Secret, concatenate, stack
-from tests.secure.engines import clear, metered, reveal, share, share_bits, three_servers
+from tests.secure.engines import ENGINES, clear, metered, reveal, share, share_bits, three_servers
 from tests.secure.primitive_calls import calls, mixed_calls
 
 RINGS = st.sampled_from([Z16, Z32, Z64])
@@ -262,15 +262,23 @@ class Conformance:
 
     def test_an_undeclared_opening_is_refused(self, engine: Engine) -> None:
         x = share(engine, np.arange(3), Z32)
-        engine.leakage = Leakage([Opening("sum", "server 1", (3,), independent="a test")])
-        for name, to in (("total", "server 1"), ("sum", "server"), ("sum", "server 0")):
+        everyone = engine.everyone
+        zero, one = f"{everyone} 0", f"{everyone} 1"
+        engine.leakage = Leakage([Opening("sum", one, (3,), independent="a test")])
+        for name, to in (("total", one), ("sum", everyone), ("sum", zero)):
             with pytest.raises(LeakageError):
                 engine.open(x, name, to)
         with pytest.raises(LeakageError):
-            engine.open(x[:2], "sum", "server 1")
-        assert np.array_equal(engine.open(x, "sum", "server 1"), np.arange(3))
+            engine.open(x[:2], "sum", one)
+        assert np.array_equal(engine.open(x, "sum", one), np.arange(3))
         with pytest.raises(LeakageError):
-            engine.open(x, "sum", "server 1")
+            engine.open(x, "sum", one)
+
+    def test_shares_have_the_engines_axes(self, engine: Engine) -> None:
+        x, bits = share(engine, np.zeros((2, 3), int), Z32), engine.random_bits((4, 70))
+        assert len(engine.share_shape) == engine.share_axes
+        assert x.data.shape == (*engine.share_shape, 2, 3)
+        assert bits.data.shape == (*engine.share_shape, 4, 2)
 
     def test_secrets_are_silent(self, engine: Engine) -> None:
         bits = np.array([True, False])
@@ -294,7 +302,7 @@ class Conformance:
             declared = engine.cost(primitive, **public)
             assert metered(engine, action) == declared, (primitive, public)
 
-    @pytest.mark.parametrize("other", [clear, three_servers])
+    @pytest.mark.parametrize("other", [clear, ENGINES["two peers"], three_servers])
     def test_what_belongs_to_another_engine_is_refused(
         self, engine: Engine, other: Callable[[], Engine]
     ) -> None:
@@ -336,7 +344,7 @@ def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:
     bits = share_bits(engine, ones)
     found: list[tuple[str, dict[str, Any], Any]] = [
         ("and_", {"shape": (3, 70)}, partial(engine.and_, bits, bits[:1])),
-        ("open", {"shape": (3, 70), "ring": None, "to": "server"}, partial(reveal, bits)),
+        ("open", {"shape": (3, 70), "ring": None, "to": engine.everyone}, partial(reveal, bits)),
         ("input_bits", {"shape": (3, 70), "owner": 0}, partial(share_bits, engine, ones)),
         ("random_bits", {"shape": (3, 70)}, partial(engine.random_bits, (3, 70))),
         ("permutation", {"shape": (7,)}, partial(engine.permutation, 7)),
@@ -349,7 +357,7 @@ def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:
             ("matmul", {"shape": (7, 7), "ring": ring}, partial(engine.matmul, x, x.transpose())),
             ("addends", {"shape": (7, 5), "bits": 13}, partial(engine.addends, x, 13)),
             ("truncate", seven | {"shift": 3}, partial(engine.truncate, x, 3)),
-            ("open", seven | {"to": "server"}, partial(reveal, x)),
+            ("open", seven | {"to": engine.everyone}, partial(reveal, x)),
             ("shuffle", seven, partial(engine.shuffle, x, permutation)),
             ("unshuffle", seven, partial(engine.unshuffle, x, permutation)),
             ("b2a", {"shape": (3, 70), "ring": ring}, partial(engine.b2a, bits, ring)),

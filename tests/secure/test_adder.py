@@ -23,7 +23,7 @@ class Counting:
 
     def cost(self, primitive: str, **public: object) -> Cost:
         planes, size = public["shape"] if primitive == "and_" else (0, 0)  # type: ignore[misc]
-        return Cost.equal(int(primitive == "and_"), planes * size)
+        return Cost.equal(int(primitive == "and_"), planes * size, 2)
 
 
 def planes_of(values: np.ndarray, bits: int) -> np.ndarray:
@@ -61,12 +61,12 @@ def test_the_carry_into_the_top_bit(engine: Engine, bits: int) -> None:
 def test_the_carry_tree_has_the_stated_size(bits: int) -> None:
     depth = (bits - 1).bit_length()
     cost = adder.cost_carry_into_top(Counting(), bits, 1)  # type: ignore[arg-type]
-    assert cost == Cost.equal(depth, 2 * (bits - 1) - depth)
+    assert cost == Cost.equal(depth, 2 * (bits - 1) - depth, 2)
 
 
 def test_the_prefix_adder_has_the_stated_size() -> None:
     cost = adder.cost_a2b(Counting(), 1, Z64)  # type: ignore[arg-type]
-    assert cost == Cost.equal(6, 2 * 32 * 6 - 63)
+    assert cost == Cost.equal(6, 2 * 32 * 6 - 63, 2)
 
 
 def test_one_and_for_each_level(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

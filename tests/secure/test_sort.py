@@ -13,7 +13,7 @@ from tests.secure.engines import metered, reveal, share, share_bits
 
 
 def declare(engine: Engine, n: int, times: int) -> Leakage:
-    engine.leakage = Leakage(sort.openings(n, times))
+    engine.leakage = Leakage(sort.openings(n, times, engine.everyone))
     return engine.leakage
 
 

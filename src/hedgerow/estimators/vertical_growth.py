@@ -22,7 +22,7 @@ from hedgerow.protocols.vertical_id3.secret.session import (
     summary_of_secret,
 )
 from hedgerow.protocols.vertical_id3.site import SiteTable
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 
 
 class GrownAtSites(SitesClassifier):

@@ -19,9 +19,11 @@ from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.programs import ANALYST, SERVERS, answer_program, train_program
+from hedgerow.protocols.hidden.programs import ANALYST, answer_program, train_program
 from hedgerow.protocols.kinds import Plan, kind_named
 from hedgerow.protocols.sharing.integrate import Integrated
+from hedgerow.secure.clear import ClearEngine
+from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
 
 EngineName = Literal["clear", "simulate", "processes"]
 Marks = Sequence[tuple[str, Sequence[str]]]
@@ -200,7 +202,7 @@ def ask(
         The opened answers, and the record.
     """
     kind, n = kind_named(trained.kind), len(bins)
-    lead = 0 if trained.engine == "clear" else 2
+    lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
     job = {
         "kind": trained.kind,
         "plan": plan.to_dict(),

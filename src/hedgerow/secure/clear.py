@@ -12,7 +12,6 @@ from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.engine import Engine, Permutation
-from hedgerow.secure.replicated.arithmetic import accumulate
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
 
@@ -36,22 +35,34 @@ class ClearEngine(Engine):
     Parameters
     ----------
     leakage : Leakage
-        Declared openings.
     source : NoiseSource, optional
         Of random bits and permutations.
+    n_parties, everyone
+        Of the parties whose protocol is studied; see `Engine`.
     """
 
     share_axes = 0
     n_addends = 1
+    share_shape: tuple[int, ...] = ()
 
-    def __init__(self, leakage: Leakage, source: NoiseSource | None = None) -> None:
-        super().__init__(leakage)
+    def __init__(
+        self,
+        leakage: Leakage,
+        source: NoiseSource | None = None,
+        *,
+        n_parties: int = 1,
+        everyone: str = "server",
+    ) -> None:
+        super().__init__(leakage, n_parties=n_parties, everyone=everyone)
         self.source = source or NoiseSource.system()
 
     @property
     def private(self) -> bool:
         """Whether random bits come from the operating system."""
         return self.source.private
+
+    def finish(self) -> None:
+        """Nobody is waited for."""
 
     def public(self, values: ArrayLike, ring: Ring) -> Secret:
         """Make a secret of public integers."""
@@ -69,15 +80,6 @@ class ClearEngine(Engine):
         """Flip bits where the public ones are set; shapes broadcast."""
         wide = np.broadcast_to(bits, (*bits.shape[:-1], x.n))
         return x.like(x.data ^ pack(wide))
-
-    def local_matmul(self, a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-        """Multiply matrices in the ring; NumPy's own product of integers is slow."""
-        if a.shape[-1] != b.shape[-2]:
-            raise Code.SECRETS_DO_NOT_FIT.error(found=f"matrices {a.shape} and {b.shape}")
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        product = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
-        accumulate(a, b, product)
-        return product
 
     def reduce(self, x: Secret, ring: Ring) -> Secret:
         """Take the lowest bits."""

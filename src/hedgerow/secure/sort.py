@@ -1,9 +1,9 @@
 """Stable radix sort of secret keys, and permutations known to nobody.
 
 A secret permutation is its destinations: row i goes to place d[i]. To use one, rows and
-destinations are shuffled together by a fresh permutation that no server knows; the shuffled
+destinations are shuffled together by a fresh permutation that no party knows; the shuffled
 destinations are then a uniformly random permutation whatever the data, and are opened to the
-servers, who move the rows. A pass of the sort takes one digit of the key: its one-hot vector, and
+parties, who move the rows. A pass of the sort takes one digit of the key: its one-hot vector, and
 prefix sums over digit values and rows, give each row's place among the rows of that digit.
 
 Paper: chida2019sorting. A pass takes several bits of the key, as its multi-bit variant does.
@@ -28,7 +28,7 @@ DIGIT = 2
 """Bits of the key in one pass: 1 takes more shuffles, 3 more multiplications."""
 
 
-def openings(n: int, times: int, name: str = SHUFFLED) -> list[Opening]:
+def openings(n: int, times: int, to: str, name: str = SHUFFLED) -> list[Opening]:
     """Declare what sorts and permutations of n rows open.
 
     Parameters
@@ -37,13 +37,15 @@ def openings(n: int, times: int, name: str = SHUFFLED) -> list[Opening]:
         Rows.
     times : int
         `passes` - 1 for every sort, and one for every call of `permute` and `unpermute`.
+    to : str
+        Audience of all parties, `Engine.everyone`.
     name : str
         As given to the functions of this module.
     """
     return [
         Opening(
             name,
-            "server",
+            to,
             (n,),
             independent="a uniformly random permutation of the rows, drawn afresh each time",
             times=times,
@@ -70,7 +72,7 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
        opened; the bits are moved by it, give places e among rows in the order so far, and
        d becomes e[d], moved back and unshuffled.
 
-    Reveals: to the servers, a uniformly random permutation in every pass but the first.
+    Reveals: to every party, a uniformly random permutation in every pass but the first.
     Cost: `cost_destinations`.
 
     Parameters
@@ -104,7 +106,7 @@ def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
     1. x and d are shuffled by a fresh permutation.
     2. The shuffled d is opened and the rows are moved by it.
 
-    Reveals: to the servers, a uniformly random permutation.
+    Reveals: to every party, a uniformly random permutation.
     Cost: `cost_permute`.
 
     Parameters
@@ -131,7 +133,7 @@ def unpermute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
     1. d is shuffled by a fresh permutation and opened.
     2. The rows are moved by it and unshuffled.
 
-    Reveals: to the servers, a uniformly random permutation.
+    Reveals: to every party, a uniformly random permutation.
     Cost: `cost_permute`.
 
     Parameters
@@ -160,7 +162,7 @@ def sort_by(
     1. The bits of the key; for signed keys the top one is flipped.
     2. `destinations`, then `permute`.
 
-    Reveals: to the servers, a uniformly random permutation in every pass.
+    Reveals: to every party, a uniformly random permutation in every pass.
     Cost: `cost_sort_by`.
 
     Parameters
@@ -198,7 +200,7 @@ def cost_destinations(engine: Engine, bits: int, n: int) -> Cost:
         if low:
             total += engine.cost("permutation", shape=(n,))
             total += engine.cost("shuffle", shape=(n, 1 + width), ring=ring)
-            total += engine.cost("open", shape=(n,), ring=ring, to="server")
+            total += engine.cost("open", shape=(n,), ring=ring, to=engine.everyone)
             total += engine.cost("unshuffle", shape=(n,), ring=ring)
         total += _cost_places(engine, width, n, ring)
     return total
@@ -210,7 +212,7 @@ def cost_permute(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
     return (
         engine.cost("permutation", shape=(n,))
         + engine.cost("shuffle", shape=(n,), ring=places)
-        + engine.cost("open", shape=(n,), ring=places, to="server")
+        + engine.cost("open", shape=(n,), ring=places, to=engine.everyone)
         + engine.cost("shuffle", shape=shape, ring=ring)
     )
 
@@ -259,8 +261,8 @@ def _cost_places(engine: Engine, width: int, n: int, ring: Ring) -> Cost:
 
 def _open(d: Secret, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Open shuffled destinations; return them and the order that moves rows there."""
-    opened = d.engine.open(d, name, "server")
-    assert opened is not None, "a server is in the audience"
+    opened = d.engine.open(d, name, d.engine.everyone)
+    assert opened is not None, "every party is in the audience"
     places = opened.astype(np.int64)
     order = np.argsort(places)
     if not np.array_equal(places[order], np.arange(len(d))):

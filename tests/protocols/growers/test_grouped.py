@@ -115,7 +115,7 @@ def seen(x: Secret) -> NDArray[Any]:
 
 
 def declared(plain: Plain, depth: int) -> Leakage:
-    return Leakage(grouped.openings(plain.layout, len(plain.bins), depth))
+    return Leakage(grouped.openings(plain.layout, len(plain.bins), depth, "server"))
 
 
 def choices(plain: Plain, level: int, seed: int) -> NDArray[np.int64]:
@@ -290,7 +290,7 @@ def test_what_is_opened_is_a_uniform_permutation(
 ) -> None:
     plain = classes(9, 4, 2, layout((2,), (True,)))
     runs, size = 400, 6
-    made = engine(Leakage(grouped.openings(plain.layout, 4, 2, times=runs)))
+    made = engine(Leakage(grouped.openings(plain.layout, 4, 2, "server", times=runs)))
     opened = []
 
     def watch(x: Secret, name: str, to: str) -> Any:

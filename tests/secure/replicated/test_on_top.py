@@ -23,7 +23,7 @@ def table(seed: int) -> np.ndarray:
 
 def declared() -> Leakage:
     seen = [Opening(name, "server", shape, independent="a test") for name, shape in SHAPES.items()]
-    return Leakage(seen + sort.openings(ROWS, sort.passes(BITS)))
+    return Leakage(seen + sort.openings(ROWS, sort.passes(BITS), "server"))
 
 
 def program(engine: ReplicatedEngine, party: int | None, seed: int = 0) -> list[Any]:

@@ -54,6 +54,7 @@ from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret, concatenate, stack
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
@@ -173,7 +174,7 @@ def opened_trees(
     hist = Masks(_copied(table, runs)).histogram()
     chosen = choose(0, score(hist), score.bound, None)
     index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
-    split = table.engine.open(index, open_id3.split_name(0), open_id3.SERVERS)
+    split = table.engine.open(index, open_id3.split_name(0), table.engine.everyone)
     assert split is not None
     public = np.asarray(split)[..., None] == np.arange(chosen.shape[-1])
     choice = table.engine.public(public, table.ring)
@@ -181,7 +182,7 @@ def opened_trees(
     grown = Grown([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
     counts = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows).counts
     assert counts is not None
-    opened = table.engine.open(counts, open_id3.LEAF, open_id3.SERVERS)
+    opened = table.engine.open(counts, open_id3.LEAF, table.engine.everyone)
     assert opened is not None
     return split[:, 0].astype(np.int64), counts.ring.signed(opened).astype(np.int64)
 
@@ -289,10 +290,10 @@ class OpenTrees:
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return the split and the counts of both leaves, (runs, 5)."""
         plan = self.plan()
-        servers, leaves = open_id3.SERVERS, (runs, 2, plan.n_classes)
+        leaves = (runs, 2, plan.n_classes)
         openings = [
-            Opening(open_id3.split_name(0), servers, (runs, 1), release=split_reason(0)),
-            Opening(open_id3.LEAF, servers, leaves, release=open_id3.leaf_reason(plan)),
+            Opening(open_id3.split_name(0), EVERYONE, (runs, 1), release=split_reason(0)),
+            Opening(open_id3.LEAF, EVERYONE, leaves, release=open_id3.leaf_reason(plan)),
         ]
         engine, ledger = engine_for(openings, plan.domain, source)
         split, counts = opened_trees(shared(engine, plan, table), plan, ledger, runs)

@@ -8,6 +8,7 @@ the rows in the order of nodes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,14 @@ from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
+from hedgerow.trees.growing.nodes import Split
 
 Choice = Secret | NDArray[np.uint8]
 """One-hot over candidates, shape (trees, nodes, C): secret, or public where it was opened."""
+
+
+DEEP = 9
+"""Depth from which keeping rows in the order of nodes is cheaper than masks."""
 
 
 class Frontier(ABC):
@@ -61,3 +67,40 @@ class Frontier(ABC):
         last : bool
             Whether one more histogram is all that will be asked for.
         """
+
+
+class LeafFrontier(Frontier):
+    """Rows of binary trees that can be told to which leaf each of them came."""
+
+    @abstractmethod
+    def leaves(self, choice: Choice) -> Secret:
+        """Return which rows are in which leaf, after the choices of the last level.
+
+        Returns
+        -------
+        Secret of 0 and 1, shape (trees, 2 nodes, n)
+        """
+
+
+class OpenFrontier(Frontier):
+    """Rows of a level whose splits are public: branches that do not exist are not kept."""
+
+    @abstractmethod
+    def go_down(self, split: Split, *, last: bool) -> None:
+        """Go down one level by public splits; `last` as for `descend`."""
+
+
+def choose_grower(
+    wanted: Literal["auto", "masks", "grouped"],
+    depth: int,
+    engine: type[Engine],
+    *,
+    groupable: bool = True,
+) -> Literal["masks", "grouped"]:
+    """Choose how rows are kept, by public numbers and by what the engine can do.
+
+    `groupable` says whether `growers.grouped` could keep them: one binary tree of all rows.
+    """
+    if wanted != "auto":
+        return wanted
+    return "grouped" if groupable and engine.can_shuffle and depth >= DEEP else "masks"

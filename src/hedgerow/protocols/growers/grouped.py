@@ -73,7 +73,7 @@ class Grouped(Frontier):
 
     Notes
     -----
-    Reveals: to the servers, one uniformly random permutation of a public set for every level but
+    Reveals: to every party, one uniformly random permutation of a public set for every level but
     the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1,
     as they are whatever bits owners upload (`sharing.uploaded`); with other rows, as
     numbers could be, H702 follows an opening that is none.
@@ -224,7 +224,7 @@ def opening_name(name: str, level: int) -> str:
 
 
 def openings(
-    layout: Layout, n: int, depth: int, *, times: int = 1, name: str = PLACES
+    layout: Layout, n: int, depth: int, to: str, *, times: int = 1, name: str = PLACES
 ) -> list[Opening]:
     """Declare what trees of n rows open.
 
@@ -235,6 +235,8 @@ def openings(
         Rows.
     depth : int
         Levels of splits.
+    to : str
+        Audience of all parties, `Engine.everyone`.
     times : int
         Trees.
     name : str
@@ -243,7 +245,7 @@ def openings(
     return [
         Opening(
             opening_name(name, level),
-            "server",
+            to,
             (Entries(n, layout.candidates.n_bins, level).size,),
             independent="a uniformly random permutation of all places, drawn afresh each time",
             times=times,

@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.protocols.growers.frontier import Choice, Frontier
+from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, OpenFrontier
+from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.secret import Secret, stack
+from hedgerow.trees.growing.nodes import Split
 
 
-class Masks(Frontier):
+class Masks(LeafFrontier):
     """Rows as masks.
 
     Parameters
@@ -126,16 +128,7 @@ class Masks(Frontier):
         self._masks = grown.reshape(t, -1, k, n)
 
     def leaves(self, choice: Choice) -> Secret:
-        """Return which rows are in which leaf of a binary tree, after the last level's choices.
-
-        Parameters
-        ----------
-        choice : one-hot, shape (trees, nodes, C)
-
-        Returns
-        -------
-        Secret of 0 and 1, shape (trees, 2 nodes, n)
-        """
+        """Return which rows are in which leaf. See `LeafFrontier.leaves`."""
         member = self.member
         left = member * self._left(choice)[:, :, 0]
         t, nodes, n = left.shape
@@ -164,6 +157,47 @@ class Masks(Frontier):
         found = _product(self._masks.reshape(t, nodes * k, n), table.reshape(t, n, w * columns))
         hist = found.reshape(t, nodes, k, w, columns).transpose(0, 1, 3, 2, 4)
         return hist.reshape(t, nodes * w, k, columns)
+
+
+class OpenMasks(Masks, OpenFrontier):
+    """Masks of nodes whose splits are public: only branches that exist are kept."""
+
+    _existing: NDArray[np.int64] | None = None
+
+    def go_down(self, split: Split, *, last: bool) -> None:
+        """Go down one level by public splits: one multiplication of masks.
+
+        Before the last histogram, where there are more masks than columns, values are multiplied
+        into the table as in `Masks`; branches that do not exist are then left out afterwards.
+        """
+        candidate = self.layout.candidates.first[split.feature] + split.cut
+        hot = as_one_hot(candidate, len(self.layout.candidates))[None]
+        children, k = split.owner.size, self._masks.shape[2]
+        if self.layout.branching == "binary":
+            self.descend(hot)
+        elif last and children * k > self.layout.n_columns * self.layout.width:
+            self._existing = existing_branches(split, self.layout)
+            self._above, self._here = None, None
+            self._sides = self._values(hot)
+        else:
+            self._above, self._here = None, None
+            child = np.arange(children) - split.first[split.owner]
+            columns = self.layout.first_column[split.feature[split.owner]] + child
+            value = self._onehot[:, :, columns].transpose(0, 2, 1)
+            t, _, n = value.shape
+            self._masks = self._masks[:, split.owner] * value.reshape(t, children, 1, n)
+
+    def histogram(self) -> Secret:
+        """Return sums per node that exists, column and bin. See `Frontier.histogram`."""
+        hist = super().histogram()
+        return hist if self._existing is None else hist[:, self._existing]
+
+
+def existing_branches(split: Split, layout: Layout) -> NDArray[np.int64]:
+    """Return which of the padded branches of a level exist."""
+    child = np.arange(split.owner.size) - split.first[split.owner]
+    found: NDArray[np.int64] = split.owner * layout.arity + child
+    return found
 
 
 def _product(masks: Secret, table: Secret) -> Secret:

@@ -138,7 +138,7 @@ class View:
 
         1. Destinations are shuffled by a fresh permutation and opened.
 
-        Reveals: to the servers, a uniformly random permutation of 0 to size - 1.
+        Reveals: to every party, a uniformly random permutation of 0 to size - 1.
         Cost: `cost_of`.
 
         Parameters
@@ -150,8 +150,8 @@ class View:
         """
         engine, size = destinations.engine, len(destinations)
         permutation = engine.permutation(size)
-        opened = engine.open(engine.shuffle(destinations, permutation), name, "server")
-        assert opened is not None, "a server is in the audience"
+        opened = engine.open(engine.shuffle(destinations, permutation), name, engine.everyone)
+        assert opened is not None, "every party is in the audience"
         places = opened.astype(np.int64)
         if places.max() >= size or np.bincount(places, minlength=size).max() > 1:
             raise Code.SECRETS_DO_NOT_FIT.error(
@@ -235,7 +235,7 @@ def cost_of(engine: Engine, size: int, ring: Ring) -> Cost:
     return (
         engine.cost("permutation", shape=(size,))
         + engine.cost("shuffle", shape=(size,), ring=ring)
-        + engine.cost("open", shape=(size,), ring=ring, to="server")
+        + engine.cost("open", shape=(size,), ring=ring, to=engine.everyone)
     )
 
 

@@ -10,7 +10,8 @@ tree are releases of their own, and all trees add up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hedgerow.privacy import ROOT, Ledger, Scope, step
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
@@ -23,11 +24,13 @@ from hedgerow.protocols.growers.choices import (
     Valid,
     split_reason,
 )
+from hedgerow.protocols.growers.frontier import LeafFrontier
 from hedgerow.protocols.growers.gradients import Labels, gradients, labels_of, prior
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import (
     LEAF_SUMS,
     LEAF_WEIGHTS,
+    NoisyQuotient,
     exact_values,
     lifted,
 )
@@ -43,12 +46,22 @@ from hedgerow.secure.fixed.fixed_point import rescale
 from hedgerow.secure.secret import Secret, concatenate, stack
 
 
+def masks_of(table: SecretTable) -> LeafFrontier:
+    """Keep the rows of a table as masks."""
+    return Masks(table, member=MEMBER)
+
+
+RowsOf = Callable[[SecretTable], LeafFrontier]
+
+
 def train_boosting(
     table: SecretTable,
     plan: BoostingPlan,
     ledger: Ledger,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
+    rows_of: RowsOf = masks_of,
+    audience: str = "analyst",
 ) -> SecretForest:
     """Train hidden boosted trees (algorithms 2 and 5).
 
@@ -76,6 +89,11 @@ def train_boosting(
     keep : Checkpoints
         Has the rounds that an earlier attempt has done, and gets those of this one: a round that
         is kept there, with the scores of rows after it, is not drawn again.
+    rows_of : callable
+        Of a table whose columns are presence and gradients of each tree, (trees, n, 2): its rows
+        at the roots.
+    audience : str
+        Of answers.
 
     Returns
     -------
@@ -97,7 +115,8 @@ def train_boosting(
             before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
             assert before is not None
             told = _from(progress, turn * plan.depth)
-            done = _round(turn, table, labels, before, plan, ledger, told)
+            releases = RoundReleases(plan, ledger, turn, audience)
+            done = _round(table, labels, before, releases, told, rows_of)
             if start is not None:
                 done = replace(done, values=done.values + start)
             keep.save(f"round {turn}", _saved(done))
@@ -126,24 +145,22 @@ class Round:
 
 
 def _round(
-    turn: int,
     table: SecretTable,
     labels: Labels,
     scores: Secret,
-    plan: BoostingPlan,
-    ledger: Ledger,
+    releases: RoundReleases,
     progress: Progress,
+    rows_of: RowsOf,
 ) -> Round:
     """Take the steps 3 to 6 of one round."""
-    scope = round_scope(turn)
+    plan, turn = releases.plan, releases.turn
     gradient, weight = gradients(labels, scores, plan)
     present = labels.present.broadcast_to(gradient.shape)
     columns = stack([present, gradient], axis=2)
-    frontier = Masks(SecretTable(table.layout, table.onehot, columns), member=MEMBER)
-    choose = _splits(turn, plan, ledger)
-    grown = grow(frontier, plan.depth, _score(plan), choose, progress)
+    frontier = rows_of(SecretTable(table.layout, table.onehot, columns))
+    grown = grow(frontier, plan.depth, _score(plan), releases.splits(), progress)
     rows = frontier.leaves(grown.choices[-1])
-    value = _values(grown, rows, weight, plan, ledger, scope)
+    value = _values(grown, rows, weight, releases)
     after = None
     if turn + 1 < plan.n_rounds:
         after = scores + (value[:, None, :] @ rows)[:, 0]
@@ -181,29 +198,45 @@ def answers_rest_on(plan: BoostingPlan) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class NoisyEach:
-    """Noisy max in every tree of one round: they see the same records, so their costs add up.
+class RoundReleases:
+    """What one round releases: its trees see the same records, so their costs add up.
 
     Parameters
     ----------
     plan : BoostingPlan
     ledger : Ledger
-    scope : Scope
-        Of the round.
+    turn : int
+        Of the round, from 0.
+    audience : str
+        Of answers.
     """
 
     plan: BoostingPlan
     ledger: Ledger
-    scope: Scope = field(default=ROOT)
+    turn: int
+    audience: str = "analyst"
 
-    def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `hedgerow.protocols.growers.choices.Splits`."""
-        mechanism = self.plan.split_mechanism
-        found = []
+    def splits(self) -> Splits:
+        """Return how the splits of the round are chosen."""
+        if self.plan.random_splits:
+            return Drawn(self.plan.public_seed, f"{HIDDEN}/round {self.turn}")
+        return self.noisy_max if self.plan.is_noisy_in_splits else Best()
+
+    def noisy_max(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
+        """Choose in every tree by noisy max. See `hedgerow.protocols.growers.choices.Splits`."""
+        mechanism, found = self.plan.split_mechanism, []
         for tree in range(scores.shape[0]):
-            choose = Noisy(mechanism, self.ledger, scope=tree_scope(self.scope, tree))
+            choose = Noisy(mechanism, self.ledger, self.audience, self._scope(tree))
             found.append(choose(level, scores[tree : tree + 1], bound, valid))
         return concatenate(found)
+
+    def quotient(self, tree: int) -> NoisyQuotient:
+        """Return the noisy values of the leaves of a tree."""
+        noisy = self.plan.noisy_quotient(self.ledger, self._scope(tree))
+        return replace(noisy, audience=self.audience)
+
+    def _scope(self, tree: int) -> Scope:
+        return tree_scope(round_scope(self.turn), tree)
 
 
 def charge_plan(plan: BoostingPlan, ledger: Ledger) -> None:
@@ -221,26 +254,14 @@ def tree_scope(scope: Scope, tree: int) -> Scope:
     return scope / step(f"tree {tree}")
 
 
-def _splits(turn: int, plan: BoostingPlan, ledger: Ledger) -> Splits:
-    if plan.random_splits:
-        return Drawn(plan.public_seed, f"{HIDDEN}/round {turn}")
-    return NoisyEach(plan, ledger, round_scope(turn)) if plan.is_noisy_in_splits else Best()
-
-
 def _score(plan: BoostingPlan) -> Scores:
     exact = plan.noise == "none"
     return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
 
 
-def _values(
-    grown: Grown,
-    rows: Secret,
-    weight: Secret | None,
-    plan: BoostingPlan,
-    ledger: Ledger,
-    scope: Scope,
-) -> Secret:
+def _values(grown: Grown, rows: Secret, weight: Secret | None, releases: RoundReleases) -> Secret:
     """Return what the leaves of a round add to scores, shape (trees, leaves), over Z_2^32."""
+    plan = releases.plan
     sums = lifted(grown.leaves, plan.capacity << plan.unit_bits)
     counts, tops = sums[..., 0], sums[..., 1]
     weights = counts
@@ -250,10 +271,8 @@ def _values(
     if plan.noise == "none":
         values = exact_values(counts, tops, weights, plan.quotient, plan.depth)
     else:
-        noisy = [
-            plan.noisy_quotient(ledger, tree_scope(scope, tree))(tops[tree], weights[tree])
-            for tree in range(len(tops))
-        ]
-        values = stack(noisy)
+        values = stack(
+            [releases.quotient(tree)(tops[tree], weights[tree]) for tree in range(len(tops))]
+        )
     shift = VALUE_BITS + RATE_BITS - plan.widening - plan.fraction
     return values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)

@@ -21,9 +21,10 @@ from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
 from hedgerow.protocols.checkpoint import Checkpoints, restored
 from hedgerow.protocols.growers.choices import split_reason
+from hedgerow.protocols.growers.frontier import OpenFrontier
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS, LEAF_LABELS, Leaves
-from hedgerow.protocols.growers.masks import Masks
+from hedgerow.protocols.growers.masks import OpenMasks, existing_branches
 from hedgerow.protocols.hidden.id3 import (
     NOTHING_KEPT,
     Grown,
@@ -36,6 +37,7 @@ from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.kinds import Kind, Made
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret, concatenate
 from hedgerow.trees.growing.nodes import Split
 from hedgerow.trees.growing.private import Drawn, assemble
@@ -44,7 +46,6 @@ from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
 AUDIENCE = "public"
-SERVERS = "server"
 LEAF = "leaves"
 
 
@@ -53,18 +54,18 @@ def split_name(level: int) -> str:
     return f"splits of level {level}"
 
 
-def open_openings(plan: HiddenPlan) -> list[Opening]:
-    """Declare what training opens: splits level by level, then the leaves; to all servers.
+def open_openings(plan: HiddenPlan, to: str = EVERYONE) -> list[Opening]:
+    """Declare what training opens: splits level by level, then the leaves; to all parties.
 
     Arrays have room for as many nodes as a level can have, whatever was chosen before.
     """
     sizes = [plan.layout.n_nodes(level) for level in range(plan.depth + 1)]
     splits = [
-        Opening(split_name(level), SERVERS, (sizes[level],), release=split_reason(level))
+        Opening(split_name(level), to, (sizes[level],), release=split_reason(level))
         for level in range(plan.depth)
     ]
     shape = (sizes[-1], plan.n_classes)
-    return [*splits, Opening(LEAF, SERVERS, shape, release=leaf_reason(plan))]
+    return [*splits, Opening(LEAF, to, shape, release=leaf_reason(plan))]
 
 
 def leaf_reason(plan: HiddenPlan) -> str:
@@ -109,8 +110,7 @@ def train_open(
         servers have it, nothing that anybody has seen is ever drawn again.
     """
     check_slots(table, plan)
-    layout = plan.layout
-    layout.check_depth(plan.depth)
+    plan.layout.check_depth(plan.depth)
     alone = plan.n_trees == 1 and plan.sampling == "disjoint" and plan.noise != "votes"
     if not alone or plan.random_splits:
         raise Code.BAD_PARAMETER.error(
@@ -119,8 +119,23 @@ def train_open(
             f"random_splits={plan.random_splits}",
         )
     charge_exact(plan, ledger)
-    rows = OpenMasks(table)
-    score, choose = score_of(plan), splits_of(plan, ledger, AUDIENCE)
+    return open_rows(OpenMasks(table), plan, ledger, progress, keep)
+
+
+def open_rows(
+    rows: OpenFrontier,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+    audience: str = AUDIENCE,
+) -> Tree:
+    """Train and open a tree of rows, however and by whomever they are kept; see `train_open`.
+
+    Charges noisy splits and leaves to the audience; what has no noise is charged before.
+    """
+    layout, engine = rows.layout, rows.engine
+    score, choose = score_of(plan), splits_of(plan, ledger, audience)
     possible = np.ones((1, layout.candidates.total_bins), dtype=np.bool_)
     levels: list[Split] = []
     choices: list[Secret] = []
@@ -135,60 +150,26 @@ def train_open(
             secret = _index(chosen[0], level, layout)
             keep.save(split_name(level), {"index": secret.data})
         else:
-            secret = restored(table.engine, known["index"])
+            secret = restored(engine, known["index"])
         index = _opened_index(secret, level, hist.shape[1])
         split = _split(layout, index, plan.n_classes)
         levels.append(split)
         hot = as_one_hot(index, len(layout.candidates))[None]
-        choices.append(table.engine.public(hot, table.ring))
+        choices.append(engine.public(hot, rows.ring))
         if level + 1 < plan.depth:
             rows.go_down(split, last=level + 2 == plan.depth)
             possible = below(possible, split, layout.candidates)
         progress(level + 1)
-    sums = branch_sums(hist, choices[-1], layout)[:, _existing(levels[-1], layout)]
+    sums = branch_sums(hist, choices[-1], layout)[:, existing_branches(levels[-1], layout)]
     grown = Grown(choices, totals, sums, [split.owner for split in levels])
     known = keep.load(LEAF)
     if known is None:
-        leaves = leaf_update_of(plan, ledger, AUDIENCE)(grown, plan.tree_rows)
+        leaves = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows)
         shown, fraction = _shown(leaves, plan), leaves.fraction
         keep.save(LEAF, {"shown": shown.data, "fraction": np.array([fraction])})
     else:
-        shown, fraction = restored(table.engine, known["shown"]), int(known["fraction"][0])
+        shown, fraction = restored(engine, known["shown"]), int(known["fraction"][0])
     return _assembled(plan, levels, _opened_leaves(shown, fraction, sums.shape[1]))
-
-
-class OpenMasks(Masks):
-    """Masks of nodes whose splits are public: only branches that exist are kept."""
-
-    _existing: NDArray[np.int64] | None = None
-
-    def go_down(self, split: Split, *, last: bool) -> None:
-        """Go down one level by public splits: one multiplication of masks.
-
-        Before the last histogram, where there are more masks than columns, values are multiplied
-        into the table as in `Masks`; branches that do not exist are then left out afterwards.
-        """
-        candidate = self.layout.candidates.first[split.feature] + split.cut
-        hot = as_one_hot(candidate, len(self.layout.candidates))[None]
-        children, k = split.owner.size, self._masks.shape[2]
-        if self.layout.branching == "binary":
-            self.descend(hot)
-        elif last and children * k > self.layout.n_columns * self.layout.width:
-            self._existing = _existing(split, self.layout)
-            self._above, self._here = None, None
-            self._sides = self._values(hot)
-        else:
-            self._above, self._here = None, None
-            child = np.arange(children) - split.first[split.owner]
-            columns = self.layout.first_column[split.feature[split.owner]] + child
-            value = self._onehot[:, :, columns].transpose(0, 2, 1)
-            t, _, n = value.shape
-            self._masks = self._masks[:, split.owner] * value.reshape(t, children, 1, n)
-
-    def histogram(self) -> Secret:
-        """Return sums per node that exists, column and bin. See `Frontier.histogram`."""
-        hist = super().histogram()
-        return hist if self._existing is None else hist[:, self._existing]
 
 
 def charge_exact(plan: HiddenPlan, ledger: Ledger) -> None:
@@ -210,7 +191,7 @@ def _index(chosen: Secret, level: int, layout: Layout) -> Secret:
 
 
 def _opened_index(index: Secret, level: int, nodes: int) -> NDArray[np.int64]:
-    opened = index.engine.open(index, split_name(level), SERVERS)
+    opened = index.engine.open(index, split_name(level), index.engine.everyone)
     return _here(opened)[:nodes].astype(np.int64)
 
 
@@ -222,7 +203,7 @@ def _shown(leaves: Leaves, plan: HiddenPlan) -> Secret:
 
 
 def _opened_leaves(shown: Secret, fraction: int, n: int) -> NDArray[np.float64]:
-    opened = _here(shown.engine.open(shown, LEAF, SERVERS))
+    opened = _here(shown.engine.open(shown, LEAF, shown.engine.everyone))
     found: NDArray[np.float64] = shown.ring.signed(opened)[:n] / 2.0**fraction
     return found
 
@@ -233,7 +214,7 @@ def _padded(x: Secret, rows: int) -> Secret:
 
 
 def _here(opened: NDArray[np.unsignedinteger] | None) -> NDArray[np.unsignedinteger]:
-    # Parties without a server leave before anything is opened to the servers.
+    # Parties without shares leave before anything is opened to those that hold them.
     assert opened is not None
     return opened
 
@@ -250,13 +231,6 @@ def _split(layout: Layout, index: NDArray[np.int64], k: int) -> Split:
         counts=np.zeros((int(first[-1]), k), dtype=np.int64),
         gap=np.full((index.size, 2), -1, dtype=np.int64),
     )
-
-
-def _existing(split: Split, layout: Layout) -> NDArray[np.int64]:
-    """Return which of the padded branches of a level exist."""
-    child = np.arange(split.owner.size) - split.first[split.owner]
-    found: NDArray[np.int64] = split.owner * layout.arity + child
-    return found
 
 
 def _assembled(plan: HiddenPlan, levels: list[Split], leaves: NDArray[np.float64]) -> Tree:

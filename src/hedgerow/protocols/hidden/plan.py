@@ -13,8 +13,10 @@ from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
+from hedgerow.protocols.growers.frontier import choose_grower
 from hedgerow.protocols.growers.layout import Layout, counting_ring
 from hedgerow.protocols.votes.budget import query_epsilon_for
+from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Ring
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import DEEPEST, NODE_TO_NOISE, SPLIT_SHARE, divide
@@ -381,10 +383,4 @@ def chosen_grower(plan: HiddenPlan, grower: Grower) -> Literal["masks", "grouped
             found=f"branching={plan.branching!r}, {plan.n_trees} trees",
             fix="choose grower='auto'",
         )
-    if grower == "auto":
-        return "grouped" if able and plan.depth >= DEEP else "masks"
-    return grower
-
-
-DEEP = 9
-"""Depth from which keeping rows in the order of nodes is cheaper than masks."""
+    return choose_grower(grower, plan.depth, ReplicatedEngine, groupable=able)

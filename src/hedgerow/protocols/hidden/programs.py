@@ -21,10 +21,9 @@ from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import Upload, share_table
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.engine import Engine
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
 from hedgerow.tables import Encoded
 
-SERVERS = 3
 FIRST_OWNER = SERVERS
 ANALYST = SERVERS
 """Parties: the servers come first."""
@@ -73,7 +72,7 @@ def train_program(network: Network, job: Job, own: Own | None = None) -> dict[st
     table = share_table(engine, plan.layout, plan.ring, uploads, held, kind.n_columns(plan))
     servers = servers_here(network, engine)
     made = kind.train(table, plan, ledger) if servers else None
-    finish(engine)
+    engine.finish()
     if made is None:
         return None
     return {
@@ -124,7 +123,7 @@ def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[s
     queries = None if asked is None else _rows(plan, np.asarray(asked["bins"]))
     shared = share_queries(engine, plan.layout, model.ring, queries, job["n"], ANALYST)
     opened = kind.answer(model, plan, shared, job["what"], ledger)
-    finish(engine)
+    engine.finish()
     return {
         party: {
             "ledger": ledger.to_json(),
@@ -158,7 +157,7 @@ def engine_of(network: Network, job: Job, leakage: Leakage, seats: Mapping[str, 
     seed = job.get("seed")
     if job["engine"] == "clear":
         source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
-        return ClearEngine(leakage, source)
+        return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
     insecure = None if seed is None else f"hedgerow seed {seed}".encode()
     return ReplicatedEngine(network, leakage, seats=seats, insecure_seed=insecure)
 
@@ -168,13 +167,6 @@ def servers_here(network: Network, engine: Engine) -> tuple[int, ...]:
     if not engine.share_axes:
         return (0,)
     return tuple(party for party in network.local if party < SERVERS)
-
-
-def finish(engine: Engine) -> None:
-    """Take leave of the other servers, where the engine has others."""
-    farewell = getattr(engine, "finish", None)
-    if farewell is not None:
-        farewell()
 
 
 def _of_server(engine: Engine, data: Any, at: int) -> Any:
@@ -187,7 +179,8 @@ def _arrays(engine: Engine, manifest: Job, held: Sequence[Arrays]) -> Arrays:
     if not engine.share_axes:
         return {name: np.asarray(held[0][name]) for name in manifest}
     nobody = {
-        name: np.empty((0, 2, *of["shape"]), dtype=of["dtype"]) for name, of in manifest.items()
+        name: np.empty((0, *engine.share_shape[1:], *of["shape"]), dtype=of["dtype"])
+        for name, of in manifest.items()
     }
     return {
         name: np.concatenate([none, *(shares[name] for shares in held)])

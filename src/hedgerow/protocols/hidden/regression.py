@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.training import LABELS, STRUCTURE
 from hedgerow.protocols.kinds import Kind, Made, asks_value, stored_forest
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret
 
 VALUE = "value of each query"
@@ -79,7 +81,22 @@ def train_regression(
     """
     check_slots(table, plan)
     charge_plan(plan, ledger)
-    rows, choose = _frontier(table, plan), _splits(plan, ledger)
+    return train_rows(_frontier(table, plan), plan, ledger, progress, keep)
+
+
+def train_rows(
+    rows: Frontier,
+    plan: RegressionPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+    audience: str = "analyst",
+) -> SecretForest:
+    """Train a hidden regression tree on rows, however and by whomever they are kept.
+
+    Charges noisy splits and leaves to the audience of answers; what has no noise is charged before.
+    """
+    choose = _splits(plan, ledger, audience)
     grown = grow(rows, plan.depth, _score(plan), choose, progress, keep)
     sums = lifted(grown.leaves, plan.capacity * plan.units.most)
     if plan.noise == "none":
@@ -87,9 +104,10 @@ def train_regression(
             sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
         ).reshape(-1)
     else:
-        values = plan.noisy_quotient(ledger)(sums[0, :, 1], sums[0, :, 0])
+        noisy = replace(plan.noisy_quotient(ledger), audience=audience)
+        values = noisy(sums[0, :, 1], sums[0, :, 0])
     held = values.engine.reduce(values, plan.ring)
-    return forest(table.layout, grown.choices, held.reshape(1, -1, 1))
+    return forest(rows.layout, grown.choices, held.reshape(1, -1, 1))
 
 
 def answer_regression(
@@ -137,11 +155,11 @@ def answer_openings(plan: RegressionPlan, n: int, what: str = "value") -> list[O
     return [Opening(VALUE, "analyst", (n,), derived=answers_rest_on(plan))]
 
 
-def training_openings(plan: RegressionPlan) -> list[Opening]:
-    """Declare what training opens: nothing, besides the grouped grower's permutations."""
+def training_openings(plan: RegressionPlan, to: str = EVERYONE) -> list[Opening]:
+    """Declare what training opens to all parties: nothing but the grouped grower's permutations."""
     if plan.grower != "grouped":
         return []
-    return grouped.openings(plan.layout, plan.n_slots, plan.depth)
+    return grouped.openings(plan.layout, plan.n_slots, plan.depth, to)
 
 
 def answers_rest_on(plan: RegressionPlan) -> tuple[str, ...]:
@@ -189,8 +207,8 @@ def _score(plan: RegressionPlan) -> Scores:
     return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
 
 
-def _splits(plan: RegressionPlan, ledger: Ledger) -> Splits:
-    return Noisy(plan.split_mechanism, ledger) if plan.is_noisy_in_splits else Best()
+def _splits(plan: RegressionPlan, ledger: Ledger, audience: str = "analyst") -> Splits:
+    return Noisy(plan.split_mechanism, ledger, audience) if plan.is_noisy_in_splits else Best()
 
 
 def _train(

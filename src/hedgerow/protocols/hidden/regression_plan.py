@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Literal, Self
 from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.privacy import ROOT, Ledger, NoisyMax, Scope
+from hedgerow.protocols.growers.frontier import choose_grower
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.means import NoisyQuotient, Quotient
 from hedgerow.protocols.growers.units import COARSE, FINE, Units, cut, units_for
-from hedgerow.protocols.hidden.plan import DEEP, Grower
+from hedgerow.protocols.hidden.plan import Grower
 from hedgerow.protocols.hidden.plan import _depth_without_noisy_splits as depth_without_noisy_splits
+from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32, Ring
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE, depth_for, divide
@@ -184,7 +186,5 @@ def plan_regression(
         depth = depth_without_noisy_splits(layout, capacity, leaf)
     layout.check_depth(depth)
     sums, counts = cut(leaf, sum_share) if leaf else (0.0, 0.0)
-    kept: Literal["masks", "grouped"] = "masks"
-    if grower == "grouped" or (grower == "auto" and depth >= DEEP):
-        kept = "grouped"
+    kept = choose_grower(grower, depth, ReplicatedEngine)
     return RegressionPlan(domain, capacity, depth, noise, split, sums, counts, kept)

@@ -40,6 +40,7 @@ from hedgerow.protocols.hidden.sampling import SAMPLED, charge_sampled, sample_r
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.protocols.votes.budget import ANSWERS
 from hedgerow.protocols.votes.votes import reserve_answers
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret, concatenate
 
 STRUCTURE = "splits without noise"
@@ -83,10 +84,25 @@ def train_hidden(
         reserve_answers(plan, ledger)
     if plan.sampling == "poisson":
         ledger = charge_sampled(plan, ledger, table.engine)
-    rows, choose = frontier(table, plan, keep), splits_of(plan, ledger)
+    return train_rows(frontier(table, plan, keep), plan, ledger, progress, keep)
+
+
+def train_rows(
+    rows: Frontier,
+    plan: HiddenPlan,
+    ledger: Ledger,
+    progress: Progress = no_progress,
+    keep: Checkpoints = NOTHING_KEPT,
+    audience: str = "analyst",
+) -> SecretForest:
+    """Train hidden trees on rows, however and by whomever they are kept.
+
+    Charges noisy splits and leaves to the audience of answers; what has no noise is charged before.
+    """
+    choose = splits_of(plan, ledger, audience)
     grown = grow(rows, plan.depth, score_of(plan), choose, progress, keep)
-    leaves = leaf_update_of(plan, ledger)(grown, plan.tree_rows)
-    return forest(table.layout, grown.choices, leaf_values(leaves, plan))
+    leaves = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows)
+    return forest(rows.layout, grown.choices, leaf_values(leaves, plan))
 
 
 def leaf_values(leaves: Leaves, plan: HiddenPlan) -> Secret:
@@ -215,8 +231,8 @@ def charge_what_is_exact(plan: HiddenPlan, ledger: Ledger) -> None:
             )
 
 
-def training_openings(plan: HiddenPlan) -> list[Opening]:
-    """Declare what training opens: nothing, besides the grouped grower's permutations."""
+def training_openings(plan: HiddenPlan, to: str = EVERYONE) -> list[Opening]:
+    """Declare what training opens to all parties: nothing but the grouped grower's permutations."""
     if plan.grower != "grouped":
         return []
-    return grouped.openings(plan.layout, plan.n_slots, plan.depth)
+    return grouped.openings(plan.layout, plan.n_slots, plan.depth, to)

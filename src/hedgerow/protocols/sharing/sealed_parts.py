@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.crypto.sealed import OVERHEAD, SealingKey, seal
 from hedgerow.errors import Code
-from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import Dealt, deal, taken, taken_bits, whole
 from hedgerow.secure.replicated.outside_check import fit_together
 from hedgerow.secure.ring import Ring

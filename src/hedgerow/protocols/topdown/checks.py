@@ -24,13 +24,14 @@ from hedgerow.privacy import Opening
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.engine import Engine
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret, concatenate, stack
 from hedgerow.trees.growing.candidates import Candidates
 
 _BLOCK: Final = 1 << 21  # numbers that are compared at once, at about 300 bytes in the simulator
 OUT_OF_RANGE = "counts out of range"
-AUDIENCE = "server"
+AUDIENCE = EVERYONE
 
 
 def range_opening(owners: int) -> Opening:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.net.network import Network, Route
 from hedgerow.protocols.topdown.wire import Ask
-from hedgerow.secure.cost import SERVERS, Cost
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.replicated.core import SERVERS
 
 DIGEST_BYTES = 32
 TAG_BYTES = 32
@@ -114,7 +115,7 @@ def all_kept(network: Network) -> None:
 
 def cost_meeting() -> Cost:
     """State the cost of `agree` and `all_kept` together."""
-    return Cost.equal(2, 2 * _MESSAGE_BYTES)
+    return Cost.equal(2, 2 * _MESSAGE_BYTES, SERVERS)
 
 
 def _exchange(

@@ -19,7 +19,7 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.protocols.sharing.sealed_parts import open_dealt, seal_dealt, sealed_size
 from hedgerow.protocols.topdown.numbers import SecureSplits
 from hedgerow.protocols.topdown.wire import Ask
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import Dealt
 from hedgerow.secure.ring import Ring
 

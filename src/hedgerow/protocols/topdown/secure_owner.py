@@ -21,7 +21,7 @@ from hedgerow.protocols.topdown.parts import seal_parts, shared_array
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.shape import Shape
 from hedgerow.protocols.topdown.wire import Arrays, Ask
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.leaves import LeafCounts
 

@@ -31,7 +31,7 @@ from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.secure import SecureCounts
 from hedgerow.protocols.topdown.secure_owner import SecureOwner
 from hedgerow.protocols.topdown.server import Computed, SecureServers
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.leaves import LeafCounts
 from hedgerow.trees.tree import Tree
@@ -255,4 +255,4 @@ def _owners(
 
 
 def _learned(servers: SecureServers) -> dict[str, list[dict[str, Any]]]:
-    return {audience: servers.what_was_learned(audience) for audience in ("public", "server")}
+    return {audience: servers.what_was_learned(audience) for audience in ("public", EVERYONE)}

@@ -48,9 +48,9 @@ from hedgerow.protocols.topdown.sums import (
 )
 from hedgerow.protocols.topdown.wire import Answer, Ask
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
 
@@ -245,7 +245,7 @@ class SecureServers:
 
     def _engine(self, leakage: Leakage, number: int) -> Engine:
         if self.computed == "clear":
-            return ClearEngine(leakage, self._source)
+            return ClearEngine(leakage, self._source, n_parties=SERVERS, everyone=EVERYONE)
         assert self._network is not None
         seed = None if self._seed is None else f"hedgerow seed {self._seed}".encode()
         session = f"{self.plan.digest} {number}"

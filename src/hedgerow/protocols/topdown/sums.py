@@ -153,7 +153,7 @@ def cost_answer(engine: Engine, splits: SecureSplits, ask: Ask, shape: Shape) ->
         As for `released`.
     """
     k, m, phase = len(ask.arrays), len(ask.nodes), OF_OWNERS[ask.phase]
-    total = cost_meeting() + Cost.equal(1, KEY_BYTES) + cost_fit_together(k) + Cost.equal(2, 0)
+    total = cost_meeting() + cost_fit_together(k) + Cost.equal(3, KEY_BYTES, engine.n_parties)
     if phase == "leaves":
         shown, ring = (m, splits.plan.n_classes), splits.leaf_ring
         total += splits.cost_leaves(engine, m)
@@ -162,4 +162,4 @@ def cost_answer(engine: Engine, splits: SecureSplits, ask: Ask, shape: Shape) ->
         whole = (k, *splits.histogram_shape(m))
         total += cost_within_range(engine, whole, splits.plan.candidates, splits.ring)
         total += splits.cost(engine, shape.depths(ask.nodes).tolist())
-    return total + engine.cost("open", shape=shown, ring=ring, to="server")
+    return total + engine.cost("open", shape=shown, ring=ring, to=engine.everyone)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from hedgerow.errors import Code
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 
 Ring = Literal["needed", "all"]
 AnswersTo = Literal["asker", "class site"]

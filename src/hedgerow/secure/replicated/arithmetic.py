@@ -16,14 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow import threads
-from hedgerow.secure.replicated import kernels
+from hedgerow.secure.kernels import WORTH_A_THREAD, add_product
 from hedgerow.secure.replicated.core import SERVERS, Core, Step
 
 Array = NDArray[Any]
 Kernel = Callable[[str], Any]
-
-_WORTH_A_THREAD = 1 << 17
-"""Products below which handing work to another thread takes longer than the work."""
 
 
 def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
@@ -65,7 +62,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
         inputs = [share[part] for pair in (*rows[at], zeros[at]) for share in pair]
         compiled(*inputs, flat[at, 0, part])
 
-    parts = threads.available() if size >= _WORTH_A_THREAD else 1
+    parts = threads.available() if size >= WORTH_A_THREAD else 1
     ends = [size * p // parts for p in range(parts + 1)]
     cuts = [slice(*pair) for pair in pairwise(ends)]
     for at in range(len(core.servers)):
@@ -97,48 +94,9 @@ def matmul(core: Core, x: Array, y: Array) -> Array:
     for at, server in enumerate(core.servers):
         a, b = (step.mask(key, "zero", shape, x.dtype) for key in (server, server + 1))
         np.subtract(a, b, out=out[at, 0])
-        accumulate(x[at, 0], y[at, 0], out[at, 0], y[at, 1])
-        accumulate(x[at, 1], y[at, 0], out[at, 0])
+        add_product(x[at, 0], y[at, 0], out[at, 0], y[at, 1])
+        add_product(x[at, 1], y[at, 0], out[at, 0])
     return reshared(step, out)
-
-
-def accumulate(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
-    """Add a @ b, or a @ (b + d), to c on all cores.
-
-    Nothing is copied but a right side that is not in C order.
-
-    Parameters
-    ----------
-    a : unsigned, shape (..., m, k)
-    b, d : unsigned, shape (..., k, n)
-    c : unsigned, shape (..., m, n), C order
-    """
-    lead, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
-    extra = b[..., :0, :] if d is None else d
-    # One right side for all: its panels are read once for the rows of all left sides.
-    one = prod(b.shape[:-2]) == 1
-    batch, rows = ((1,), prod(lead) * m) if one else (lead, m)
-    left = np.broadcast_to(a, (*lead, m, k)).reshape(prod(batch), rows, k)
-    right, other = (
-        np.ascontiguousarray(
-            np.broadcast_to(v.reshape(v.shape[-2:]) if one else v, (*batch, *v.shape[-2:]))
-        ).reshape(prod(batch), *v.shape[-2:])
-        for v in (b, extra)
-    )
-    target = c.reshape(prod(batch), rows, n)
-    # The longest axis is cut, so that every thread packs as little as possible for itself.
-    axis = int(np.argmax(target.shape))
-    longest = target.shape[axis]
-    parts = min(threads.available(), longest) if target.size * k >= _WORTH_A_THREAD else 1
-    # Panels pay for themselves over several rows; a row alone is done as it comes.
-    kernel = (kernels.rows if rows == 1 else kernels.product)(c.dtype.name)
-
-    def run(p: int) -> None:
-        part = np.array([(0, extent) for extent in target.shape])
-        part[axis] = longest * p // parts, longest * (p + 1) // parts
-        kernel(left, right, other, target, part.reshape(-1))
-
-    threads.run(run, range(parts))
 
 
 def reshared(step: Step, out: Array) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.secure.kernels import transpose
 from hedgerow.secure.replicated import kernels
 from hedgerow.secure.replicated.core import Core
 from hedgerow.secure.replicated.sharing import Deal, Join, length, thirds, write
@@ -191,7 +192,7 @@ def product_ring(source: Ring, ring: Ring, shift: int) -> Ring:
 
 def _planes(values: Array, shape: tuple[int, int]) -> Array:
     planes = np.empty(shape, np.uint64)
-    kernels.transpose(np.ascontiguousarray(values), planes)
+    transpose(np.ascontiguousarray(values), planes)
     return planes
 
 

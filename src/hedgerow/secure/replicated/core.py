@@ -23,6 +23,8 @@ from hedgerow.net.network import Network, Route
 Array = NDArray[Any]
 
 SERVERS = 3
+EVERYONE = "server"
+"""Audience of all three, in openings and ledgers."""
 
 
 class Core:

@@ -44,7 +44,7 @@ def _input_bits(shape: Shape, owner: int) -> Cost:
 
 def _from(owner: int, size: int) -> Cost:
     if owner >= SERVERS:
-        return Cost.equal(2, 2 * PRINT_BYTES)
+        return _each(2, 2 * PRINT_BYTES)
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 
@@ -58,11 +58,11 @@ def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost
 
 
 def _mul(shape: Shape, ring: Ring) -> Cost:
-    return Cost.equal(1, prod(shape) * ring.bytes)
+    return _each(1, prod(shape) * ring.bytes)
 
 
 def _and(shape: Shape) -> Cost:
-    return Cost.equal(1, _packed(shape))
+    return _each(1, _packed(shape))
 
 
 def _addends(shape: Shape, bits: int) -> Cost:
@@ -71,7 +71,7 @@ def _addends(shape: Shape, bits: int) -> Cost:
 
 
 def _b2a(shape: Shape, ring: Ring) -> Cost:
-    return Cost.equal(2, prod(shape) * ring.bytes)
+    return _each(2, prod(shape) * ring.bytes)
 
 
 def _extend(shape: Shape, ring: Ring, source: Ring) -> Cost:
@@ -91,6 +91,10 @@ def _shifted(shape: Shape, source: Ring, ring: Ring, shift: int) -> Cost:
 def _shuffle(shape: Shape, ring: Ring) -> Cost:
     size = prod(shape) * ring.bytes
     return Cost(3, (size, size, 2 * size))
+
+
+def _each(rounds: int, size: int) -> Cost:
+    return Cost.equal(rounds, size, SERVERS)
 
 
 def _packed(shape: Shape) -> int:

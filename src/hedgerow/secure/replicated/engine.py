@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +24,7 @@ from hedgerow.secure.replicated import (
     openings,
     shuffle,
 )
-from hedgerow.secure.replicated.core import SERVERS, Core
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS, Core
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, Secret, SecretBits, pack, unpack, words
 
@@ -61,6 +60,7 @@ class ReplicatedEngine(Engine):
     """
 
     share_axes = 2
+    n_addends = 2
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ReplicatedEngine(Engine):
         session: str = "",
         insecure_seed: bytes | None = None,
     ) -> None:
-        super().__init__(leakage)
+        super().__init__(leakage, n_parties=SERVERS, everyone=EVERYONE)
         self._seats = openings.Seats(network.n, seats)
         self._kept_core = Core(network, session, insecure_seed)
         self._finished = False
@@ -98,6 +98,11 @@ class ReplicatedEngine(Engine):
         return self._kept_core.private
 
     @property
+    def share_shape(self) -> tuple[int, ...]:
+        """Servers that live here, and the two shares that each of them holds."""
+        return len(self._kept_core.servers), 2
+
+    @property
     def network(self) -> Network:
         """The network; its meter counts what is sent."""
         return self._kept_core.network
@@ -105,8 +110,7 @@ class ReplicatedEngine(Engine):
     def finish(self) -> None:
         """Return once the three servers have completed every step; a second call does nothing.
 
-        Every party calls it at the end of its program, or leaves a ``with`` block without an
-        error. Where it returns at a server, no step has failed at any of the three, the last
+        Where it returns at a server, no step has failed at any of the three, the last
         opening included; a server that fails in its last step ends the others with a numbered
         error here. Results are to be used after it. What a server has received before a fault it
         knows all the same, and a fault in the farewell itself may end the servers differently;
@@ -118,19 +122,6 @@ class ReplicatedEngine(Engine):
         if not self._finished:
             self.network.farewell(range(SERVERS))
             self._finished = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # After an error there is nothing to agree on: the network tells the others.
-        if error is None:
-            self.finish()
 
     def public(self, values: ArrayLike, ring: Ring) -> Secret:
         """Make a secret of public integers: x_0 is the value, x_1 and x_2 are 0."""
@@ -152,15 +143,6 @@ class ReplicatedEngine(Engine):
         """Flip bits of x_0 where the public ones are set; shapes broadcast."""
         packed = pack(np.broadcast_to(bits, (*bits.shape[:-1], x.n)))
         return x.like(self._combine(np.bitwise_xor, _wide(x.data, x.ndim, packed.shape), packed))
-
-    def local_matmul(self, a: Array, b: Array) -> Array:
-        """Multiply matrices in a ring where one side is public; share axes stand in front."""
-        if a.shape[-1] != b.shape[-2]:
-            raise _unfit(f"matrices {a.shape} and {b.shape}")
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out = np.zeros((*lead, a.shape[-2], b.shape[-1]), a.dtype)
-        arithmetic.accumulate(a, b, out)
-        return out
 
     def reduce(self, x: Secret, ring: Ring) -> Secret:
         """Take the lowest bits of every share."""

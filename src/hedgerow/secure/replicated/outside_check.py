@@ -78,7 +78,7 @@ def fit_together(
 
 def cost_fit_together(n: int) -> Cost:
     """State the cost of `fit_together` for n arrays."""
-    return Cost.equal(1, 4 * n * PRINT_BYTES)
+    return Cost.equal(1, 4 * n * PRINT_BYTES, SERVERS)
 
 
 def _prints(dealt: Sequence[Dealt | None], j: int, server: int) -> NDArray[np.uint8]:

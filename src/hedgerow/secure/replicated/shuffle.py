@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.secure.engine import Engine, Permutation
-from hedgerow.secure.replicated import kernels
+from hedgerow.secure.kernels import order as uniform_order
 from hedgerow.secure.replicated.core import SERVERS, Core
 from hedgerow.secure.replicated.sharing import Join, write
 
@@ -40,7 +40,7 @@ def draw_orders(core: Core, n: int) -> dict[int, NDArray[np.int64]]:
     step = core.step("permutation")
     held = [j for j in range(SERVERS) if core.holds(j)]
     drawn = {j: step.mask(j, "order", (n + _SPARE,), np.uint64) for j in held}
-    return {j: kernels.order(words, n) for j, words in drawn.items()}
+    return {j: uniform_order(words, n) for j, words in drawn.items()}
 
 
 def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> Array:

@@ -59,7 +59,7 @@ from hedgerow.protocols.vertical_id3.secret.session import (
 )
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import HALVES, joined
 from hedgerow.secure.ring import Ring
 from hedgerow.tables.ids import id_bytes

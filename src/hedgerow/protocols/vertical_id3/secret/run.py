@@ -32,7 +32,7 @@ from hedgerow.protocols.vertical_id3.messages import Token, from_bytes
 from hedgerow.protocols.vertical_id3.programs import LocalSites, Tap
 from hedgerow.protocols.vertical_id3.secret.server import Computed, CountServers
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
-from hedgerow.secure.cost import SERVERS
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.replicated.outside import HALVES
 
 CARRIER = SERVERS
@@ -134,7 +134,7 @@ def run_secret(
         servers.finish()
         meter = network.meter.snapshot()
     return SecretRun(
-        *(sites, root, servers.ledger, servers.what_was_learned("server"), meter),
+        *(sites, root, servers.ledger, servers.what_was_learned(EVERYONE), meter),
         time.perf_counter() - start,
     )
 
@@ -204,7 +204,7 @@ def _serve(network: Network, public: Mapping[str, Any], server: int) -> dict[str
         for half in servers.answers(int.from_bytes(ask[:2], "little"), {server: ask[2:]}).values():
             send(network, server, CARRIER, half)
     servers.finish()
-    return {"ledger": servers.ledger.to_json(), "learned": servers.what_was_learned("server")}
+    return {"ledger": servers.ledger.to_json(), "learned": servers.what_was_learned(EVERYONE)}
 
 
 def _in_processes(

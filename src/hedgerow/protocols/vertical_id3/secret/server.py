@@ -70,10 +70,10 @@ from hedgerow.protocols.vertical_id3.secret.session import (
 )
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.cost import SERVERS
 from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.replicated.outside import HALVES, halves
 from hedgerow.secure.secret import Secret
 
@@ -287,7 +287,7 @@ class CountServers:
         seed = self._seed
         if self.computed == "clear":
             source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
-            return ClearEngine(leakage, source)
+            return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
         key = None if seed is None else f"hedgerow seed {seed}".encode()
         # Servers that were told other sizes find out at their first message.
         name = session.digest.hex()

@@ -43,6 +43,7 @@ from hedgerow.protocols.vertical_id3.leakage import (
 from hedgerow.protocols.vertical_id3.messages import SIZES
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.noise.discrete import LARGEST_EPSILON, Precision, precision
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 
 NUMBERS = Z64
@@ -52,7 +53,7 @@ SEALED = "sealed parts of another site"
 WINNER = "site with the best attribute"
 SAME_IDS = "whether all sites have the same ids"
 QUESTION = "who asks, about which sites and how many groups"
-ALL_SERVERS = "server"
+ALL_SERVERS = EVERYONE
 
 _SIZES = "sizes of full intersections"
 _BEST = "which site has the best attribute"
