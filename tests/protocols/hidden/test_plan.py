@@ -8,7 +8,8 @@ import pytest
 
 from hedgerow.errors import HedgerowError
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
-from hedgerow.protocols.hidden.plan import DEEP, HiddenPlan, plan_hidden
+from hedgerow.protocols.growers.frontier import DEEP
+from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
 from hedgerow.protocols.hidden.training import score_of
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.tables import Attribute, Domain, Target
