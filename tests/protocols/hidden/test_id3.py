@@ -28,7 +28,8 @@ from hedgerow.trees.growing.search import Search
 from hedgerow.trees.tree import Tree
 
 # The reproductions are no part of the package: they lie beside it.
-from reproduce import data, data_000
+from reproduce import data
+from reproduce.paper_000 import data as data_000
 from tests.protocols.hidden.hidden_runs import (
     ENGINES,
     Reference,
