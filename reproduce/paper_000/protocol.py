@@ -43,9 +43,8 @@ from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.tables import Encoded, encode, pad
 from reproduce.data import TEST_SHARE, DataSet, split
 

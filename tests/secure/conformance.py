@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import HedgerowError, LeakageError, SecretError
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.cost import NOTHING
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 from tests.secure.engines import ENGINES, clear, metered, reveal, share, share_bits, three_servers
 from tests.secure.primitive_calls import calls, mixed_calls
 

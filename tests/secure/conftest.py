@@ -4,7 +4,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.secure.conformance")
 
-from hedgerow.secure.engine import Engine  # noqa: E402
+from hedgerow.secure.secret import Engine  # noqa: E402
 from tests.secure.engines import ENGINES  # noqa: E402
 
 

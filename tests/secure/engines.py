@@ -10,10 +10,9 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, NoiseSource, Opening
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits, pack, words
+from hedgerow.secure.secret import Engine, Permutation, Secret, SecretBits, pack, words
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.ring import Z32, Z64
-from hedgerow.secure.secret import Silent
+from hedgerow.secure.secret import Engine, Permutation, Silent
 
 NOT_CALLED = {"finish", "cost"}
 """Methods that touch no share."""

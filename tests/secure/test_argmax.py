@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as npst
 
 from hedgerow.errors import HedgerowError
 from hedgerow.secure.argmax import argmax, cost_argmax, cost_max, max_, max_and_argmax
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 
 

@@ -7,8 +7,8 @@ from hedgerow.errors import InputError
 from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z32
+from hedgerow.secure.secret import Engine
 from tests.secure.conformance import Conformance
 from tests.secure.engines import ENGINES, clear, share
 

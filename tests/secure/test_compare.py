@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as npst
 
 from hedgerow.errors import HedgerowError, InputError
 from hedgerow.secure.compare import cost_equal, cost_less_than, equal, less_than
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 
 RINGS = st.sampled_from([Z16, Z32, Z64])

@@ -6,8 +6,8 @@ from hypothesis.extra import numpy as npst
 
 from hedgerow.errors import InputError
 from hedgerow.secure.cost import NOTHING
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from hedgerow.secure.select import cost_select, select
 from tests.secure.engines import metered, reveal, share
 

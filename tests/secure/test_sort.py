@@ -7,8 +7,8 @@ from hypothesis.extra import numpy as npst
 from hedgerow.errors import HedgerowError, InputError, LeakageError
 from hedgerow.privacy import Leakage
 from hedgerow.secure import sort
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share, share_bits
 
 

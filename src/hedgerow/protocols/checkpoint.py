@@ -10,9 +10,8 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 Stage = dict[str, NDArray[Any]]
 

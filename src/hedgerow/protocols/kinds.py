@@ -25,9 +25,8 @@ from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import train_hidden, training_openings
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.protocols.votes import votes
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 Arrays = Mapping[str, NDArray[Any]]
 Classified = tuple[NDArray[np.int64], NDArray[np.float64] | None]

@@ -15,9 +15,8 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 from hedgerow.secure.select import cost_select, select
 
 

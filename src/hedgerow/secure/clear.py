@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import Engine, Permutation, Secret, SecretBits, pack, unpack, words
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from hedgerow.secure.compare import Number
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 
 def select(condition: Secret, a: Number, b: Number) -> Secret:

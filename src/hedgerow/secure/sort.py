@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.privacy import Opening
-from hedgerow.secure.adder import a2b, cost_a2b
+from hedgerow.secure.compare import cost_a2b
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate, stack
 
 SHUFFLED = "shuffled destinations"
 """Name of the opening, unless the caller has several to tell apart."""
@@ -185,7 +184,7 @@ def sort_by(
         raise Code.WRONG_SHAPE.error(
             expected="one key for every row", found=f"keys {key!r} for rows {x!r}"
         )
-    planes = a2b(key, bits)
+    planes = key.a2b(bits)
     if signed:
         planes = planes ^ (np.arange(len(planes)) == len(planes) - 1)[:, None]
     return permute(x, destinations(planes, name=name), name=name)

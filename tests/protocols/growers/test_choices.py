@@ -25,9 +25,9 @@ from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.hidden.id3 import grow
 from hedgerow.protocols.hidden.plan import plan_hidden
 from hedgerow.protocols.hidden.training import score_of
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.hidden_runs import (
     ENGINES,
     domain,

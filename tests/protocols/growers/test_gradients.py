@@ -3,8 +3,8 @@ import pytest
 
 from hedgerow.protocols.growers.gradients import Labels, gradients, prior
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan, plan_boosting
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z32
+from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.number_runs import classes, numbers
 from tests.secure.engines import ENGINES, reveal, share
 

@@ -16,10 +16,9 @@ from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain
 from hedgerow.trees.layout import SplitKind
 

@@ -17,9 +17,9 @@ from hedgerow.protocols.growers.leaves import (
     PaperLeaves,
 )
 from hedgerow.protocols.hidden.id3 import Grown
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.ring import Z16, Z32, Ring
+from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.hidden_runs import ENGINES, look, make_engine
 
 ChiSquare = Callable[..., float]

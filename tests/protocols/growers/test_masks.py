@@ -9,8 +9,8 @@ from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Encoded
 from tests.protocols.hidden.hidden_runs import (
     ENGINES,

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.growers import scores as scores_module
 from hedgerow.protocols.growers.scores import Scores
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Branching, Candidates

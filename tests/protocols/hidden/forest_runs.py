@@ -16,9 +16,8 @@ from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 BINS = (3, 5, 2, 4)

@@ -20,9 +20,8 @@ from hedgerow.protocols.hidden.predict import share_queries
 from hedgerow.protocols.hidden.training import train_hidden, training_openings
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.growing.scoring import integer_scores_from_histogram
 from hedgerow.trees.layout import SplitKind

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.hidden.model import SecretForest, class_index, empty_shares, forest
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.hidden_runs import ENGINES, domain, look, make_engine
 
 TREES, DEPTH = 2, 3

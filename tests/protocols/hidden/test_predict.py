@@ -9,8 +9,8 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.predict import predict, share_queries
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32
+from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.hidden_runs import (
     ANALYST,
     ENGINES,

@@ -14,8 +14,8 @@ from hedgerow.protocols.sharing.queries import (
     query_planes,
     share_queries,
 )
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Attribute, Domain, Target, encode
 from tests.secure.engines import ENGINES, metered, reveal
 

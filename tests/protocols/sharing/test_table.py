@@ -16,8 +16,8 @@ from hedgerow.protocols.sharing.table import (
     share_table,
     vertical_uploads,
 )
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Domain, Encoded, Target
 from tests.protocols.hidden.hidden_runs import ENGINES, domain, look, make_engine, make_slots
 

@@ -20,8 +20,8 @@ from hedgerow.protocols.sharing.queries import expand_queries, query_planes
 from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from tests.secure.engines import ENGINES, reveal
 

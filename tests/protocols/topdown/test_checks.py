@@ -12,8 +12,8 @@ from hedgerow.protocols.topdown.checks import (
 )
 from hedgerow.protocols.topdown.numbers import SecureSplits
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.secret import Engine
 from tests.protocols.topdown.secure_counts import CAPACITY, plan_of
 from tests.secure.engines import metered, share
 

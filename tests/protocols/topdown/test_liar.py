@@ -13,9 +13,8 @@ from hedgerow.net.network import Network, Route
 from hedgerow.protocols.topdown.server import SecureServers
 from hedgerow.protocols.topdown.server_state import Last
 from hedgerow.protocols.topdown.sums import numbers_name
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from tests.protocols.topdown.secure_counts import KEYS, asked, each_apart, owners_of, plan_of
 from tests.secure.replicated.wires import Post
 

@@ -8,9 +8,9 @@ from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.protocols.topdown.numbers import SecureSplits
 from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.scoring import integer_scores_from_histogram
 from tests.protocols.topdown.secure_counts import domain_of, plan_of

@@ -11,9 +11,9 @@ from hedgerow.protocols.topdown.questions import shape_of
 from hedgerow.protocols.topdown.sums import answer_arrays, numbers_name, openings_of, released
 from hedgerow.protocols.topdown.wire import Ask
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import deal
+from hedgerow.secure.secret import Engine
 from tests.protocols.topdown.secure_counts import CAPACITY, plan_of
 from tests.secure.engines import reveal
 

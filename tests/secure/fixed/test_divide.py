@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.divide import cost_divide, divide
 from hedgerow.secure.ring import Z32, Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 from tests.secure.worst_case import ERRORS, ErringEngine, spread
 

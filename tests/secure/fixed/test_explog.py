@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.explog import (
     EXP2,
     LN,
@@ -21,6 +20,7 @@ from hedgerow.secure.fixed.explog import (
     log_of_bits,
 )
 from hedgerow.secure.ring import Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share, share_bits
 from tests.secure.worst_case import ERRORS, ErringEngine, spread
 

@@ -4,7 +4,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
     ONE,
@@ -20,6 +19,7 @@ from hedgerow.secure.fixed.fixed_point import (
     rescale,
 )
 from hedgerow.secure.ring import Z32, Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share, share_bits
 
 

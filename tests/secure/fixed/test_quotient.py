@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.quotient import cost_floor_divide, floor_divide
 from hedgerow.secure.ring import Z32, Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 from tests.secure.worst_case import ERRORS, ErringEngine, spread
 

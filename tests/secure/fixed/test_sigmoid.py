@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.sigmoid import LIMIT, cost_sigmoid, sigmoid
 from hedgerow.secure.ring import Z32, Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 from tests.secure.worst_case import ERRORS, ErringEngine
 

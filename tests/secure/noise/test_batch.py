@@ -4,10 +4,10 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Leakage, NoiseSource, NoisyMax, TwoSidedGeometric
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.batch import Draws, cost_draw_batch, draw_batch
 from hedgerow.secure.noise.discrete import cost_geometric, cost_two_sided_geometric, precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import clear, metered, reveal, three_servers
 from tests.secure.noise.test_discrete import masses, two_sided_masses
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Leakage, NoiseSource, NoisyMax, Opening, TwoSidedGeometric
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import (
     Precision,
     coins,
@@ -20,7 +19,7 @@ from hedgerow.secure.noise.discrete import (
     two_sided_geometric,
 )
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import SecretBits, words
+from hedgerow.secure.secret import Engine, SecretBits, words
 from tests.secure.engines import metered, three_servers
 
 DRAWS = 1_000_000

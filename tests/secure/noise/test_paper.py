@@ -17,7 +17,6 @@ from hedgerow.privacy import (
     part,
 )
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.paper import (
     cost_exponential,
     cost_laplace,
@@ -26,6 +25,7 @@ from hedgerow.secure.noise.paper import (
 )
 from hedgerow.secure.noise.releases import Charge
 from hedgerow.secure.ring import Z32, Z64
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share, three_servers
 
 DRAWS = 1_000_000

@@ -20,7 +20,6 @@ from hedgerow.privacy import (
     step,
 )
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.releases import (
     Charge,
@@ -31,6 +30,7 @@ from hedgerow.secure.noise.releases import (
     open_noisy_max,
 )
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import metered, reveal, share
 
 NODES = Partition("nodes", By.ATTRIBUTES)

@@ -9,9 +9,9 @@ from scipy import stats
 from hedgerow.errors import Code, HedgerowError, LeakageError
 from hedgerow.net.launch import run_parties
 from hedgerow.net.simulator import Simulator
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.conformance import Conformance
 from tests.secure.engines import reveal
 from tests.secure.replicated.three_server_programs import (

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.protocols.growers.layout import Layout
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.trees.growing.nodes import Split
 
 Choice = Secret | NDArray[np.uint8]

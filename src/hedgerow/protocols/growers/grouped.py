@@ -47,9 +47,8 @@ from hedgerow.protocols.growers.orders import (
 )
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Ring
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 
 PLACES = "shuffled places in the orders"
 """Name of the openings, followed by the level."""

@@ -15,8 +15,7 @@ from hedgerow.errors import Code
 from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, OpenFrontier
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.sharing.table import SecretTable
-from hedgerow.secure.engine import Engine
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 from hedgerow.trees.growing.nodes import Split
 
 

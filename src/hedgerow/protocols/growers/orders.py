@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.secret import Engine, Permutation, Secret, concatenate
 from hedgerow.secure.sort import position_ring
 
 Index = NDArray[np.int64]

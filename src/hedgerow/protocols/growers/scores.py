@@ -27,10 +27,9 @@ from hedgerow.errors import Code
 from hedgerow.secure.argmax import cost_max, max_
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.quotient import cost_floor_divide, floor_divide
 from hedgerow.secure.ring import Z64, Ring
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import GINI, MAX, SQUARED, Criterion, Public, Sensitivity
 from hedgerow.trees.layout import SplitKind

@@ -41,9 +41,8 @@ from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.regression import MEMBER, charge_exact
 from hedgerow.protocols.hidden.training import LABELS, STRUCTURE
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.fixed_point import rescale
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 
 
 def masks_of(table: SecretTable) -> LeafFrontier:

@@ -22,9 +22,8 @@ from hedgerow.protocols.growers.choices import Drawn, Splits, Valid
 from hedgerow.protocols.growers.frontier import Choice, Frontier
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.scores import Scores
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 
 
 @dataclass(frozen=True, eq=False)

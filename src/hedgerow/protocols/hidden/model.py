@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.secret import Engine, Secret, concatenate
 
 Shares = dict[str, NDArray[Any]]
 

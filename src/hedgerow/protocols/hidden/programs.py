@@ -20,8 +20,8 @@ from hedgerow.protocols.kinds import Arrays, Kind, Plan, kind_named
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import Upload, share_table
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Encoded
 
 FIRST_OWNER = SERVERS

@@ -20,10 +20,9 @@ import math
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Ledger, Release, register_mechanism, step
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import coins, precision
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 RATE_BITS = 24
 MECHANISM = "Poisson-sampled tree"

@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits, stack
+from hedgerow.secure.secret import Engine, Secret, SecretBits, stack
 from hedgerow.tables import Encoded
 
 

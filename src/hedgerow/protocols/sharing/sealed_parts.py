@@ -22,13 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.crypto.sealed import OVERHEAD, SealingKey, seal
 from hedgerow.errors import Code
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import Dealt, deal, taken, taken_bits, whole
 from hedgerow.secure.replicated.outside_check import fit_together
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, unpack, words
 
 Parts = dict[int, list[Dealt | None]]
 """By server that lives here, its part of each array; None for one that did not open."""

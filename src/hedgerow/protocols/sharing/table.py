@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Encoded
 
 _BLOCK = 1 << 24

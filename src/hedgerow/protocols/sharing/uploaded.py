@@ -29,9 +29,8 @@ from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import GRID_BITS, Units, grid_steps
 from hedgerow.protocols.sharing.queries import one_hot_bits
 from hedgerow.protocols.sharing.table import SecretTable, Upload, check_uploads
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, concatenate, stack
 from hedgerow.tables import Domain, Encoded
 
 _BLOCK = 1 << 24

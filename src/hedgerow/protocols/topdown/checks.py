@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 from hedgerow.privacy import Opening
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 from hedgerow.trees.growing.candidates import Candidates
 
 _BLOCK: Final = 1 << 21  # numbers that are compared at once, at about 300 bytes in the simulator

@@ -39,11 +39,10 @@ from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.batch import Draws, cost_draw_batch, draw_batch
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Secret, concatenate, stack
+from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import GINI, MAX, Public
 from hedgerow.trees.layout import SplitKind

@@ -48,11 +48,10 @@ from hedgerow.protocols.topdown.sums import (
 )
 from hedgerow.protocols.topdown.wire import Answer, Ask
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 Computed = Literal["clear", "replicated"]
 

@@ -21,9 +21,8 @@ from hedgerow.protocols.topdown.parts import OF_OWNERS, shared_array
 from hedgerow.protocols.topdown.shape import Shape
 from hedgerow.protocols.topdown.wire import Ask
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated.outside_check import cost_fit_together
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 
 PUBLIC = "public"
 USED = 0

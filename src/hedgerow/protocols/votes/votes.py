@@ -19,11 +19,10 @@ from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.votes.budget import ANSWERS, SCOPE, answers_release, vote_mechanism
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.releases import Charge, noisy_max
 from hedgerow.secure.ring import Z16, Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 VOTED = "voted class of each query"
 

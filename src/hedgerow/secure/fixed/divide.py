@@ -7,9 +7,8 @@ from math import prod
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hedgerow.secure.adder import a2b, cost_a2b
+from hedgerow.secure.compare import cost_a2b
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
     MAX_BITS,
@@ -23,7 +22,7 @@ from hedgerow.secure.fixed.fixed_point import (
     rescale,
 )
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.secret import Engine, Secret, concatenate
 
 # c - 2 z with c = 4 (sqrt(3) - 1) is the line of slope -2 that is closest to 1/z on [1/2, 1] in
 # relative error: at most 0.0718 = 2^-3.8. A slope of -2 needs no truncation.
@@ -67,7 +66,7 @@ def divide(
     check_ring(a, x)
     wide = _check(bits, fraction, quotient_bits)
     column = flat(x)
-    z, scale, _ = normalise(column, a2b(column, bits))
+    z, scale, _ = normalise(column, column.a2b(bits))
     if isinstance(a, Secret):
         top = flat(a.broadcast_to(x.shape)) * scale
     else:

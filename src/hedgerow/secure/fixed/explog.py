@@ -19,9 +19,8 @@ from math import prod
 
 import numpy as np
 
-from hedgerow.secure.adder import a2b, cost_a2b
+from hedgerow.secure.compare import cost_a2b
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
     MAX_BITS,
@@ -38,7 +37,7 @@ from hedgerow.secure.fixed.fixed_point import (
     rescale,
 )
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, SecretBits
+from hedgerow.secure.secret import Engine, Secret, SecretBits
 
 # 2^((u + 1) / 2); off by 0.6 units.
 EXP2 = (1518500250, 526272083, 91196005, 10535375, 912811, 63272, 3670, 182)
@@ -90,7 +89,7 @@ def exp2(x: Secret, *, fraction: int, low: int, high: int, out: int) -> Secret:
     check_ring(x)
     digits, shift = _check_exp2(fraction, low, high, out)
     column = flat(x) - (low << fraction)
-    planes = a2b(column, fraction + digits)
+    planes = column.a2b(fraction + digits)
     integer = x.engine.b2a(planes[fraction:], Z64)
     weights = np.left_shift(1, fraction + np.arange(digits))
     rest = column - (integer * weights[:, None]).sum(axis=0)
@@ -246,7 +245,7 @@ def _log(x: Secret, bits: int, fraction: int, out: int, natural: bool) -> Secret
     _check_log(bits, fraction, out)
     check_ring(x)
     column = flat(x)
-    value = log_of_bits(column, a2b(column, bits), fraction=fraction, out=out, natural=natural)
+    value = log_of_bits(column, column.a2b(bits), fraction=fraction, out=out, natural=natural)
     return value.reshape(*x.shape)
 
 

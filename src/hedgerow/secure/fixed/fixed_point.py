@@ -14,9 +14,8 @@ import numpy as np
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, SecretBits, concatenate
+from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate
 
 FRACTION = 30
 """Fraction bits inside the functions."""

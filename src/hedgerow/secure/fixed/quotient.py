@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from hedgerow.secure.adder import a2b, cost_a2b
-from hedgerow.secure.compare import cost_less_than, less_than
+from hedgerow.secure.compare import cost_a2b, cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.divide import inverse
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
@@ -26,7 +24,7 @@ from hedgerow.secure.fixed.fixed_point import (
     rescale,
 )
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 
 PIECE = 24
 """Bits of a quotient that one product with the inverse gives."""
@@ -68,7 +66,7 @@ def floor_divide(a: Secret, x: Secret, *, bits: int, quotient_bits: int) -> Secr
     check_ring(a, x)
     *coarse, last = _pieces(bits, quotient_bits)
     column, rest = flat(x), flat(a.broadcast_to(x.shape))
-    z, scale, _ = normalise(column, a2b(column, bits))
+    z, scale, _ = normalise(column, column.a2b(bits))
     y = inverse(z)
     quotient: Secret | int = 0
     for reach in coarse:

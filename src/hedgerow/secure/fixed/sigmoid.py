@@ -6,7 +6,6 @@ from math import prod
 
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.divide import inverse
 from hedgerow.secure.fixed.explog import cost_exp, exp
 from hedgerow.secure.fixed.fixed_point import (
@@ -17,7 +16,7 @@ from hedgerow.secure.fixed.fixed_point import (
     rescale,
 )
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, stack
+from hedgerow.secure.secret import Engine, Secret, stack
 
 LIMIT = 10
 """Beyond it the result stays as it is there: 1 / (1 + e^10) = 4.6e-5, or 1 less that."""

@@ -18,11 +18,19 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.coin_circuit import Circuit, compile_coins
 from hedgerow.secure.noise.discrete import Precision, xor_planes
 from hedgerow.secure.ring import Z16, Z32, Ring
-from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, pack, unpack, words
+from hedgerow.secure.secret import (
+    WORD,
+    Engine,
+    Secret,
+    SecretBits,
+    concatenate,
+    pack,
+    unpack,
+    words,
+)
 
 
 @dataclass(frozen=True)

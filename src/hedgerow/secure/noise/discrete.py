@@ -22,10 +22,9 @@ from hedgerow.errors import Code
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
 from hedgerow.privacy.mechanisms.coins import DESIGN_LOG_DELTA, Geometric, shortest, upper
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.coin_circuit import Level, compile_coins
 from hedgerow.secure.ring import Z16, Z32, Ring
-from hedgerow.secure.secret import Secret, SecretBits
+from hedgerow.secure.secret import Engine, Secret, SecretBits
 
 _LN2 = math.log(2)
 LARGEST_EPSILON = 512.0

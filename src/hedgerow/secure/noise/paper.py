@@ -25,12 +25,11 @@ from hedgerow.privacy.mechanisms.mechanism import check_epsilon, check_sensitivi
 from hedgerow.secure.argmax import cost_max, max_
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.fixed.explog import cost_exp, cost_log, exp, log_of_bits
 from hedgerow.secure.fixed.fixed_point import check_range, check_ring, cost_rescale, rescale
 from hedgerow.secure.noise.releases import Charge
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Secret, SecretBits, concatenate
+from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate
 
 CLIP = -5
 """Exponents below this have weight 0 (appendix C.4)."""

@@ -17,7 +17,6 @@ from hedgerow.errors import Code
 from hedgerow.privacy import EACH, Ledger, NoisyMax, Release, Scope, TwoSidedGeometric
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import (
     Precision,
     cost_geometric,
@@ -27,7 +26,7 @@ from hedgerow.secure.noise.discrete import (
     two_sided_geometric,
 )
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 
 @dataclass(frozen=True)

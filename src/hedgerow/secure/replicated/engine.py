@@ -14,7 +14,6 @@ from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
 from hedgerow.secure.axes import lifted
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.replicated import (
     arithmetic,
     convert,
@@ -26,7 +25,16 @@ from hedgerow.secure.replicated import (
 )
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS, Core
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import (
+    WORD,
+    Engine,
+    Permutation,
+    Secret,
+    SecretBits,
+    pack,
+    unpack,
+    words,
+)
 
 Array = NDArray[Any]
 

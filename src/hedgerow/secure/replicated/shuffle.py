@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure.engine import Engine, Permutation
 from hedgerow.secure.kernels import order as uniform_order
 from hedgerow.secure.replicated.core import SERVERS, Core
 from hedgerow.secure.replicated.sharing import Join, write
+from hedgerow.secure.secret import Engine, Permutation
 
 Array = NDArray[Any]
 

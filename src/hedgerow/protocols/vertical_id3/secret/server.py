@@ -70,12 +70,11 @@ from hedgerow.protocols.vertical_id3.secret.session import (
 )
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.replicated.outside import HALVES, halves
-from hedgerow.secure.secret import Secret
+from hedgerow.secure.secret import Engine, Secret
 
 Computed = Literal["clear", "replicated"]
 

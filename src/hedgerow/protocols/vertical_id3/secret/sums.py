@@ -12,9 +12,8 @@ from hedgerow.protocols.vertical_id3.secret.session import NUMBERS, set_planes
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.compare import cost_equal, equal
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import AnySecret, Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import AnySecret, Engine, Secret, SecretBits, concatenate, stack
 
 
 def joint_counts(

@@ -5,11 +5,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from hedgerow.errors import InputError
-from hedgerow.secure import adder
+from hedgerow.secure import circuits, compare
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import SecretBits
+from hedgerow.secure.secret import Engine, Secret, SecretBits
 from tests.secure.engines import metered, reveal, share, share_bits
 
 RINGS = st.sampled_from([Z16, Z32, Z64])
@@ -33,14 +32,14 @@ def planes_of(values: np.ndarray, bits: int) -> np.ndarray:
 
 @settings(max_examples=25, deadline=None)
 @given(ring=RINGS, data=st.data())
-def test_a2b_and_msb_give_the_bits(engine: Engine, ring: Ring, data: st.DataObject) -> None:
+def test_sum_and_sign_give_the_bits(engine: Engine, ring: Ring, data: st.DataObject) -> None:
     shapes = npst.array_shapes(max_dims=2, max_side=70)
     values = data.draw(npst.arrays(ring.dtype, shapes))
     bits = data.draw(st.sampled_from([None, *WIDTHS, ring.bits]))
     wanted = planes_of(values, bits or ring.bits)
     x = share(engine, values, ring)
-    assert np.array_equal(reveal(adder.a2b(x, bits)), wanted)
-    assert np.array_equal(reveal(adder.msb(x, bits)), wanted[-1])
+    assert np.array_equal(reveal(x.a2b(bits)), wanted)
+    assert np.array_equal(reveal(circuits.sign(x.summands(bits))), wanted[-1])
 
 
 @pytest.mark.parametrize("bits", [*range(1, 18), 33, 64])
@@ -54,18 +53,18 @@ def test_the_carry_into_the_top_bit(engine: Engine, bits: int) -> None:
     low = [(weights * v[:-1].T.astype(int)).sum(axis=1) for v in (a, b)]
     wanted = [total >> (bits - 1) for total in low[0] + low[1]] if bits > 1 else [0] * 100
     x, y = share_bits(engine, a), share_bits(engine, b)
-    assert reveal(adder.carry_into_top(x, y)).astype(int).tolist() == wanted
+    assert reveal(circuits.carry_into_top(x, y)).astype(int).tolist() == wanted
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 16, 22, 32, 64])
 def test_the_carry_tree_has_the_stated_size(bits: int) -> None:
     depth = (bits - 1).bit_length()
-    cost = adder.cost_carry_into_top(Counting(), bits, 1)  # type: ignore[arg-type]
+    cost = compare.cost_carry_into_top(Counting(), bits, 1)  # type: ignore[arg-type]
     assert cost == Cost.equal(depth, 2 * (bits - 1) - depth, 2)
 
 
 def test_the_prefix_adder_has_the_stated_size() -> None:
-    cost = adder.cost_a2b(Counting(), 1, Z64)  # type: ignore[arg-type]
+    cost = compare.cost_a2b(Counting(), 1, Z64)  # type: ignore[arg-type]
     assert cost == Cost.equal(6, 2 * 32 * 6 - 63, 2)
 
 
@@ -77,17 +76,17 @@ def test_one_and_for_each_level(engine: Engine, monkeypatch: pytest.MonkeyPatch)
         return type(engine).and_(engine, x, y)
 
     x = share(engine, np.arange(5), Z64)
-    parts = adder.summands(x)
+    parts = x.summands()
     monkeypatch.setattr(engine, "and_", count)
     if len(parts) == 2:
-        adder.carry_into_top(*parts)
+        circuits.carry_into_top(*parts)
         assert calls == [63, 31, 15, 7, 3, 1]
 
 
 @pytest.mark.parametrize("bits", [0, 17, -1])
 def test_a_width_outside_the_ring_is_refused(engine: Engine, bits: int) -> None:
     with pytest.raises(InputError, match="H501"):
-        adder.msb(share(engine, np.arange(3), Z16), bits)
+        share(engine, np.arange(3), Z16).is_negative(bits)
 
 
 @pytest.mark.parametrize("ring", [Z16, Z32, Z64])
@@ -95,9 +94,9 @@ def test_a_width_outside_the_ring_is_refused(engine: Engine, bits: int) -> None:
 def test_costs_are_as_declared(engine: Engine, ring: Ring, bits: int | None) -> None:
     x = share(engine, np.arange(70), ring)
     for function, declare in (
-        (adder.summands, adder.cost_summands),
-        (adder.a2b, adder.cost_a2b),
-        (adder.msb, adder.cost_msb),
+        (Secret.summands, compare.cost_summands),
+        (Secret.a2b, compare.cost_a2b),
+        (lambda x, bits: circuits.sign(x.summands(bits)), compare.cost_msb),
     ):
         declared = declare(engine, 70, ring, bits)
         assert metered(engine, lambda f=function: f(x, bits)) == declared
