@@ -27,8 +27,8 @@ from hedgerow.protocols.hidden.boosting import train_boosting
 from hedgerow.protocols.hidden.open_id3 import open_openings, train_open
 from hedgerow.protocols.hidden.regression import train_regression
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import reveal
 
 TARGETS = {target.name: target for target in numbers_and_opened_trees()}

@@ -31,8 +31,8 @@ from hedgerow.protocols.kinds import Plan
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
-from hedgerow.secure.engine import Engine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.secret import Engine
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 EPSILON = 1.0
