@@ -51,21 +51,14 @@ def check_host(host: str) -> str:
 class Member(Numbered):
     """A party as the list has it.
 
-    Parameters
-    ----------
-    name : str
-    role : {"server", "owner", "analyst", "coordinator", "site"}
-    host : str
-        Where the others reach a server, a coordinator or a site; empty for the other roles, who are
-        never called.
-    port, run_port, query_port : int
-        Of a server: for requests, for training with the other servers, for answers with them. A
-        coordinator and a site have the first of them alone.
-    topdown_port : int
-        Of a server: for runs of a coordinator with the other servers; 0 where there are none.
-    site_port, count_port : int
-        Of a server: for requests of sites that have it count, and for counting with the other
-        servers; 0 where there are no sites.
+    `host`: where the others reach a server, a coordinator or a site; empty for the other roles, who
+    are never called.
+    `port`, `run_port`, `query_port`: of a server: for requests, for training with the other
+    servers, for answers with them. A coordinator and a site have the first of them alone.
+    `topdown_port`: of a server: for runs of a coordinator with the other servers; 0 where there are
+    none.
+    `site_port`, `count_port`: of a server: for requests of sites that have it count, and for
+    counting with the other servers; 0 where there are no sites.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -114,18 +107,11 @@ class Member(Numbered):
 class Timeouts(Numbered):
     """How long this party waits, in seconds.
 
-    Parameters
-    ----------
-    connect : float
-        For a connection to a server, with its handshake.
-    request : float
-        For the answer to a request.
-    step : float
-        For one step of a computation with the other servers, besides the time its bytes need.
-    rejoin : float
-        For a server that fell over to come back, before a run ends for all.
-    clock : float
-        By which the clock of a server may differ.
+    `connect`: for a connection to a server, with its handshake.
+    `request`: for the answer to a request.
+    `step`: for one step of a computation with the other servers, besides the time its bytes need.
+    `rejoin`: for a server that fell over to come back, before a run ends for all.
+    `clock`: by which the clock of a server may differ.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -140,23 +126,13 @@ class Timeouts(Numbered):
 class PartyConfig(Numbered):
     """A party and its consortium; use `load`.
 
-    Parameters
-    ----------
-    consortium : str
-        Its name, the same at all parties.
-    name : str
-        This party's name in the list.
-    members : tuple of Member
-        All of them, this party too; exactly three servers, whose order counts, or none where there
-        is a coordinator or are two sites.
-    listen : str
-        Address on which this party takes calls, if it is another one than its host in the list.
-    timeouts : Timeouts
-
-    Raises
-    ------
-    FormatError
-        H852.
+    `consortium`: its name, the same at all parties.
+    `name`: this party's name in the list.
+    `members`: all of them, this party too; exactly three servers, whose order counts, or none where
+    there is a coordinator or are two sites.
+    `listen`: address on which this party takes calls, if it is another one than its host in the
+    list.
+    Raises H852.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -200,11 +176,8 @@ class PartyConfig(Numbered):
     def load(cls, folder: str | Path) -> PartyConfig:
         """Read the ``party.toml`` of a party's folder.
 
-        Raises
-        ------
-        HedgerowError
-            H854 if the folder is not closed to others, H852 if the file is not as it should be, or
-            there is none.
+        Raises H854 if the folder is not closed to others, H852 if the file is not as it should be,
+        or there is none.
         """
         folder = Path(folder).absolute()
         # Before its mode: it would be wrong to have somebody close a folder that is no party's.
@@ -306,13 +279,7 @@ class PartyConfig(Numbered):
         return hashlib.sha256("\n".join(["hedgerow/members/1", *parts]).encode()).hexdigest()
 
     def member(self, name: str, *roles: Role) -> Member:
-        """Return a member by its name; H850 if there is none, H905 if it has none of `roles`.
-
-        Parameters
-        ----------
-        name : str
-        *roles : {"server", "owner", "analyst", "coordinator", "site"}
-        """
+        """Return a member by its name; H850 if there is none, H905 if it has none of `roles`."""
         check_name(name, "member")
         wanted = f"a member of {self.consortium}"
         wanted += f" with the role {' or '.join(roles)}" if roles else ""
@@ -339,16 +306,9 @@ class PartyConfig(Numbered):
     def roster(self, plane: Plane) -> tuple[meeting.Member, ...]:
         """Return the three servers as the network among them wants them.
 
-        Parameters
-        ----------
-        plane : {"run", "query", "topdown", "count"}
-            For training, for answers, for runs of a coordinator or for sites: sessions on different
-            ports, side by side.
-
-        Raises
-        ------
-        HedgerowError
-            H908 if a server has no port for it, H857 if its certificate was not added.
+        `plane`: for training, for answers, for runs of a coordinator or for sites: sessions on
+        different ports, side by side.
+        Raises H908 if a server has no port for it, H857 if its certificate was not added.
         """
         ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}
         for name, port in ports.items():

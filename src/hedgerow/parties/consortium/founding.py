@@ -162,25 +162,14 @@ def list_members(
 ) -> tuple[Member, ...]:
     """List the members of a new consortium.
 
-    Parameters
-    ----------
-    servers, owners, analysts : sequence of str
-        Their names; three servers, or none if there is a coordinator or are sites.
-    coordinator : str, optional
-        Its name.
-    sites : sequence of str, optional
-        Names of sites, at least two.
-    hosts : sequence of str, optional
-        Of the servers, one each, then of the coordinator and of the sites; by default this
-        machine's loopback address.
-    first_port : int
-        Server i gets first_port + 10 i and the ports after it; the coordinator comes next, then
-        the sites.
-
-    Raises
-    ------
-    HedgerowError
-        H851 for a name, H852 for what a list of members may not be.
+    `servers`, `owners`, `analysts`: their names; three servers, or none if there is a coordinator
+    or are sites.
+    `sites`: names of sites, at least two.
+    `hosts`: of the servers, one each, then of the coordinator and of the sites; by default this
+    machine's loopback address.
+    `first_port`: server i gets first_port + 10 i and the ports after it; the coordinator comes
+    next, then the sites.
+    Raises H851 for a name, H852 for what a list of members may not be.
     """
     if len(sites) == 1:
         raise Code.BAD_PARTY_FILE.error(expected="two sites or more", found=f"{sites[0]} alone")
@@ -230,26 +219,11 @@ def found_consortium(
 ) -> list[Path]:
     """Write a folder ``<name>`` with a folder per member in it.
 
-    Parameters
-    ----------
-    folder : Path
-        Existing; there must be no ``<name>`` in it.
-    name : str
-        Of the consortium.
-    members : sequence of Member
-        From `list_members`.
-    populations : mapping of str to float, optional
-        Lifetime epsilon by population, for all policies to begin with.
-
-    Returns
-    -------
-    list of Path
-        The folders, in the order of the members.
-
-    Raises
-    ------
-    HedgerowError
-        H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
+    `folder`: existing; there must be no ``<name>`` in it.
+    `members`: from `list_members`.
+    `populations`: lifetime epsilon by population, for all policies to begin with.
+    Returns the folders, in the order of the members.
+    Raises H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")
     allowed = ["trees", "regression", "boosting"]

@@ -28,18 +28,11 @@ MAX_DAYS = 36_500
 class Certificate:
     """A certificate, read and found well formed.
 
-    Attributes
-    ----------
-    name : str
-        Of its party, as the party says; who it is, the fingerprint decides.
-    pem : str
-        The certificate itself.
-    fingerprint : bytes
-        Its SHA-256.
-    public_key : bytes
-        In DER.
-    begins, ends : datetime
-        When it is valid, with a time zone.
+    `name`: of its party, as the party says; who it is, the fingerprint decides.
+    `pem`: the certificate itself.
+    `fingerprint`: its SHA-256.
+    `public_key`: in DER.
+    `begins`, `ends`: when it is valid, with a time zone.
     """
 
     name: str
@@ -53,11 +46,7 @@ class Certificate:
     def parse(cls, text: str, source: str) -> Certificate:
         """Read one self-signed certificate in PEM; H856 for anything else.
 
-        Parameters
-        ----------
-        text : str
-        source : str
-            Where it is from, for the message.
+        `source`: where it is from, for the message.
         """
         if "PRIVATE KEY" in text:
             raise Code.WRONG_CERTIFICATE.error(
@@ -93,10 +82,7 @@ class Certificate:
     def of(cls, config: PartyConfig, name: str) -> Certificate:
         """Read the certificate of a member from the party's folder.
 
-        Raises
-        ------
-        FormatError
-            H857 if it is not there, H856 if it is not that member's.
+        Raises H857 if it is not there, H856 if it is not that member's.
         """
         path = config.certificate_file(name)
         certificate = cls.parse(config.certificate(name), str(path))
@@ -122,16 +108,8 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
 
     A server gets a key for its state, too, if it has none.
 
-    Parameters
-    ----------
-    config : PartyConfig
-    days : int
-        For which the certificate is valid.
-
-    Raises
-    ------
-    HedgerowError
-        H810 if there is a key, H501 for a time that is too long or none.
+    `days`: for which the certificate is valid.
+    Raises H810 if there is a key, H501 for a time that is too long or none.
     """
     if not 1 <= days <= MAX_DAYS:
         raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
@@ -149,10 +127,8 @@ def introduce_all(folders: Sequence[Path]) -> None:
 
     For study alone: whoever runs it could be any of the parties.
 
-    Parameters
-    ----------
-    folders : sequence of Path
-        Of all parties, as `hedgerow.parties.consortium.founding.found_consortium` returns them.
+    `folders`: of all parties, as `hedgerow.parties.consortium.founding.found_consortium` returns
+    them.
     """
     configs = [PartyConfig.load(folder) for folder in folders]
     for config in configs:
@@ -166,10 +142,7 @@ def introduce_all(folders: Sequence[Path]) -> None:
 def check_keys(config: PartyConfig) -> Certificate:
     """Return this party's certificate if its key is there, is private and belongs to it.
 
-    Raises
-    ------
-    FormatError
-        H810 for a key that others can read, H855 to H857 for the certificate.
+    Raises H810 for a key that others can read, H855 to H857 for the certificate.
     """
     certificate = Certificate.of(config, config.name)
     # Loading both of them compares them.
@@ -179,26 +152,11 @@ def check_keys(config: PartyConfig) -> Certificate:
 
 
 def add_certificate(config: PartyConfig, path: Path, *, replace: bool = False) -> Certificate:
-    """Keep the certificate of another member.
+    """Keep the certificate of another member; its fingerprint is to be compared by telephone.
 
-    Parameters
-    ----------
-    config : PartyConfig
-    path : Path
-        Where the certificate is now.
-    replace : bool
-        Whether an earlier one of that member may be replaced.
-
-    Returns
-    -------
-    Certificate
-        Its fingerprint is to be compared with that member, by telephone.
-
-    Raises
-    ------
-    HedgerowError
-        H856 if it is not well formed, is this party's own, has the key of another member or
-        would replace another one, H850 if its name is not a member's, H855 if its time is over.
+    `replace`: whether an earlier one of that member may be replaced.
+    Raises H856 if it is not well formed, is this party's own, has the key of another member or
+    would replace another one, H850 if its name is not a member's, H855 if its time is over.
     """
     # Where the operator has the file is the operator's business: a link is fine here.
     text = read_small(path.resolve(), MAX_FILE_BYTES, Code.WRONG_CERTIFICATE)
@@ -235,17 +193,10 @@ def add_certificate(config: PartyConfig, path: Path, *, replace: bool = False) -
 
 
 def known_callers(config: PartyConfig) -> dict[str, Caller]:
-    """Return the other members whose certificates are here, for a service to answer them.
+    """Return the other members whose certificates are here, by certificate in PEM.
 
-    Returns
-    -------
-    dict of str to Caller
-        By certificate in PEM. One whose time is over is among them: who calls with it is told so.
-
-    Raises
-    ------
-    FormatError
-        H856 if two members have one key.
+    One whose time is over is among them: who calls with it is told so.
+    Raises H856 if two members have one key.
     """
     callers: dict[str, Caller] = {}
     keys = {Certificate.of(config, config.name).public_key: config.name}

@@ -35,11 +35,7 @@ LIFETIME_DELTA = 1e-6
 class Lifetime(Numbered):
     """What all jobs, models and queries on the data of a population may cost together.
 
-    Parameters
-    ----------
-    epsilon : float
-        Infinite where jobs without a guarantee are allowed; delta says nothing then.
-    delta : float
+    `epsilon`: infinite where jobs without a guarantee are allowed; delta says nothing then.
     """
 
     code: ClassVar[Code] = Code.BAD_POLICY_FILE
@@ -51,38 +47,24 @@ class Lifetime(Numbered):
 class Policy(Numbered):
     """What a party allows; use `load`.
 
-    Parameters
-    ----------
-    largest_epsilon_per_job : float
-        For every audience of a job by itself.
-    largest_delta_per_job : float
-        Likewise.
-    allow_exact : bool
-        Whether a job may have no finite epsilon for some audience.
-    allowed_protocols : tuple of str
-        Kinds of models, of `PROTOCOLS`.
-    allowed_analysts : tuple of str
-        Members that may ask models.
-    allowed_posters : tuple of str, optional
-        Members that may post jobs. Where it is missing, the owners of the uploads of a job may.
-    largest_trees_per_job, largest_depth : int
-        Trees of a job, over all rounds and classes, and levels of splits of each.
-    largest_upload_bytes, upload_bytes_per_owner : int
-        Bytes of one upload, and of all uploads of one owner together.
-    runs_per_poster : int
-        Runs of one member, without those that have ended with a model: a server keeps them all.
-    queries_per_model : int
-        Rows that all analysts together may ask of one model.
-    queries_per_analyst : int
-        Rows that one analyst may ask of one model.
-    populations : mapping of str to Lifetime
-        What every population may spend: all jobs, models and queries on its data together. A
-        number stands for that epsilon, and `LIFETIME_DELTA`.
-
-    Raises
-    ------
-    FormatError
-        H853.
+    `largest_epsilon_per_job`: for every audience of a job by itself.
+    `largest_delta_per_job`: likewise.
+    `allow_exact`: whether a job may have no finite epsilon for some audience.
+    `allowed_protocols`: kinds of models, of `PROTOCOLS`.
+    `allowed_analysts`: members that may ask models.
+    `allowed_posters`: members that may post jobs. Where it is missing, the owners of the uploads of
+    a job may.
+    `largest_trees_per_job`, `largest_depth`: trees of a job, over all rounds and classes, and
+    levels of splits of each.
+    `largest_upload_bytes`, `upload_bytes_per_owner`: bytes of one upload, and of all uploads of one
+    owner together.
+    `runs_per_poster`: runs of one member, without those that have ended with a model: a server
+    keeps them all.
+    `queries_per_model`: rows that all analysts together may ask of one model.
+    `queries_per_analyst`: rows that one analyst may ask of one model.
+    `populations`: what every population may spend: all jobs, models and queries on its data
+    together. A number stands for that epsilon, and `LIFETIME_DELTA`.
+    Raises H853.
     """
 
     code: ClassVar[Code] = Code.BAD_POLICY_FILE
@@ -152,11 +134,7 @@ class Policy(Numbered):
     def check_poster(self, poster: str, owners: Iterable[str]) -> None:
         """Refuse a job of somebody who may not post it.
 
-        Parameters
-        ----------
-        poster : str
-        owners : iterable of str
-            Of its uploads; they may where nobody is listed.
+        `owners`: of its uploads; they may where nobody is listed.
         """
         if self.allowed_posters is not None:
             if poster not in self.allowed_posters:
@@ -169,13 +147,8 @@ class Policy(Numbered):
     def check_size(self, *, trees: int, depth: int, epsilon: float, queries: int) -> None:
         """Refuse a job by the numbers that stand in it, before anything is computed from them.
 
-        Parameters
-        ----------
-        trees, depth : int
-        epsilon : float
-            One that the job cannot stay below.
-        queries : int
-            Answers that it pays for in advance.
+        `epsilon`: one that the job cannot stay below.
+        `queries`: answers that it pays for in advance.
         """
         for key, value, what in (
             ("largest_trees_per_job", trees, "trees"),
@@ -195,10 +168,7 @@ class Policy(Numbered):
     def check_upload(self, octets: int, *, kept: int) -> None:
         """Refuse an upload that is too large, by itself or with what its owner has here already.
 
-        Parameters
-        ----------
-        octets, kept : int
-            Bytes of the upload, and of all uploads of its owner that are here.
+        `octets`, `kept`: bytes of the upload, and of all uploads of its owner that are here.
         """
         if octets > self.largest_upload_bytes:
             raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
@@ -212,12 +182,9 @@ class Policy(Numbered):
     ) -> None:
         """Refuse a job that costs too much.
 
-        Parameters
-        ----------
-        epsilon : mapping of str to float
-            Of every audience, as the ledger names them; infinite where there is no guarantee.
-        delta : mapping of str to float, optional
-            Likewise; zero where it is not given.
+        `epsilon`: of every audience, as the ledger names them; infinite where there is no
+        guarantee.
+        `delta`: likewise; zero where it is not given.
         """
         if not epsilon:
             # No figures are not the same as no cost.
@@ -249,13 +216,8 @@ class Policy(Numbered):
     ) -> None:
         """Refuse what would take a population beyond its lifetime epsilon or delta.
 
-        Parameters
-        ----------
-        population : str
-        spent, spent_delta : float
-            Charged to it so far, over all jobs, models and queries.
-        epsilon, delta : float
-            What is to be charged now.
+        `spent`, `spent_delta`: charged to it so far, over all jobs, models and queries.
+        `epsilon`, `delta`: what is to be charged now.
         """
         check_name(population, "population")
         _check_amount(spent, "epsilon spent")
@@ -289,22 +251,11 @@ class Policy(Numbered):
     ) -> None:
         """Refuse a job that this party does not allow, whatever was spent before.
 
-        Parameters
-        ----------
-        protocol : str
-            Kind of model.
-        epsilon, delta : mapping of str to float
-            See `check_epsilon`.
-        analysts : iterable of str
-            Who may ask the model.
-        populations : iterable of str
-            Whose data are used: each must be listed and must afford the job by itself. What it
-            spent before is for `check_account`.
-
-        Raises
-        ------
-        InputError
-            H858, with the line of the policy.
+        `epsilon`, `delta`: see `check_epsilon`.
+        `analysts`: who may ask the model.
+        `populations`: whose data are used: each must be listed and must afford the job by itself.
+        What it spent before is for `check_account`.
+        Raises H858, with the line of the policy.
         """
         self.check_protocol(protocol)
         self.check_analysts(analysts)
@@ -316,14 +267,7 @@ class Policy(Numbered):
     def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
         """Refuse queries beyond the budget of a model.
 
-        Parameters
-        ----------
-        analyst : str
-            Who asks.
-        rows : int
-            Asked now.
-        by_analyst, by_all : int
-            Rows asked of this model before, by this analyst and by all.
+        `by_analyst`, `by_all`: rows asked of this model before, by this analyst and by all.
         """
         self.check_analysts([analyst])
         for count, what in ((rows, "rows"), (by_analyst, "by_analyst"), (by_all, "by_all")):

@@ -25,14 +25,8 @@ _HUNG_UP = (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnErr
 class Health:
     """What a server says of itself.
 
-    Attributes
-    ----------
-    version : str
-        Of Hedgerow.
-    clock : float
-        Seconds since 1970, when it answered.
-    members : str
-        Its `PartyConfig.list_digest`.
+    `clock`: seconds since 1970, when it answered.
+    `members`: its `PartyConfig.list_digest`.
     """
 
     version: str

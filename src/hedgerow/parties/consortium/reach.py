@@ -28,22 +28,12 @@ class Problem:
 class Finding:
     """What was found about a member.
 
-    Attributes
-    ----------
-    member : Member
-    address : str, optional
-        Where this party reaches it; None for one that takes no calls.
-    certificate : Certificate, optional
-        None if it is not known.
-    needed : bool
-        Whether this party speaks to the member, and needs its certificate.
-    reached : bool, optional
-        None if it was not tried: this party itself, or nobody who takes calls.
-    version : str, optional
-        Of Hedgerow, there.
-    clock : float, optional
-        Seconds by which its clock is ahead at least; 0 if the delay of the answer explains it.
-    problems : list of Problem
+    `address`: where this party reaches it; None for one that takes no calls.
+    `certificate`: None if it is not known.
+    `needed`: whether this party speaks to the member, and needs its certificate.
+    `reached`: None if it was not tried: this party itself, or nobody who takes calls.
+    `version`: of Hedgerow, there.
+    `clock`: seconds by which its clock is ahead at least; 0 if the delay of the answer explains it.
     """
 
     member: Member
@@ -75,19 +65,7 @@ class Finding:
 
 
 def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Finding]:
-    """Check every member as far as this party can see.
-
-    Parameters
-    ----------
-    config : PartyConfig
-    probe : callable, optional
-        See `Probe`; by default the request ``health``.
-
-    Returns
-    -------
-    list of Finding
-        In the order of the members.
-    """
+    """Check every member, in order, as far as this party can see; by default asks for health."""
     findings = [_certificate_of(config, member) for member in config.members]
     _compare_keys(findings)
     called = [

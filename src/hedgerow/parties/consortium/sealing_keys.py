@@ -49,13 +49,8 @@ class SealedJob(Protocol):
 class SignedKey:
     """The public half of a server's sealing key, with its signature.
 
-    Attributes
-    ----------
-    public : bytes of length 32
-    signature : bytes of length 64
-        By the key behind the server's certificate, see `context_of`.
-    private : bool
-        Whether the server's noise comes from the operating system.
+    `signature`: by the key behind the server's certificate, see `context_of`.
+    `private`: whether the server's noise comes from the operating system.
     """
 
     public: bytes
@@ -101,20 +96,10 @@ class SignedKey:
     def check(self, config: PartyConfig, job: SealedJob, run: bytes, server: str) -> bytes:
         """Return the key if it is that server's, in this run.
 
-        Parameters
-        ----------
-        config : PartyConfig
-            Of whoever checks, with the server's certificate.
-        job : SealedJob
-            This party's own copy.
-        run : bytes of length 16
-        server : str
-            Name of the member.
-
-        Raises
-        ------
-        HedgerowError
-            H760 if the signature is of another party, key or run, H857 without its certificate.
+        `config`: of whoever checks, with the server's certificate.
+        `job`: this party's own copy.
+        `server`: name of the member.
+        Raises H760 if the signature is of another party, key or run, H857 without its certificate.
         """
         context = context_of(job, run, server, private=self.private)
         try:
@@ -142,19 +127,10 @@ def checked_keys(
 ) -> tuple[bytes, ...]:
     """Return the keys of all three servers in their order, to seal to.
 
-    Parameters
-    ----------
-    keys : sequence of SignedKey
-    config, job, run
-        As for `SignedKey.check`.
-    private : bool
-        Whether this party counts on the servers' noise.
-
-    Raises
-    ------
-    HedgerowError
-        H760 for a key that its server has not signed for this run, or of a server that draws
-        repeatable noise.
+    `config`, `job`, `run`: as for `SignedKey.check`.
+    `private`: whether this party counts on the servers' noise.
+    Raises H760 for a key that its server has not signed for this run, or of a server that draws
+    repeatable noise.
     """
     found = []
     for server, key in zip(config.servers, keys, strict=True):

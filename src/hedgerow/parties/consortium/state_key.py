@@ -23,20 +23,9 @@ def key_path(folder: Path) -> Path:
 def operator_key(folder: Path) -> bytes:
     """Return the state key of a party.
 
-    Parameters
-    ----------
-    folder : Path
-        The party's folder. The environment variable HEDGEROW_STATE_KEY goes before its
-        ``keys/state.key``; both hold 64 hexadecimal digits.
-
-    Returns
-    -------
-    bytes of length 32
-
-    Raises
-    ------
-    FormatError
-        H865 if there is no key or a malformed one, H866 if others can read the file.
+    `folder`: the party's folder. The environment variable HEDGEROW_STATE_KEY goes before its
+    ``keys/state.key``; both hold 64 hexadecimal digits.
+    Raises H865 if there is no key or a malformed one, H866 if others can read the file.
     """
     given = os.environ.get(VARIABLE)
     if given is not None:

@@ -45,15 +45,9 @@ def announcement_bytes(room: int) -> int:
 class Announcement:
     """What server 0 would like to do next; public among the servers.
 
-    Attributes
-    ----------
-    draw : bytes
-        Name of the answers that would be drawn, never used before.
-    what, model : str
-    tag : bytes
-        Of the model's shares at server 0: those of another training do not fit to them.
-    keys : tuple of Key
-        Queries; empty if there is nothing to do.
+    `draw`: name of the answers that would be drawn, never used before.
+    `tag`: of the model's shares at server 0: those of another training do not fit to them.
+    `keys`: queries; empty if there is nothing to do.
     """
 
     draw: bytes

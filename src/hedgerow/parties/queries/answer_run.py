@@ -31,12 +31,8 @@ MOST_ROWS = 1 << 14
 class Charged:
     """Charges of queries that the query log holds: each pays for one answer, however often drawn.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Of the model, for what answers are computed from.
-    queries : int
-        Charged in the log.
+    `ledger`: of the model, for what answers are computed from.
+    `queries`: charged in the log.
     """
 
     def __init__(self, ledger: Ledger, queries: int) -> None:
@@ -64,15 +60,7 @@ class Charged:
 class Run:
     """One run; its engine stays in the thread that makes it.
 
-    Parameters
-    ----------
-    network : Network
-        Of the three servers.
-    book : Book
-    shares : mapping of str to ndarray
-        Of the model, of the server that lives here.
-    draw : str
-        Name of the run, never used before.
+    `shares`: of the model, of the server that lives here.
     """
 
     def __init__(
@@ -92,10 +80,7 @@ class Run:
         Reveals: the answers, to their analysts, once both halves are given to them.
         Cost: that of `expand_queries` and of the answers, per block; no round for the halves.
 
-        Returns
-        -------
-        dict of Key to ndarray
-            Of the server that lives here; empty at the one that gives no halves.
+        Returns the halves of the server that lives here; none at the one that gives none.
         """
         book, plan = self._book, self._book.plan
         openings = [self._opening(k, query, what) for k, query in enumerate(queries)]

@@ -39,19 +39,8 @@ _logger = logging.getLogger(__name__)
 class Answering:
     """Answer queries, as one of three servers.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    key : bytes of length 32
-        The operator's; see `hedgerow.parties.consortium.state_key`.
-    limits : RoomLimits, optional
-
-    Attributes
-    ----------
-    verbs : dict of str to Verb
-        Requests that it answers, for the party's service.
+    `key`: the operator's; see `hedgerow.parties.consortium.state_key`.
+    `verbs`: requests that it answers, for the party's service.
     """
 
     def __init__(
@@ -82,11 +71,8 @@ class Answering:
     def stop(self, patience: float = 30.0) -> None:
         """End the session, tell whoever waits, and close the journals.
 
-        Parameters
-        ----------
-        patience : float
-            Seconds for the batch that is under way. What it does not finish is taken up again
-            after the next start.
+        `patience`: seconds for the batch that is under way. What it does not finish is taken up
+        again after the next start.
         """
         self._stopping.set()
         self.room.close()

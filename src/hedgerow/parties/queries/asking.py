@@ -57,14 +57,8 @@ _DTYPES = ("uint16", "uint32", "uint64")
 class Analyst:
     """Ask models as a member of a consortium.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of an analyst.
-    timeout : float
-        Seconds after which a request that was not answered is given up.
-    waits : callable, optional
-        Told whenever a server is not there, and why; from any thread.
+    `timeout`: seconds after which a request that was not answered is given up.
+    `waits`: told whenever a server is not there, and why; from any thread.
     """
 
     def __init__(
@@ -84,11 +78,8 @@ class Analyst:
     def find(self, name: str) -> KnownModel:
         """Ask the servers about a model.
 
-        Raises
-        ------
-        HedgerowError
-            H407 if a server has no such model, H884 if theirs differ; what `call` raises, if a
-            server that is away does not come back in time.
+        Raises H407 if a server has no such model, H884 if theirs differ; what `call` raises, if a
+        server that is away does not come back in time.
         """
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
         while True:
@@ -106,20 +97,11 @@ class Analyst:
     def ask(self, model: str | KnownModel, rows: Any, *, proba: bool = False) -> Answers:
         """Ask a model about rows.
 
-        Parameters
-        ----------
-        model : str or KnownModel
-            A name, or what `find` has returned for it.
-        rows : table
-            See `hedgerow.tables.encode`; the target is not needed.
-        proba : bool
-            For class probabilities as well; H501 where the target is a number.
-
-        Raises
-        ------
-        HedgerowError
-            H1xx for rows outside the domain; H207 or H858 if a budget is spent, with what is left;
-            H898 if the servers do not answer in time.
+        `model`: a name, or what `find` has returned for it.
+        `rows`: see `hedgerow.tables.encode`; the target is not needed.
+        `proba`: for class probabilities as well; H501 where the target is a number.
+        Raises H1xx for rows outside the domain; H207 or H858 if a budget is spent, with what is
+        left; H898 if the servers do not answer in time.
         """
         known = self.find(model) if isinstance(model, str) else model
         encoded = encode(rows, known.plan.domain)

@@ -54,15 +54,7 @@ _logger = logging.getLogger(__name__)
 class Table:
     """One server at the table of a session; for one thread.
 
-    Parameters
-    ----------
-    network : Network
-        Of the three servers.
-    library : Library
-    room : WaitingRoom
-    policy : Policy
-    members : sequence of str
-        All members of the consortium, in the order that all parties have.
+    `members`: all members of the consortium, in the order that all parties have.
     """
 
     def __init__(

@@ -34,13 +34,7 @@ _PERSON = b"hedgerow/query"
 class Inquiry:
     """The fields of a request; see `hedgerow.parties.queries.answering.Answering`.
 
-    Attributes
-    ----------
-    model, id, what : str
-    n : int
-        Rows.
-    again : bool
-        Whether the analyst has asked it before.
+    `again`: whether the analyst has asked it before.
     """
 
     model: str
@@ -85,13 +79,8 @@ class Inquiry:
 class Part:
     """What a server has got of a query.
 
-    Attributes
-    ----------
-    dealt : Dealt
-    prints : tuple of bytes
-        Digests of its two shares, each to be compared with the other server that holds it.
-    digest : str
-        Of all of it, with a key of this server.
+    `prints`: digests of its two shares, each to be compared with the other server that holds it.
+    `digest`: of all of it, with a key of this server.
     """
 
     dealt: Dealt = field(repr=False)
@@ -120,10 +109,7 @@ def read_inquiry(
 ) -> Part:
     """Read the part of a server from a request.
 
-    Raises
-    ------
-    HedgerowError
-        H872 for another number of bytes than such a query has, before any of them is read.
+    Raises H872 for another number of bytes than such a query has, before any of them is read.
     """
     wanted = part_bytes(layout, inquiry.n, server)
     if payload.length != wanted:

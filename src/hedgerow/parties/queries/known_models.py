@@ -22,16 +22,9 @@ from hedgerow.trees.tree import Tree
 class KnownModel:
     """What an analyst knows about a model.
 
-    Attributes
-    ----------
-    manifest : Manifest
-        The same at all servers, but for whose shares it is about.
-    plan : HiddenPlan, RegressionPlan or BoostingPlan
-        Of its kind.
-    left : int
-        Rows that this analyst may still ask, when the servers were asked.
-    tree : Tree or None
-        Where it was opened.
+    `manifest`: the same at all servers, but for whose shares it is about.
+    `left`: rows that this analyst may still ask, when the servers were asked.
+    `tree`: where it was opened.
     """
 
     manifest: Manifest
@@ -80,15 +73,9 @@ class KnownModel:
 class Answers:
     """Answers to rows.
 
-    Attributes
-    ----------
-    index : int64 (n,)
-        Class of every row, as its place among `classes`; none where the target is a number.
-    classes : tuple
-    shares : float64 (n, k) or None
-        Class probabilities, where they were asked for.
-    values : float64 (n,) or None
-        Of a target that is a number.
+    `index`: class of every row, as its place among `classes`; none where the target is a number.
+    `shares`: class probabilities, where they were asked for.
+    `values`: of a target that is a number.
     """
 
     index: NDArray[np.int64]

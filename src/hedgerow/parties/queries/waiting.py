@@ -27,24 +27,14 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
 class RoomLimits:
     """What queries may take.
 
-    Parameters
-    ----------
-    queries, octets : int
-        Queries that wait at once, and bytes of their shares.
-    each : int
-        The fraction of both that one analyst may take: one in so many.
-    polls : int
-        Callers that may wait for an answer at once; others are told to come again.
-    poll : float
-        Seconds after which a caller that waits is told to come again.
-    idle : float
-        Seconds after which a query is dropped if nobody comes for its answer.
-    batch_queries, batch_rows : int
-        Of one batch; a query of more rows is a batch by itself.
-    patience : float
-        Seconds for which the others wait for a query that reached server 0 first.
-    heartbeat : float
-        Seconds between two messages among servers that have nothing to do.
+    `queries`, `octets`: queries that wait at once, and bytes of their shares.
+    `each`: the fraction of both that one analyst may take: one in so many.
+    `polls`: callers that may wait for an answer at once; others are told to come again.
+    `poll`: seconds after which a caller that waits is told to come again.
+    `idle`: seconds after which a query is dropped if nobody comes for its answer.
+    `batch_queries`, `batch_rows`: of one batch; a query of more rows is a batch by itself.
+    `patience`: seconds for which the others wait for a query that reached server 0 first.
+    `heartbeat`: seconds between two messages among servers that have nothing to do.
     """
 
     queries: int = 1024
@@ -63,16 +53,9 @@ class RoomLimits:
 class Pending:
     """A query that waits.
 
-    Attributes
-    ----------
-    asked : Asked
-    model : str
-    part : Dealt or None
-        Of this server; None for one that was answered and is only to be confirmed.
-    prints : tuple of bytes
-        Digests of the two shares that the server has, to be compared with their other holders.
-    size : int
-        Bytes of the part.
+    `part`: of this server; None for one that was answered and is only to be confirmed.
+    `prints`: digests of the two shares that the server has, to be compared with their other
+    holders.
     """
 
     asked: Asked
@@ -96,12 +79,7 @@ class Pending:
 
 
 class WaitingRoom:
-    """Queries that wait; for all threads.
-
-    Parameters
-    ----------
-    limits : RoomLimits
-    """
+    """Queries that wait; for all threads."""
 
     def __init__(self, limits: RoomLimits) -> None:
         self.limits = limits
@@ -127,10 +105,7 @@ class WaitingRoom:
     def put(self, query: Pending) -> Pending:
         """Take a query in, or return the one that waits under its identifier.
 
-        Raises
-        ------
-        HedgerowError
-            H896 if that one is another query, H879 if there is no room.
+        Raises H896 if that one is another query, H879 if there is no room.
         """
         with self._changed:
             there = self._waiting.get((query.model, query.key))

@@ -28,18 +28,7 @@ class Catalogue:
     An analyst hears of opened trees, and of models whose job and this server's policy name it;
     owners and servers hear of all.
 
-    Parameters
-    ----------
-    state : StateFolder
-    key : bytes of length 32
-        The operator's.
-    library : Library
-    policy : Policy
-
-    Attributes
-    ----------
-    verbs : dict of str to Verb
-        Requests that it answers, for the party's service.
+    `verbs`: requests that it answers, for the party's service.
     """
 
     def __init__(self, state: StateFolder, key: bytes, library: Library, policy: Policy) -> None:

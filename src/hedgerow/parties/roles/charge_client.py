@@ -30,19 +30,11 @@ _NameOrNone = Name | Literal[""]
 class ChargeLine(Numbered):
     """A charge at one server.
 
-    Parameters
-    ----------
-    key : str
-        The same at all servers for one job.
-    epsilon : float
-        May be infinite.
-    delta : float
-    what : str
-        In words.
-    time : float
-        When it was charged, in seconds since 1970.
-    run, model, by : str
-        What was charged and who has posted it; empty where the run is not kept any more.
+    `key`: the same at all servers for one job.
+    `epsilon`: may be infinite.
+    `time`: when it was charged, in seconds since 1970.
+    `run`, `model`, `by`: what was charged and who has posted it; empty where the run is not kept
+    any more.
     """
 
     code: ClassVar[Code] = Code.BAD_REPLY
@@ -60,12 +52,8 @@ class ChargeLine(Numbered):
 class ServerAccount(Numbered):
     """The account of a population at one server.
 
-    Parameters
-    ----------
-    epsilon, delta : float, optional
-        Its lifetime by the policy of that server; None if that does not list it any more.
-    charges : tuple of ChargeLine
-        In order.
+    `epsilon`, `delta`: its lifetime by the policy of that server; None if that does not list it any
+    more.
     """
 
     code: ClassVar[Code] = Code.BAD_REPLY
@@ -97,11 +85,7 @@ def plain(value: float | None) -> float | str | None:
 class Charged:
     """What the servers have charged to one population.
 
-    Attributes
-    ----------
-    population : str
-    accounts : dict of str to ServerAccount
-        By server, of those that tell.
+    `accounts`: by server, of those that tell.
     """
 
     population: str
@@ -131,11 +115,7 @@ class ChargeClient(ServerClient):
     def charged(self) -> tuple[list[Charged], dict[str, HedgerowError]]:
         """Return the accounts of all populations that this member may ask about, by name.
 
-        Returns
-        -------
-        list of Charged
-        dict of str to HedgerowError
-            The servers that told nothing, and why.
+        Beside them, the servers that told nothing, and why.
         """
         for look in range(_LOOKS):
             if look:

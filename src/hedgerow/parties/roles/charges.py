@@ -21,15 +21,7 @@ def charge_verbs(accounts: Accounts, store: RunStore) -> dict[str, Verb]:
     another server, all of them. The reply's payload is an object: by population, a
     `ServerAccount`.
 
-    Parameters
-    ----------
-    accounts : Accounts
-    store : RunStore
-        Knows which run was charged, and who has posted it.
-
-    Returns
-    -------
-    dict of str to Verb
+    `store`: knows which run was charged, and who has posted it.
     """
 
     def charges(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:

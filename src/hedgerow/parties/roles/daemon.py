@@ -49,20 +49,9 @@ _AWAKE = 0.25
 class Daemon:
     """A server as one object; use `serve` to run it until it is told to stop.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    limits : Limits, optional
-        Of requests.
-
-    Raises
-    ------
-    HedgerowError
-        H905 for a party that is no server, H857 if the certificate of a server was not added, H810,
-        H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
-        has the state folder.
+    Raises H905 for a party that is no server, H857 if the certificate of a server was not added,
+    H810, H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
+    has the state folder.
     """
 
     def __init__(
@@ -128,10 +117,7 @@ class Daemon:
         began with. The list of members and the addresses are not read again, because the servers
         agree on them when they meet.
 
-        Returns
-        -------
-        bool
-            Whether the files were taken; if not, the log has the number of the error.
+        Returns whether the files were taken; if not, the log has the number of the error.
         """
         config = self.config
         try:
@@ -179,15 +165,8 @@ def serve(
 
     SIGHUP reads policy and certificates again, see `Daemon.reload`.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    patience : float
-        Seconds for requests that were taken, once it is told to stop.
-    ready : callable, optional
-        Called when requests are taken.
+    `patience`: seconds for requests that were taken, once it is told to stop.
+    `ready`: called when requests are taken.
     """
     # A handler may interrupt anything, so it does nothing but this, which it may.
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -39,12 +39,8 @@ class ModelLine(Numbered):
 class Shelf:
     """A model as the servers list it.
 
-    Attributes
-    ----------
-    line : ModelLine
-        As the first server that keeps it has it.
-    servers : dict of str to str
-        ``kept``, ``missing``, ``differs`` or ``unreachable`` at each.
+    `line`: as the first server that keeps it has it.
+    `servers`: ``kept``, ``missing``, ``differs`` or ``unreachable`` at each.
     """
 
     line: ModelLine
@@ -60,16 +56,11 @@ class Shelf:
 class Shown:
     """A model as all servers together tell of it.
 
-    Attributes
-    ----------
-    report : ModelReport
-        As the first server that answers has it; see `differences`.
-    sent : dict of str to Sent
-        By server, where it is known.
-    differences : dict of str to dict
-        What is not the same at all servers that answer: by the name of the field, what each says.
-    refusals : dict of str to HedgerowError
-        Servers that told nothing, and why.
+    `report`: as the first server that answers has it; see `differences`.
+    `sent`: by server, where it is known.
+    `differences`: what is not the same at all servers that answer: by the name of the field, what
+    each says.
+    `refusals`: servers that told nothing, and why.
     """
 
     report: ModelReport
@@ -113,10 +104,7 @@ class ModelClient(ServerClient):
     def list(self) -> tuple[list[Shelf], dict[str, HedgerowError]]:
         """Return the models that this member may know, by name, and the servers that told nothing.
 
-        Raises
-        ------
-        HedgerowError
-            If none of them did.
+        Raises if none of them did.
         """
         told = self._read(self._ask_all("models", {}), _lines)
         lists, refusals = _parted(told)
@@ -126,10 +114,7 @@ class ModelClient(ServerClient):
     def show(self, model: str) -> Shown:
         """Ask all servers about a model.
 
-        Raises
-        ------
-        HedgerowError
-            If none of them tells anything; H407 if none keeps it.
+        Raises if none of them tells anything; H407 if none keeps it.
         """
         fields = {"model": check_name(model, "model")}
         for look in range(_LOOKS):

@@ -35,13 +35,7 @@ class _Part(Numbered):
 
 
 class Learned(_Part):
-    """What one audience, or several together, learn of a model: a line of its ledger.
-
-    Parameters
-    ----------
-    audience, relation, why : str
-    epsilon, delta : float
-    """
+    """What one audience, or several together, learn of a model: a line of its ledger."""
 
     audience: Text
     epsilon: Annotated[float, Field(ge=0, allow_inf_nan=True)]
@@ -80,28 +74,13 @@ class Sent(_Part):
 class ModelReport(_Part):
     """A model at one server.
 
-    Parameters
-    ----------
-    model, kind, run : str
-    job : str
-        Hash of the job.
-    populations, analysts : tuple of str
-        Whose data it rests on, and who may ask it.
-    learned : tuple of Learned
-        The ledger, every charge of an answer in it.
-    opened : tuple of Opened
-        In training.
-    asking : tuple of Asking
-        Of the analysts that the asker may know about; none where the model answers by itself.
-    rows_left : int or None
-        Rows that all analysts together may ask yet; None for an analyst, and where nobody counts.
-    sent : Sent or None
-        None where nothing was kept of it.
-
-    Raises
-    ------
-    NetworkError
-        H884.
+    `populations`, `analysts`: whose data it rests on, and who may ask it.
+    `learned`: the ledger, every charge of an answer in it.
+    `asking`: of the analysts that the asker may know about; none where the model answers by itself.
+    `rows_left`: rows that all analysts together may ask yet; None for an analyst, and where nobody
+    counts.
+    `sent`: None where nothing was kept of it.
+    Raises H884.
     """
 
     model: Name

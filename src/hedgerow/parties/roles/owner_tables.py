@@ -54,19 +54,8 @@ def encoded_part(
 ) -> Encoded:
     """Read a table and encode it; with `ids`, as many columns of the domain as it has.
 
-    Parameters
-    ----------
-    path : Path
-    domain : Domain
-    target, ids : str, optional
-        Columns; see `hedgerow.parties.roles.uploading.share_upload`.
-    text : TextFormat, optional
-        How a CSV file is written.
-
-    Raises
-    ------
-    HedgerowError
-        As `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
+    `target`, `ids`: columns; see `hedgerow.parties.roles.uploading.share_upload`.
+    Raises as `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
     """
     table = read_table(path, domain=domain, text=text or TextFormat())
     label = target or (domain.target.name if domain.target is not None else None)

@@ -55,13 +55,8 @@ def no_progress(stage: str, done: int, total: int) -> None:
 class Receipt:
     """What an upload was.
 
-    Attributes
-    ----------
-    manifest : Manifest
-        As all three servers keep it.
-    sent : int
-        Bytes, to all of them together.
-    seconds : float
+    `manifest`: as all three servers keep it.
+    `sent`: bytes, to all of them together.
     """
 
     manifest: Manifest
@@ -89,42 +84,20 @@ def share_upload(
     2. Ask every server whether it will take the upload.
     3. Deal the bits and send every server its part, all at once.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of the owner.
-    table : str or Path
-        CSV, Parquet or Arrow.
-    domain : Domain
-        Public; with `ids` it may have columns that other owners hold.
-    id : str
-        Of the upload, never used before.
-    population : str
-        Whose records they are: what is computed from them is charged to its account, now and for
-        every later version of the table.
-    slots : int, optional
-        Public number of slots; the domain's capacity by default.
-    target : str, optional
-        Column of the target, if it has another name than in the domain.
-    ids : str, optional
-        Column of row ids, where several owners hold columns of the same records.
-    align_key : Path, optional
-        File with a key that these owners have in common and no server sees; made by
-        `hedgerow.parties.roles.owner_tables.make_align_key`.
-    text : TextFormat, optional
-        How a CSV file is written.
-
-    Returns
-    -------
-    Receipt
-
-    Raises
-    ------
-    HedgerowError
-        H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
-        for another population, H308 for a second version of columns whose records the key has
-        placed before, in an upload that ended or not, and whatever is wrong with the table: those
-        name rows, for the owner's eyes alone.
+    `table`: CSV, Parquet or Arrow.
+    `domain`: public; with `ids` it may have columns that other owners hold.
+    `id`: of the upload, never used before.
+    `population`: whose records they are: what is computed from them is charged to its account, now
+    and for every later version of the table.
+    `slots`: public number of slots; the domain's capacity by default.
+    `target`: column of the target, if it has another name than in the domain.
+    `ids`: column of row ids, where several owners hold columns of the same records.
+    `align_key`: file with a key that these owners have in common and no server sees; made by
+    `hedgerow.parties.roles.owner_tables.make_align_key`.
+    Raises H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
+    for another population, H308 for a second version of columns whose records the key has placed
+    before, in an upload that ended or not, and whatever is wrong with the table: those name rows,
+    for the owner's eyes alone.
     """
     begun = time.monotonic()
     if config.role != "owner":

@@ -18,17 +18,7 @@ _MOST_STAGES = 1 << 20
 def told(network: Network, step: str, own: Array) -> dict[int, Array]:
     """Tell the other servers an array and hear theirs, of the same shape: one round.
 
-    Parameters
-    ----------
-    network : Network
-        With one server here.
-    step : str
-    own : ndarray of uint8 or uint64
-
-    Returns
-    -------
-    dict of int to ndarray
-        By server, this one's too.
+    Returns all of them by server, this one's too.
     """
     (me,) = network.local
     plan = [
@@ -98,17 +88,9 @@ def compare_uploads(network: Network, digests: Mapping[str, str]) -> None:
     Reveals: nothing; manifests are public.
     Cost: 1 round.
 
-    Parameters
-    ----------
-    network : Network
-        With one server here.
-    digests : mapping of str to str
-        By upload, in the order of the job: SHA-256 of its manifest, 64 hexadecimal digits.
-
-    Raises
-    ------
-    NetworkError
-        H895.
+    `network`: with one server here.
+    `digests`: by upload, in the order of the job: SHA-256 of its manifest, 64 hexadecimal digits.
+    Raises H895.
     """
     names = list(digests)
     own = np.frombuffer(bytes.fromhex("".join(digests.values())), dtype=np.uint8)

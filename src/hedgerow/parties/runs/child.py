@@ -23,28 +23,12 @@ _MAX_LINE = 1 << 16
 class Child:
     """A worker; it lives no longer than this process, which holds the other end of a pipe.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the party.
-    run : str
-    attempt : int
-    session : bytes of length 16
-    log : Path
-        Gets what the worker writes to its standard error.
-    on_line, on_end : callable
-        Told of every line of progress, and of the end; in a thread of their own.
-
-    Attributes
-    ----------
-    met : bool
-        Whether the three servers have met in this attempt.
-    stages : int
-        New stages that it has kept.
-    error : HedgerowError or None
-        What it has ended with.
-    again : bool
-        Whether another attempt may help.
+    `log`: gets what the worker writes to its standard error.
+    `on_line`, `on_end`: told of every line of progress, and of the end; in a thread of their own.
+    `met`: whether the three servers have met in this attempt.
+    `stages`: new stages that it has kept.
+    `error`: what it has ended with.
+    `again`: whether another attempt may help.
     """
 
     def __init__(

@@ -25,26 +25,13 @@ _LEVEL_COST = 8
 class Status:
     """A run at all servers together.
 
-    Attributes
-    ----------
-    run, state : str
-        ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
-    attempt, level, depth, nodes : int
-        Level and nodes of the level that is under way; -1 where nobody has said.
-    octets : int
-        Sent by all servers in this attempt.
-    seconds : float
-        Since the attempt began.
-    left : float or None
-        Expected seconds to the end of the last level.
-    waiting_for : tuple of str
-        Servers that are waited for.
-    servers : dict of str to str
-        State at each; ``unreachable`` where it does not answer.
-    error : HedgerowError or None
-        Why it has failed.
-    reason : str or None
-        Why it waits.
+    `run`, `state`: ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
+    `attempt`, `level`, `depth`, `nodes`: level and nodes of the level that is under way; -1 where
+    nobody has said.
+    `octets`: sent by all servers in this attempt.
+    `seconds`: since the attempt began.
+    `left`: expected seconds to the end of the last level.
+    `servers`: state at each; ``unreachable`` where it does not answer.
     """
 
     run: str
@@ -112,10 +99,7 @@ class RunClient(ServerClient):
     def watch(self, run: str, *, pause: float = 0.5) -> Iterator[Status]:
         """Yield the status of a run whenever it has changed, until it has ended.
 
-        Raises
-        ------
-        HedgerowError
-            If no server answers for as long as a server may be missing.
+        Raises if no server answers for as long as a server may be missing.
         """
         clock, before, reached = _Clock(), None, time.monotonic()
         while True:

@@ -30,17 +30,11 @@ _logger = logging.getLogger(__name__)
 class Watch:
     """What is known about an open run besides its journal; gone with the process.
 
-    Attributes
-    ----------
-    since, left : float
-        When it began to wait, and when a worker left last; on the clock of `time.monotonic`.
-    fruitless : int
-        Attempts in a row that got nothing done.
-    waiting_for : tuple of str
-    reason : HedgerowError or None
-        Why they are waited for.
-    progress : dict
-        What the worker has said.
+    `since`, `left`: when it began to wait, and when a worker left last; on the clock of
+    `time.monotonic`.
+    `fruitless`: attempts in a row that got nothing done.
+    `reason`: why they are waited for.
+    `progress`: what the worker has said.
     """
 
     since: float = field(default_factory=time.monotonic)
@@ -56,15 +50,7 @@ class Watch:
 
 
 class RunKeeper:
-    """The runs of a server, and its one worker.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    accounts : Accounts, optional
-    """
+    """The runs of a server, and its one worker."""
 
     def __init__(
         self, config: PartyConfig, policy: Policy, accounts: Accounts | None = None

@@ -52,14 +52,7 @@ _logger = logging.getLogger(__name__)
 class RunManager(RunKeeper):
     """All runs of a server, together with the other servers.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    accounts : Accounts, optional
-    poll : float
-        Seconds between two looks at the open runs.
+    `poll`: seconds between two looks at the open runs.
     """
 
     def __init__(

@@ -22,12 +22,8 @@ _logger = logging.getLogger(__name__)
 class RunMeter:
     """The meter file of a run, for one attempt.
 
-    Parameters
-    ----------
-    path : Path
-        Made if it is not there.
-    attempt : int
-        What the file tells of this one is written anew; the others stay.
+    `path`: made if it is not there.
+    `attempt`: what the file tells of this one is written anew; the others stay.
     """
 
     def __init__(self, path: Path, attempt: int) -> None:
@@ -47,10 +43,7 @@ class RunMeter:
     def write(self, reading: Reading) -> None:
         """Write what this attempt has sent so far, added to what came before it.
 
-        Raises
-        ------
-        FormatError
-            H869 if the disk does not take it.
+        Raises H869 if the disk does not take it.
         """
         own = _total(reading)._asdict()
         every = reading if self._before is None else joined(self._before, reading)

@@ -21,14 +21,9 @@ _STATES = (*OPEN, *ENDED, "done")
 class Told:
     """What another server says about a run.
 
-    Attributes
-    ----------
-    state, attempt, generation, closed, error
-        As in `Run`.
-    busy, works, met : bool
-        Whether it has a worker for another run, or for this one, and whether that one has met the
-        workers of the other servers.
-    waiting_for : tuple of str
+    `state`, `attempt`, `generation`, `closed`, `error`: as in `Run`.
+    `busy`, `works`, `met`: whether it has a worker for another run, or for this one, and whether
+    that one has met the workers of the other servers.
     """
 
     state: str
@@ -67,12 +62,7 @@ class Told:
 
 
 class Peers:
-    """The other servers, to be asked.
-
-    Parameters
-    ----------
-    config : PartyConfig
-    """
+    """The other servers, to be asked."""
 
     def __init__(self, config: PartyConfig) -> None:
         self._config = config

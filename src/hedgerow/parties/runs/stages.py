@@ -37,15 +37,7 @@ Confirm = Callable[[bytes], None]
 class Kept:
     """One stage.
 
-    Attributes
-    ----------
-    number : int
-        From 0.
-    stage : str
-        Its name.
-    tag : bytes of length 32
-    entries : int
-        Of the ledger when it was done: what was charged for it and for all before.
+    `entries`: of the ledger when it was done: what was charged for it and for all before.
     """
 
     number: int
@@ -61,23 +53,9 @@ def _alone(tag: bytes) -> None:
 class Stages:
     """Checkpoints of one run at one server; see `hedgerow.protocols.checkpoint.Checkpoints`.
 
-    Parameters
-    ----------
-    state : StateFolder
-    run, job : str
-        Identifier of the run and hash of its job.
-    server : int
-    key : bytes of length 32
-        The operator's.
-
-    Attributes
-    ----------
-    kept : list of Kept
-        In order.
-    confirmed : int
-        How many of them all servers are known to have.
-    on_load, on_save : callable
-        Told of every stage that is taken up again, or kept.
+    `run`, `job`: identifier of the run and hash of its job.
+    `confirmed`: how many of them all servers are known to have.
+    `on_load`, `on_save`: told of every stage that is taken up again, or kept.
     """
 
     def __init__(self, state: StateFolder, run: str, job: str, server: int, key: bytes) -> None:
@@ -113,20 +91,10 @@ class Stages:
     def begin(self, session: bytes, common: int, entries: Callable[[], int]) -> None:
         """Begin an attempt on stages that all servers have; all beyond are forgotten.
 
-        Parameters
-        ----------
-        session : bytes of length 16
-            Of this attempt.
-        common : int
-            How many stages, from the first, have the same tags at all servers.
-        entries : callable
-            Returns how many entries the ledger has.
-
-        Raises
-        ------
-        HedgerowError
-            H893 if a stage that all servers had is not there any more at one of them: what it
-            holds may have been opened, and is not drawn again.
+        `common`: how many stages, from the first, have the same tags at all servers.
+        `entries`: returns how many entries the ledger has.
+        Raises H893 if a stage that all servers had is not there any more at one of them: what it
+        holds may have been opened, and is not drawn again.
         """
         if common < self.confirmed:
             raise Code.WRONG_RUN_STATE.error(
@@ -176,15 +144,7 @@ class Stages:
     def mark(self, opening: str) -> None:
         """Make sure that a value is never drawn again, before any share of it leaves.
 
-        Parameters
-        ----------
-        opening : str
-            Its name, which is that of the stage that holds it.
-
-        Raises
-        ------
-        HedgerowError
-            H307 if it is in no stage that all servers are known to have.
+        Raises H307 if it is in no stage that all servers are known to have.
         """
         if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
             raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")

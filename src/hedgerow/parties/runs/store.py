@@ -31,23 +31,12 @@ _ROOM = "runs"
 class Run:
     """A run at this server, as its journal tells it.
 
-    Attributes
-    ----------
-    id : str
-    job : Job
-    state : str
-    attempt : int
-        The last one that was begun.
-    generation : int
-        How often the run was resumed: who has ended a later one is heard.
-    error : HedgerowError or None
-        Why it failed, or why the last attempt did.
-    closed : bool
-        Whether all three servers are known to be done.
-    created, changed : float
-        Seconds since 1970.
-    by : str
-        Who has posted it here.
+    `attempt`: the last one that was begun.
+    `generation`: how often the run was resumed: who has ended a later one is heard.
+    `error`: why it failed, or why the last attempt did.
+    `closed`: whether all three servers are known to be done.
+    `created`, `changed`: seconds since 1970.
+    `by`: who has posted it here.
     """
 
     id: str
@@ -107,13 +96,7 @@ def read_error(fields: Any) -> HedgerowError | None:
 
 
 class RunStore:
-    """All runs of a server; for all threads of its daemon.
-
-    Parameters
-    ----------
-    state : StateFolder
-    server : int
-    """
+    """All runs of a server; for all threads of its daemon."""
 
     def __init__(self, state: StateFolder, server: int) -> None:
         self.state, self.server = state, server

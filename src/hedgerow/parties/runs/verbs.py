@@ -28,14 +28,6 @@ def run_verbs(manager: RunManager) -> dict[str, Verb]:
     and take it up again: for who has posted it, and for owners of its uploads. ``run-ready``
     and ``run-go`` are between servers; see `runs.manager`. All can be made twice: an
     attempt begins once, whoever repeats it.
-
-    Parameters
-    ----------
-    manager : RunManager
-
-    Returns
-    -------
-    dict of str to Verb
     """
     asked = _Asked(manager)
     return {

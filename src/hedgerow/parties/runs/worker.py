@@ -73,16 +73,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Worker:
-    """One attempt.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a server.
-    run : str
-    attempt : int
-    session : bytes of length 16
-    """
+    """One attempt."""
 
     def __init__(self, folder: Path, run: str, attempt: int, session: bytes) -> None:
         self.config = PartyConfig.load(folder)

@@ -50,15 +50,8 @@ class Figures(Protocol):
 class Charge:
     """One entry of an account.
 
-    Attributes
-    ----------
-    key : str
-        What it is for, such as the hash of a job; once in an account.
-    epsilon, delta : float
-    what : str
-        In words.
-    time : float
-        When it was recorded, in seconds since 1970.
+    `key`: what it is for, such as the hash of a job; once in an account.
+    `time`: when it was recorded, in seconds since 1970.
     """
 
     key: str
@@ -70,14 +63,7 @@ class Charge:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a population has spent: the sum of its charges.
-
-    Attributes
-    ----------
-    epsilon, delta : float
-    charges : tuple of Charge
-        In order.
-    """
+    """What a population has spent: the sum of its charges."""
 
     epsilon: float
     delta: float
@@ -90,20 +76,10 @@ class Accounts:
     Journals are open only while they are read or written, so that a daemon and its workers can
     share them; each looks at the disk every time.
 
-    Parameters
-    ----------
-    state : StateFolder
-        Of the party.
-    policy : Policy
-        Which populations there are and what they may spend.
-    patience : float
-        Seconds to wait for another process.
-
-    Raises
-    ------
-    FormatError
-        H867 if a journal does not fit together, H868 if another process keeps it, H869 if the
-        disk does not take a charge.
+    `policy`: which populations there are and what they may spend.
+    `patience`: seconds to wait for another process.
+    Raises H867 if a journal does not fit together, H868 if another process keeps it, H869 if the
+    disk does not take a charge.
     """
 
     def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
@@ -116,26 +92,12 @@ class Accounts:
     ) -> bool:
         """Charge a population, before anything is computed; on the disk when this returns.
 
-        Parameters
-        ----------
-        population : str
-        key : str
-            Such as the hash of a job. A second charge with it changes nothing.
-        epsilon, delta : float
-            For the worst audience, see `worst`. An infinite epsilon is one, too.
-        what : str
-            In words, for whoever reads the account.
-
-        Returns
-        -------
-        bool
-            Whether it is new.
-
-        Raises
-        ------
-        HedgerowError
-            H858 if the policy does not allow it (nothing is recorded), H889 if it was charged with
-            other figures before.
+        `key`: such as the hash of a job. A second charge with it changes nothing.
+        `epsilon`, `delta`: for the worst audience, see `worst`. An infinite epsilon is one, too.
+        `what`: in words, for whoever reads the account.
+        Returns whether it is new.
+        Raises H858 if the policy does not allow it (nothing is recorded), H889 if it was charged
+        with other figures before.
         """
         _check(population, key, epsilon, delta)
         with self._open(population) as journal:
@@ -201,11 +163,8 @@ class Accounts:
 def read_account(path: Path, population: str, patience: float = PATIENCE) -> Spent:
     """Return what the account in a file, which must exist, has paid.
 
-    Raises
-    ------
-    FormatError
-        H867 if it does not fit together or is of another population, H868 if another process keeps
-        it.
+    Raises H867 if it does not fit together or is of another population, H868 if another process
+    keeps it.
     """
     with _opened(path, population, patience, create=False) as journal:
         return _spent(journal)

@@ -26,14 +26,9 @@ _NOTHING = Spent(0.0, 0.0, ())
 class Balance:
     """An account of a population at one party.
 
-    Attributes
-    ----------
-    population : str
-    spent : Spent
-        With every charge.
-    limit : Lifetime or None
-        By the policy of the party; None where there is no policy beside the account, or the policy
-        does not list the population.
+    `spent`: with every charge.
+    `limit`: by the policy of the party; None where there is no policy beside the account, or the
+    policy does not list the population.
     """
 
     population: str
@@ -73,31 +68,16 @@ def population_of(path: Path) -> str | None:
 def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
     """Read one account.
 
-    Parameters
-    ----------
-    path : Path
-        Of a file for which `population_of` gives the population.
-    population : str
-    patience : float
-        Seconds for which a process of this party may be writing to it.
-
-    Raises
-    ------
-    HedgerowError
-        H867 if it was damaged, H868 if another process keeps it, H853 or H854 for the policy.
+    `path`: of a file for which `population_of` gives the population.
+    `patience`: seconds for which a process of this party may be writing to it.
+    Raises H867 if it was damaged, H868 if another process keeps it, H853 or H854 for the policy.
     """
     limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
     return Balance(population, read_account(path, population, patience), limits.get(population))
 
 
 def balances_in(folder: Path) -> list[Balance]:
-    """Read all accounts of a party, also those that nothing was charged to yet.
-
-    Raises
-    ------
-    HedgerowError
-        As `balance_of`.
-    """
+    """Read all accounts of a party, also those that nothing was charged to yet."""
     limits = _limits(folder)
     found = {
         path.name.removesuffix(ENDING): path

@@ -21,20 +21,8 @@ _ENDING = ".part"
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Write a file that takes its place, and that of an older one, only when it is complete.
 
-    Parameters
-    ----------
-    path : Path
-        In an existing folder. A link of that name is replaced and not followed.
-
-    Yields
-    ------
-    BinaryIO
-        To write to; of mode 0600. If the block raises, everything is as before.
-
-    Raises
-    ------
-    FormatError
-        H869 if the disk does not take it.
+    It has mode 0600; a link of that name is replaced and not followed. If the block raises,
+    everything is as before. Raises H869 if the disk does not take it.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_ENDING}")
     try:
@@ -58,10 +46,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def write_once(path: Path, data: bytes) -> bool:
     """Make a file with this content if there is none of that name; `OSError` if it cannot be.
 
-    Returns
-    -------
-    bool
-        Whether it was made; False if the name was taken, also by a link.
+    Returns whether it was made; False if the name was taken, also by a link.
     """
     made = False
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_ENDING}")

@@ -21,10 +21,7 @@ FOLDER_MODE = 0o700
 def check_private(folder: Path) -> None:
     """Refuse what is not a folder of this user alone: links, other owners, access by others.
 
-    Raises
-    ------
-    InputError
-        H854.
+    Raises H854.
     """
     try:
         found = folder.lstat()
@@ -79,13 +76,8 @@ def write_new(path: Path, text: str) -> None:
 def read_small(path: Path, limit: int, code: Code) -> str:
     """Read a short text file that is no link.
 
-    Parameters
-    ----------
-    path : Path
-    limit : int
-        Bytes that it may have.
-    code : Code
-        Raised if it cannot be read, is longer or is not UTF-8.
+    `limit`: bytes that it may have.
+    `code`: raised if it cannot be read, is longer or is not UTF-8.
     """
     try:
         with os.fdopen(open_regular(path), "rb") as file:
@@ -100,22 +92,11 @@ def read_small(path: Path, limit: int, code: Code) -> str:
 
 
 class StateFolder:
-    """A folder for what a party keeps, closed to others.
+    """A folder for what a party keeps, closed to others; made with mode 0700 if it does not exist.
 
-    Parameters
-    ----------
-    root : Path
-        Made with mode 0700 if it does not exist; the folder above it must.
-
-    Raises
-    ------
-    InputError
-        H854 if it is a link or not closed to others.
-
-    Examples
-    --------
     ``state.path("runs", run, "job.toml")`` is a path inside, whatever another party says that
-    `run` is: a name that could lead elsewhere is refused.
+    `run` is: a name that could lead elsewhere is refused. Raises H854 if the folder is a link or
+    not closed to others.
     """
 
     def __init__(self, root: Path) -> None:
@@ -127,15 +108,8 @@ class StateFolder:
     def path(self, *parts: str) -> Path:
         """Return the path of a file or folder inside, which need not exist.
 
-        Parameters
-        ----------
-        *parts : str
-            Names of folders, and last of a folder or file.
-
-        Raises
-        ------
-        InputError
-            H851 for a part that is not a plain name, H854 for a link on the way.
+        `*parts`: names of folders, and last of a folder or file.
+        Raises H851 for a part that is not a plain name, H854 for a link on the way.
         """
         if not parts:
             raise Code.BAD_NAME.error(found="no name at all")

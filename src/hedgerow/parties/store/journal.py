@@ -40,25 +40,12 @@ Entry = dict[str, Any]
 class Journal:
     """An append-only file of entries, for one process at a time and all of its threads.
 
-    Parameters
-    ----------
-    path : Path
-        Made, with mode 0600, if it does not exist.
-    about : mapping of str to str or int, optional
-        What it is about, such as the server and the population; the same each time.
-    create : bool, default True
-        Whether it may be a new one; False where it is known that there was one.
-
-    Attributes
-    ----------
-    cut : int
-        Bytes of an unfinished last line that were cut off when it was opened; 0 as a rule.
-
-    Raises
-    ------
-    FormatError
-        H867 if the file does not fit together or is about something else, H868 if another process
-        (or this one) has it open.
+    `path`: made, with mode 0600, if it does not exist.
+    `about`: what it is about, such as the server and the population; the same each time.
+    `create`: whether it may be a new one; False where it is known that there was one.
+    `cut`: bytes of an unfinished last line that were cut off when it was opened; 0 as a rule.
+    Raises H867 if the file does not fit together or is about something else, H868 if another
+    process (or this one) has it open.
     """
 
     def __init__(
@@ -90,21 +77,10 @@ class Journal:
     def append(self, *entries: Mapping[str, Any]) -> int:
         """Add entries and wait until they are on the disk.
 
-        Parameters
-        ----------
-        *entries : mapping
-            JSON objects without NaN and infinity. Several are written together; a crash before
-            this returns may leave the first of them only.
-
-        Returns
-        -------
-        int
-            Number of the last entry; the first of a journal is 1.
-
-        Raises
-        ------
-        FormatError
-            H869 if they are not on the disk for certain. The journal then takes no more.
+        `*entries`: JSON objects without NaN and infinity. Several are written together; a crash
+        before this returns may leave the first of them only.
+        Returns the number of the last entry; the first of a journal is 1.
+        Raises H869 if they are not on the disk for certain. The journal then takes no more.
         """
         with self._lock:
             self._check_open()

@@ -24,25 +24,12 @@ from hedgerow.privacy.statement import plain
 class DurableLedger(Ledger):
     """A ledger over a journal.
 
-    Parameters
-    ----------
-    path : Path
-        The journal; made if it does not exist, read if it does.
-    about : mapping of str to str or int
-        What it is about; the same each time.
-    domain : Domain, optional
-        See `Ledger`.
-
-    Attributes
-    ----------
-    recognised : int
-        Entries of earlier attempts that this one has made again.
-
-    Raises
-    ------
-    FormatError
-        H867 if the journal does not fit together, H868 if another process has it open, H211 if it
-        holds something that is no ledger.
+    `path`: the journal; made if it does not exist, read if it does.
+    `about`: what it is about; the same each time.
+    `domain`: see `Ledger`.
+    `recognised`: entries of earlier attempts that this one has made again.
+    Raises H867 if the journal does not fit together, H868 if another process has it open, H211 if
+    it holds something that is no ledger.
     """
 
     def __init__(

@@ -31,18 +31,9 @@ MOST_ENTRIES = 64
 class Book:
     """A model that can be asked.
 
-    Attributes
-    ----------
-    manifest : Manifest
-    plan : HiddenPlan, RegressionPlan or BoostingPlan
-        Of its kind.
-    ledger : Ledger
-        As training left it, with all answers that were charged since.
-    log : QueryLog
-    trained : str
-        The ledger as training left it, as JSON.
-    charges : int
-        How often queries were charged since the start.
+    `ledger`: as training left it, with all answers that were charged since.
+    `trained`: the ledger as training left it, as JSON.
+    `charges`: how often queries were charged since the start.
     """
 
     manifest: Manifest
@@ -87,17 +78,8 @@ class Book:
     def admit(self, policy: Policy, asked: Asked, *, before: Mapping[str, int]) -> None:
         """Refuse a query that was not charged before and goes beyond a budget.
 
-        Parameters
-        ----------
-        policy : Policy
-        asked : Asked
-        before : mapping of str to int
-            Rows by analyst that are about to be charged, besides those in the log.
-
-        Raises
-        ------
-        HedgerowError
-            H858 by the policy, H207 by the budget of voting trees, H871 and H501 by the model.
+        `before`: rows by analyst that are about to be charged, besides those in the log.
+        Raises H858 by the policy, H207 by the budget of voting trees, H871 and H501 by the model.
         """
         analyst, ahead = asked.key.analyst, sum(before.values())
         self.check_asker(analyst, asked.what)
@@ -127,14 +109,7 @@ class Book:
 class Library:
     """Models by name; for all threads.
 
-    Parameters
-    ----------
-    state : StateFolder
-    key : bytes of length 32
-        The operator's.
-    server : int
-    octets : int
-        Bytes of shares that are kept in memory, and one model at least.
+    `octets`: bytes of shares that are kept in memory, and one model at least.
     """
 
     def __init__(
@@ -153,10 +128,7 @@ class Library:
     def book(self, name: str) -> Book:
         """Return a model that can be asked.
 
-        Raises
-        ------
-        HedgerowError
-            H851, H407 if there is none; H501 if it is of another kind.
+        Raises H851, H407 if there is none; H501 if it is of another kind.
         """
         with self._lock:
             book = self._books.get(name)

@@ -39,24 +39,14 @@ Shares = dict[str, NDArray[Any]]
 class Manifest:
     """What is public about a model at a server.
 
-    Attributes
-    ----------
-    name, kind : str
-        Of the model; see `hedgerow.protocols.kinds`.
-    server : int
-        Whose shares these are.
-    plan : dict
-        Public numbers, among them the domain; `read_plan` makes a plan of it.
-    run, job : str
-        Identifier of the run that trained it, and hash of its job.
-    tag : str
-        The same at the three servers if, and only if, their shares belong together.
-    populations, analysts : tuple of str
-        Whose data it rests on, and who may ask it.
-    arrays : dict of str to dict
-        ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
-    files : dict of str to str
-        SHA-256 of the files beside it.
+    `name`, `kind`: of the model; see `hedgerow.protocols.kinds`.
+    `server`: whose shares these are.
+    `plan`: public numbers, among them the domain; `read_plan` makes a plan of it.
+    `run`, `job`: identifier of the run that trained it, and hash of its job.
+    `tag`: the same at the three servers if, and only if, their shares belong together.
+    `populations`, `analysts`: whose data it rests on, and who may ask it.
+    `arrays`: ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
+    `files`: SHA-256 of the files beside it.
     """
 
     name: str
@@ -100,15 +90,9 @@ class Manifest:
 class StoredModel:
     """A model that was opened.
 
-    Attributes
-    ----------
-    manifest : Manifest
-    shares : dict of str to ndarray, shape (1, 2, ...)
-        Of this server; see `hedgerow.protocols.kinds.Kind.model`.
-    ledger, leakage : str
-        As JSON, as training left them.
-    tree : dict or None
-        The tree itself, where the kind opens it.
+    `shares`: of this server; see `hedgerow.protocols.kinds.Kind.model`.
+    `ledger`, `leakage`: as JSON, as training left them.
+    `tree`: the tree itself, where the kind opens it.
     """
 
     manifest: Manifest
@@ -132,30 +116,11 @@ def write_model(
     leakage: str,
     tree: Mapping[str, Any] | None = None,
 ) -> Manifest:
-    """Keep a model; the same one again changes nothing.
+    """Keep a model, with `arrays` and `files` filled in; the same one again changes nothing.
 
-    Parameters
-    ----------
-    state : StateFolder
-    key : bytes of length 32
-        The operator's.
-    manifest : Manifest
-        `arrays` and `files` are filled in here.
-    shares : mapping of str to ndarray, shape (1, 2, ...)
-        Of this server; empty where the tree is public.
-    ledger, leakage : str
-        JSON.
-    tree : mapping, optional
-
-    Returns
-    -------
-    Manifest
-        As written.
-
-    Raises
-    ------
-    HedgerowError
-        H892 if there is another model of that name.
+    `shares`: of this server; empty where the tree is public.
+    `ledger`, `leakage`: JSON.
+    Raises H892 if there is another model of that name.
     """
     check_free(state, manifest.name, manifest.job)
     state.folder(_ROOM, manifest.name)
@@ -193,18 +158,8 @@ def read_manifest(state: StateFolder, name: str) -> Manifest:
 def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
     """Return a model, everything about it checked.
 
-    Parameters
-    ----------
-    state : StateFolder
-    key : bytes of length 32
-        The operator's.
-    name : str
-
-    Raises
-    ------
-    HedgerowError
-        H407 if there is none of that name, H409 if its files are not those it was written with;
-        H860 to H864 from the vault.
+    Raises H407 if there is none of that name, H409 if its files are not those it was written with;
+    H860 to H864 from the vault.
     """
     manifest = read_manifest(state, name)
     shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))

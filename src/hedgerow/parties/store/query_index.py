@@ -48,15 +48,7 @@ class Key(NamedTuple):
 class Asked:
     """One request to a model, as far as it may be written down.
 
-    Attributes
-    ----------
-    key : Key
-    what : str
-        Is asked for.
-    n : int
-        Rows.
-    digest : str
-        Of the part of the query that this server has got.
+    `digest`: of the part of the query that this server has got.
     """
 
     key: Key
@@ -77,16 +69,9 @@ class Life:
 class QueryIndex:
     """Requests by identifier; for all threads.
 
-    Parameters
-    ----------
-    path : Path
-        Of the file, which is made anew, with mode 0600.
-
-    Raises
-    ------
-    FormatError
-        H869 if the disk does not take it, also in every call after that: what is not known to be
-        charged would be charged again.
+    `path`: of the file, which is made anew, with mode 0600.
+    Raises H869 if the disk does not take it, also in every call after that: what is not known to be
+    charged would be charged again.
     """
 
     def __init__(self, path: Path) -> None:

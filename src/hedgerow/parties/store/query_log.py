@@ -35,20 +35,9 @@ _ROOM = "queries"
 class QueryLog:
     """Charges and halves of one model at one server.
 
-    Parameters
-    ----------
-    state : StateFolder
-        Of the server.
-    key : bytes of length 32
-        The operator's; halves are encrypted with it.
-    model, tag : str
-        Name of the model, and what tells it from another of that name.
-    server : int
-
-    Raises
-    ------
-    FormatError
-        H867 if the journal does not fit together or is about another model, H868 if it is open.
+    `key`: the operator's; halves are encrypted with it.
+    `model`, `tag`: name of the model, and what tells it from another of that name.
+    Raises H867 if the journal does not fit together or is about another model, H868 if it is open.
     """
 
     def __init__(self, state: StateFolder, key: bytes, model: str, tag: str, server: int) -> None:
@@ -98,11 +87,8 @@ class QueryLog:
     def charge(self, asked: Sequence[Asked]) -> None:
         """Record requests that were not charged before; durable when it returns.
 
-        Raises
-        ------
-        HedgerowError
-            H896 for one request twice, before anything is written: no journal with such a line
-            can be opened again.
+        Raises H896 for one request twice, before anything is written: no journal with such a line
+        can be opened again.
         """
         if len({one.key for one in asked}) < len(asked):
             raise Code.QUERY_CONFLICT.error(found="one request twice in one charge")
@@ -114,14 +100,9 @@ class QueryLog:
     def hold(self, draw: str, keys: Iterable[Key], halves: Mapping[Key, Array]) -> None:
         """Keep the halves of one draw, which take the place of earlier ones; durable.
 
-        Parameters
-        ----------
-        draw : str
-            Name of the draw, the same at all servers and never used before.
-        keys : iterable of Key
-            Requests that it answers.
-        halves : mapping of Key to ndarray
-            Of this server; empty at the one that gives none.
+        `draw`: name of the draw, the same at all servers and never used before.
+        `keys`: requests that it answers.
+        `halves`: of this server; empty at the one that gives none.
         """
         keys = list(keys)
         before = {self.state(key)[1] for key in keys} - {""}

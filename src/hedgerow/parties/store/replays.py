@@ -16,13 +16,9 @@ class Replays:
     be forgotten after a while. One from before the start is refused as well: what was carried out
     then is not known here.
 
-    Parameters
-    ----------
-    skew : float
-        Seconds by which clocks may differ.
-    largest : int
-        Identifiers of one member that are remembered; more within the time are refused, not
-        forgotten.
+    `skew`: seconds by which clocks may differ.
+    `largest`: identifiers of one member that are remembered; more within the time are refused, not
+    forgotten.
     """
 
     def __init__(self, skew: float, largest: int) -> None:

@@ -59,20 +59,7 @@ def upload_verbs(
     ``upload`` keeps one; ``upload-check`` says whether an id is free, so that an owner finds out
     before it sends; ``uploads`` lists public figures of all of them, as JSON in the payload.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-        Its populations are those for which anything is kept.
-    key : bytes of length 32
-        The state key.
-    largest : int
-        Bytes of one upload.
-
-    Returns
-    -------
-    dict of str to Verb
+    `policy`: its populations are those for which anything is kept.
     """
     keeper = _Keeper(config, policy, key)
     return {
@@ -100,15 +87,7 @@ def is_here(state: StateFolder, upload: str) -> bool:
 
 
 def read_manifest(state: StateFolder, upload: str) -> Manifest:
-    """Return the manifest of an upload; H888 if it is not there, or not complete.
-
-    Parameters
-    ----------
-    state : StateFolder
-        Of a server.
-    upload : str
-        Its id.
-    """
+    """Return the manifest of an upload; H888 if it is not there, or not complete."""
     path = state.path(FOLDER, check_name(upload, "upload"), MANIFEST)
     if not path.exists():
         raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
@@ -123,20 +102,8 @@ def read_manifest(state: StateFolder, upload: str) -> Manifest:
 def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[Manifest, Dealt]:
     """Return an upload and this server's part of its shares.
 
-    Parameters
-    ----------
-    state : StateFolder
-        Of a server.
-    key : bytes of length 32
-        The state key.
-    upload : str
-        Its id.
-
-    Raises
-    ------
-    HedgerowError
-        H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed
-        since.
+    Raises H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed
+    since.
     """
     manifest = read_manifest(state, upload)
     path = state.path(FOLDER, upload, PART)
@@ -153,18 +120,9 @@ def shared_planes(
 ) -> dict[int, SecretBits]:
     """Return the bits of all uploads of a job, for `expand_table`; no message.
 
-    Parameters
-    ----------
-    engine : ReplicatedEngine
-    job : Job
-    held : mapping of int to sequence of (Manifest, Dealt)
-        For every server that lives here (0, 1, 2), what `open_upload` returned for all uploads of
-        the job. That the manifests are equal at all servers is for the caller to compare.
-
-    Returns
-    -------
-    dict of int to SecretBits
-        By party of ``job.uploads_for(manifests)``, columns in the order of the job's domain.
+    `held`: for every server that lives here (0, 1, 2), what `open_upload` returned for all uploads
+    of the job. That the manifests are equal at all servers is for the caller to compare.
+    They are by party of ``job.uploads_for(manifests)``, columns in the order of the job's domain.
     """
     parts = {
         server: {manifest.id: dealt for manifest, dealt in pairs} for server, pairs in held.items()

@@ -72,24 +72,13 @@ Array = NDArray[Any]
 def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: About) -> None:
     """Write arrays to one encrypted file, all of it or nothing.
 
-    Parameters
-    ----------
-    path : Path
-        Replaced if it exists; of mode 0600.
-    arrays : mapping of str to ndarray
-        Of bool, integers, floats or complex numbers, any shape and layout. They are read in
-        blocks, so a memory-mapped one takes no memory.
-    key : bytes of length 32
-        The operator's.
-    about : mapping of str to str or int
-        What the arrays are: server, kind, run, model or upload, level. Public, and needed to read.
-
-    Raises
-    ------
-    InputTypeError
-        H109 for an array of another kind.
-    FormatError
-        H869 if the disk does not take the file.
+    `path`: replaced if it exists; of mode 0600.
+    `arrays`: of bool, integers, floats or complex numbers, any shape and layout. They are read in
+    blocks, so a memory-mapped one takes no memory.
+    `about`: what the arrays are: server, kind, run, model or upload, level. Public, and needed to
+    read.
+    Raises H109 for an array of another kind.
+    Raises H869 if the disk does not take the file.
     """
     listed = [_describe(name, array) for name, array in arrays.items()]
     manifest = json.dumps(listed, separators=(",", ":")).encode()
@@ -115,25 +104,11 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: 
 def read_arrays(path: Path, key: bytes, *, about: About) -> dict[str, Array]:
     """Read arrays back; nothing is returned before all of the file has been authenticated.
 
-    Parameters
-    ----------
-    path : Path
-        From `write_arrays`.
-    key : bytes of length 32
-    about : mapping of str to str or int
-        What the file must be about: exactly what it was written with.
-
-    Returns
-    -------
-    dict of str to ndarray
-        In the order in which they were written, native and writable. Besides them a few chunks
-        of memory are needed.
-
-    Raises
-    ------
-    FormatError
-        H860 (no vault), H861 (wrong key), H862 (damaged), H863 (cut off), H864 (about something
-        else).
+    `about`: what the file must be about: exactly what it was written with.
+    They come in the order in which they were written, native and writable; besides them a few
+    chunks of memory are needed.
+    Raises H860 (no vault), H861 (wrong key), H862 (damaged), H863 (cut off), H864 (about something
+    else).
     """
     try:
         with os.fdopen(open_regular(path), "rb", buffering=0) as file:

@@ -26,13 +26,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 
 @dataclass(frozen=True)
 class Reply:
-    """What another party has answered.
-
-    Parameters
-    ----------
-    fields : dict
-    payload : bytes
-    """
+    """What another party has answered."""
 
     fields: Fields
     payload: bytes
@@ -58,44 +52,20 @@ def call(
     While the other party is busy the request is made again, as long as the timeout allows: it has
     not been carried out then. In no other case is anything sent twice.
 
-    Parameters
-    ----------
-    address : tuple of str and int
-        Host and port.
-    identity : Identity
-        Key and certificate of this party.
-    certificate : str
-        PEM certificate of the other party; nobody else is spoken to.
-    verb : str
-    fields : dict, optional
-        JSON, at most 64 KiB with the rest of the header.
-    payload : bytes, list of bytes or Body, optional
-        A `Body` is read while it is sent, so it needs no memory; it can be read only once, so that
-        such a request is not made again when the other party turns out busy in the middle.
-    name : str, optional
-        Of the other party, for messages; by default its address.
-    timeout : float, default 60
-        Seconds for all of it, besides the time that payloads need at 256 KiB/s.
-    connect_timeout : float, default 10
-        Seconds for the connection and its handshake.
-    largest_reply : int, default 64 MiB
-        Bytes of payload that the reply may have.
-    request : str, optional
-        Identifier of 32 hexadecimal digits, never used before; drawn by default.
-    lines : Lines, optional
-        Connections to take one from and to leave it for the next request. For requests that may be
-        made twice: one whose old connection turns out to be closed is made again on a new one.
-
-    Returns
-    -------
-    Reply
-
-    Raises
-    ------
-    HedgerowError
-        The other party's refusal, with `party` set to its name; or, raised here, H875 (a payload
-        that no request can carry), H809, H855, H870 (certificates), H882 (unreachable: not carried
-        out), H883 (connection lost or no answer: perhaps carried out), H884 (a malformed reply).
+    `certificate`: PEM certificate of the other party; nobody else is spoken to.
+    `fields`: JSON, at most 64 KiB with the rest of the header.
+    `payload`: a `Body` is read while it is sent, so it needs no memory; it can be read only once,
+    so that such a request is not made again when the other party turns out busy in the middle.
+    `name`: of the other party, for messages; by default its address.
+    `timeout`: seconds for all of it, besides the time that payloads need at 256 KiB/s.
+    `connect_timeout`: seconds for the connection and its handshake.
+    `largest_reply`: bytes of payload that the reply may have.
+    `request`: identifier of 32 hexadecimal digits, never used before; drawn by default.
+    `lines`: connections to take one from and to leave it for the next request. For requests that
+    may be made twice: one whose old connection turns out to be closed is made again on a new one.
+    Raises the other party's refusal, with `party` set to its name; or, raised here, H875 (a payload
+    that no request can carry), H809, H855, H870 (certificates), H882 (unreachable: not carried
+    out), H883 (connection lost or no answer: perhaps carried out), H884 (a malformed reply).
     """
     name = name or f"{address[0]}:{address[1]}"
     body = requests.as_body(payload)

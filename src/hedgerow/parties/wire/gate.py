@@ -33,12 +33,7 @@ class _Stranger:
 
 
 class Gate:
-    """Places of a service.
-
-    Parameters
-    ----------
-    limits : Limits
-    """
+    """Places of a service."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

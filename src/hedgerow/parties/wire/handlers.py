@@ -14,12 +14,8 @@ from hedgerow.parties.wire.requests import Fields, Payload
 class Caller:
     """Who makes a request.
 
-    Parameters
-    ----------
-    name, role : str
-        As the list of members has them.
-    request : str
-        Identifier of the request, for journals and logs.
+    `name`, `role`: as the list of members has them.
+    `request`: identifier of the request, for journals and logs.
     """
 
     name: str
@@ -34,20 +30,14 @@ Handler = Callable[[Caller, Fields, Incoming], tuple[Fields, Payload]]
 class Verb:
     """One kind of request.
 
-    Parameters
-    ----------
-    roles : collection of str
-        Who may make it.
-    function : callable
-        Called as ``function(caller, fields, payload)`` in a thread of its own; returns the fields
-        and the payload of the reply. Numbered errors go to the caller, others become H881.
-    largest : int, default 0
-        Bytes of payload that it may carry.
-    expects : callable, optional
-        Called as ``expects(caller, fields, length)`` with the header alone, before any payload is
-        asked for: raises what the request is refused with.
-    idempotent : bool, default False
-        Whether making it twice is the same as making it once; identifiers of others are used up.
+    `roles`: who may make it.
+    `function`: called as ``function(caller, fields, payload)`` in a thread of its own; returns the
+    fields and the payload of the reply. Numbered errors go to the caller, others become H881.
+    `largest`: bytes of payload that it may carry.
+    `expects`: called as ``expects(caller, fields, length)`` with the header alone, before any
+    payload is asked for: raises what the request is refused with.
+    `idempotent`: whether making it twice is the same as making it once; identifiers of others are
+    used up.
     """
 
     roles: Collection[str]
@@ -65,28 +55,19 @@ class Verb:
 class Limits:
     """What callers may take, in connections, seconds and bytes per second.
 
-    Parameters
-    ----------
-    members, per_member, strangers, per_address : int
-        Connections at once: of members in all and each, and of callers in their handshake, in all
-        and from one address.
-    silence, handshake, header : float
-        Seconds for a caller's first byte, for all of its handshake, and for a header.
-    payload : float
-        Seconds of waiting for payload, or for a caller to take it, besides the time that its bytes
-        need at the least rate.
-    rate : float
-        The least rate.
-    skew : float
-        Seconds by which the clock of a caller may differ.
-    remembered : int
-        Identifiers of requests of one member that are remembered.
-    idle : float
-        Seconds for which a connection is kept for another request of its caller.
-    requests : int
-        Requests on one connection.
-    octets, octets_per_member : int
-        Bytes of payload of requests under way: of all members together, and of each.
+    `members`, `per_member`, `strangers`, `per_address`: connections at once: of members in all and
+    each, and of callers in their handshake, in all and from one address.
+    `silence`, `handshake`, `header`: seconds for a caller's first byte, for all of its handshake,
+    and for a header.
+    `payload`: seconds of waiting for payload, or for a caller to take it, besides the time that its
+    bytes need at the least rate.
+    `rate`: the least rate.
+    `skew`: seconds by which the clock of a caller may differ.
+    `remembered`: identifiers of requests of one member that are remembered.
+    `idle`: seconds for which a connection is kept for another request of its caller.
+    `requests`: requests on one connection.
+    `octets`, `octets_per_member`: bytes of payload of requests under way: of all members together,
+    and of each.
     """
 
     members: int = 128

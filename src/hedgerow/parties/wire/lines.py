@@ -18,15 +18,7 @@ _MOST = 4
 
 
 class Lines:
-    """Connections to one party; for all threads.
-
-    Parameters
-    ----------
-    identity : Identity
-        Key and certificate of this party.
-    certificate : str
-        PEM certificate of the other party.
-    """
+    """Connections to one party; for all threads."""
 
     def __init__(self, identity: Identity, certificate: str) -> None:
         self._identity, self._certificate = identity, certificate

@@ -51,12 +51,8 @@ class Rate:
 
     Only the time of waiting for the other side counts, not what this side does with the bytes.
 
-    Parameters
-    ----------
-    seconds : float
-        Of waiting that are allowed at the start, and the most that can be saved up.
-    bytes_per_second : float
-        The least rate in the long run.
+    `seconds`: of waiting that are allowed at the start, and the most that can be saved up.
+    `bytes_per_second`: the least rate in the long run.
     """
 
     def __init__(self, seconds: float, bytes_per_second: float) -> None:
@@ -75,14 +71,8 @@ class Rate:
 class Link:
     """One connection, for blocking use by one thread.
 
-    Parameters
-    ----------
-    raw : socket
-        Connected. Owned by the link.
-    context : ssl.SSLContext
-    server : bool
-    peer : str
-        The other side, for messages.
+    `raw`: connected. Owned by the link.
+    `peer`: the other side, for messages.
     """
 
     def __init__(
@@ -209,12 +199,8 @@ class Link:
 class Incoming:
     """The payload of a request, read from the connection by whoever handles it.
 
-    Attributes
-    ----------
-    length : int
-        Bytes in all, within what the request may carry.
-    left : int
-        Bytes that have not been read.
+    `length`: bytes in all, within what the request may carry.
+    `left`: bytes that have not been read.
     """
 
     def __init__(self, link: Link, length: int, patience: Patience) -> None:

@@ -41,12 +41,7 @@ class JsonLines(logging.Formatter):
 
 
 class Throttle:
-    """Let a few through in every minute and count the rest, so that strangers fill no disk.
-
-    Parameters
-    ----------
-    per_minute : int
-    """
+    """Let a few through in every minute and count the rest, so that strangers fill no disk."""
 
     def __init__(self, per_minute: int) -> None:
         self.per_minute = per_minute

@@ -46,12 +46,7 @@ Piece = bytes | bytearray | memoryview
 class Body:
     """A payload that is made while it is sent.
 
-    Parameters
-    ----------
-    length : int
-        Bytes in all.
-    pieces : iterable of bytes-like
-        Of any sizes; read once.
+    `pieces`: of any sizes; read once.
     """
 
     length: int

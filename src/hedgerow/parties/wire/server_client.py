@@ -13,15 +13,7 @@ from hedgerow.parties.wire.requests import Fields
 class ServerClient:
     """The servers of a consortium, as one of its members sees them.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of any member; a server asks the other two.
-
-    Attributes
-    ----------
-    servers : list of Member
-        Who is asked, in order.
+    `config`: of any member; a server asks the other two.
     """
 
     def __init__(self, config: PartyConfig) -> None:

@@ -42,22 +42,10 @@ class _Exchange:
 class Service:
     """Answer requests of members, each in a thread of its own.
 
-    Parameters
-    ----------
-    identity : Identity
-        Key and certificate of this party.
-    members : mapping of str to Caller
-        Who may call: their certificates in PEM, with name and role. Nobody else gets past the
-        handshake.
-    handlers : mapping of str to Verb
-    host, port
-        Where to listen; port 0 takes a free one.
-    limits : Limits, optional
-
-    Attributes
-    ----------
-    address : tuple of str and int
-        Where it listens.
+    `members`: who may call: their certificates in PEM, with name and role. Nobody else gets past
+    the handshake.
+    `host`, `port`: where to listen; port 0 takes a free one.
+    `address`: where it listens.
     """
 
     def __init__(
@@ -85,15 +73,7 @@ class Service:
     def recognise(self, identity: Identity, members: Mapping[str, Caller]) -> None:
         """Answer these members from now on, with this key; requests under way are finished.
 
-        Parameters
-        ----------
-        identity, members
-            As for the service.
-
-        Raises
-        ------
-        FormatError
-            H810 for a key that cannot be used; all stays as it was then.
+        Raises H810 for a key that cannot be used; all stays as it was then.
         """
         context = tls_context(identity, members, server=True)
         # In this order nobody is trusted by one of them and not by the other.
@@ -108,15 +88,8 @@ class Service:
     def stop(self, patience: float = 30.0) -> bool:
         """Take nothing new, and finish what was taken.
 
-        Parameters
-        ----------
-        patience : float
-            Seconds after which connections are cut.
-
-        Returns
-        -------
-        bool
-            Whether everything that was taken has been finished.
+        `patience`: seconds after which connections are cut.
+        Returns whether everything that was taken has been finished.
         """
         self._stopping.set()
         if self._accepting.is_alive():
@@ -219,10 +192,7 @@ class Service:
     def _attend(self, exchange: _Exchange, caller: Caller) -> bool:
         """Answer one member, whatever happens, and write it into the log.
 
-        Returns
-        -------
-        bool
-            Whether another request may follow on the connection.
+        Returns whether another request may follow on the connection.
         """
         link, event, goes_on = exchange.link, exchange.event, False
         event |= {"verb": None, "outcome": "ok", "bytes_in": 0, "bytes_out": 0}
