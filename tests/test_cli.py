@@ -320,7 +320,7 @@ HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "pandas"}
         (["hedgerow.cli"], set()),
         # What `runs` and `models` need.
         (["hedgerow.cli", "hedgerow.parties.runs.client"], set()),
-        (["hedgerow.cli", "hedgerow.parties.roles.model_client"], set()),
+        (["hedgerow.cli", "hedgerow.parties.roles.server_reports"], set()),
         # What `query` needs: it reads a table and encodes it.
         (["hedgerow.cli", "hedgerow.parties.queries.asking"], {"numba", "pyarrow"}),
     ],

@@ -32,7 +32,7 @@ from hedgerow.parties.consortium.members import add_certificate, make_keys
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
-from hedgerow.parties.runs.client import RunClient, Status
+from hedgerow.parties.runs.client import RunClient, RunStatus
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.tables import Attribute, Domain, Target
 
@@ -221,7 +221,9 @@ class Consortium:
         }
         return Job.model_validate(fields)
 
-    def train(self, job: Job, pause: float = 0.1, patience: float = PATIENCE) -> Iterator[Status]:
+    def train(
+        self, job: Job, pause: float = 0.1, patience: float = PATIENCE
+    ) -> Iterator[RunStatus]:
         """Post a job, again if a server was not there, and yield how it gets on."""
         client, end = RunClient(self.parties[OWNER]), time.monotonic() + patience
         while True:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app, main
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.runs.client import RunClient, Status
+from hedgerow.parties.runs.client import RunClient, RunStatus
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.protocols.forecast import forecast
 from tests.parties.roles.upload_servers import SERVERS
@@ -119,10 +119,10 @@ def test_what_one_server_refuses_is_posted_to_none(place: Town, tmp_path: Path) 
 def watching(*ends: Any) -> Any:
     """Return a method that yields these, or raises them."""
 
-    def watch(self: RunClient, run: str) -> Iterator[Status]:
+    def watch(self: RunClient, run: str) -> Iterator[RunStatus]:
         del self, run
         for end in ends:
-            if isinstance(end, Status):
+            if isinstance(end, RunStatus):
                 yield end
             else:
                 raise end
@@ -134,7 +134,7 @@ def test_leaving_does_not_end_the_run(
     place: Town, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     north = str(place.parties["north"].folder)
-    under_way = Status("r", "running", 2, level=1, depth=3, nodes=2, octets=9, left=4.0)
+    under_way = RunStatus("r", "running", 2, level=1, depth=3, nodes=2, octets=9, left=4.0)
     monkeypatch.setattr(RunClient, "watch", watching(under_way, KeyboardInterrupt()))
     monkeypatch.setattr(RunClient, "post", lambda self, posted: posted.run_id)
     result = runner.invoke(app, ["train", write(tmp_path, job()), north], catch_exceptions=False)
@@ -152,7 +152,7 @@ def test_a_failure_has_its_number(
 ) -> None:
     north = str(place.parties["north"].folder)
     error = Code.SERVER_MISSING.error(found="no cedar")
-    failed = Status("r", "failed", 1, error=error)
+    failed = RunStatus("r", "failed", 1, error=error)
     monkeypatch.setattr(RunClient, "watch", watching(failed))
     monkeypatch.setattr(RunClient, "post", lambda self, posted: posted.run_id)
     monkeypatch.setattr(

@@ -6,22 +6,22 @@ attack                            number  tests, besides those below
 unknown certificate               H870    wire/service
 unknown certificate of a server   H809    net/meeting wire/client
 expired certificate               H855    wire/service consortium/members consortium/reach
-right certificate, wrong role     H871    wire/service store/uploads runs/manager
+right certificate, wrong role     H871    wire/service store/uploads runs/three_servers
 right certificate, wrong role     H871    queries/answering
 replayed upload                   H886    store/uploads
-replayed request                  H877    store/replays wire/service
-another epsilon at one server     H891    runs/manager
-run of another member             H930    runs/keeper parties/end_to_end
+replayed request                  H877    wire/gate wire/service
+another epsilon at one server     H891    runs/manager runs/three_servers
+run of another member             H930    runs/manager parties/end_to_end
 analyst over budget (votes)       H207    queries/answering parties/end_to_end
 analyst over budget (policy)      H858    queries/answering queries/batches store/library
-policy violation                  H858    consortium/policy runs/admission runs/manager
+policy violation                  H858    consortium/policy runs/admission runs/three_servers
 policy violation                  H858    parties/end_to_end
 oversized header                  H874    wire/service wire/requests
 oversized payload                 H875    wire/service store/uploads
 oversized frame among servers     H806    net/frames net/channel
-path traversal in a name          H851    consortium/names store/folders store/uploads
+path traversal in a name          H851    consortium/names store/durable store/uploads
 path traversal in a name          H851    roles/catalogue
-symlinked state folder            H854    store/folders store/uploads roles/uploading
+symlinked state folder            H854    store/durable store/uploads roles/uploading
 world-readable key of a party     H810    consortium/members net/certificates
 world-readable key of the state   H866    consortium/state_key
 two daemons on one state folder   H899    roles/daemon

@@ -14,7 +14,7 @@ import pytest
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key, read_state_key
-from hedgerow.parties.roles.owner_tables import encoded_part, placed
+from hedgerow.parties.roles.uploading import encode_part, place_records
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.store.uploads import open_upload
@@ -226,8 +226,8 @@ def test_no_row_is_at_a_server(story: Story) -> None:
 
 def _placed(story: Story, owner: str) -> Encoded:
     key = read_state_key(story.town.root / "align.key")
-    encoded = encoded_part(story.town.root / f"{owner}.csv", DOMAIN, None, "id")
-    return placed(encoded, SLOTS, key)[0]
+    encoded = encode_part(story.town.root / f"{owner}.csv", DOMAIN, None, "id")
+    return place_records(encoded, SLOTS, key)[0]
 
 
 def _encodings(story: Story) -> Iterator[bytes]:

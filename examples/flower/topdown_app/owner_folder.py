@@ -27,7 +27,7 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.store.folders import StateFolder, check_private
+from hedgerow.parties.store.durable import StateFolder, check_private
 from hedgerow.parties.topdown.accounted import AccountedRun
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.owner_run import OwnerRun, last_round

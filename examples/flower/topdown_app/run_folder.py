@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import FOLDER_MODE, StateFolder
+from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, replacing
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.log import RunLog
 from hedgerow.parties.topdown.record import Record, replay

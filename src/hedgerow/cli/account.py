@@ -16,8 +16,8 @@ from hedgerow.cli.formats import NOT_ALL, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.roles.charge_client import Charged
-    from hedgerow.parties.store.balances import Balance
+    from hedgerow.parties.roles.server_reports import PopulationCharges
+    from hedgerow.parties.store.accounts import Balance
 
 app = typer.Typer(
     help="Keep an account over the fits on one table, with a budget; look at a party's accounts.",
@@ -63,8 +63,8 @@ def show(
     whom. It ends with 1 if a server does not answer or servers differ.
     """
     from hedgerow.estimators.account import Account
-    from hedgerow.parties.roles.charge_client import plain
-    from hedgerow.parties.store.balances import balance_of, balances_in, population_of
+    from hedgerow.parties.roles.server_reports import plain
+    from hedgerow.parties.store.accounts import balance_of, balances_in, population_of
 
     if file.is_dir():
         balances = balances_in(file)
@@ -112,9 +112,9 @@ def _beside_servers(folder: Path) -> PartyConfig | None:
 
 def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) -> None:
     """Print what the servers have charged, and what this owner has charged itself."""
-    from hedgerow.parties.roles.charge_client import ChargeClient
+    from hedgerow.parties.roles.server_reports import ChargeClient
 
-    charged, refusals = ChargeClient(config).charged()
+    charged, refusals = ChargeClient(config).charges()
     well = not refusals and not any(one.differs for one in charged)
     if format is Format.json:
         told = [
@@ -147,7 +147,7 @@ def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) 
     raise typer.Exit(0 if well else NOT_ALL)
 
 
-def _print_charged(one: Charged) -> None:
+def _print_charged(one: PopulationCharges) -> None:
     """Print the charges to a population, at all servers that tell."""
     console = Console()
     table = Table("charged", "run", "model", "posted by", "epsilon", "delta", "at")
@@ -174,7 +174,7 @@ def _print_charged(one: Charged) -> None:
 
 
 def _rows(balances: list[Balance]) -> list[dict[str, object]]:
-    from hedgerow.parties.roles.charge_client import plain
+    from hedgerow.parties.roles.server_reports import plain
 
     return [
         {

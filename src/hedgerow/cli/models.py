@@ -16,7 +16,7 @@ from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.errors import HedgerowError
-    from hedgerow.parties.roles.model_client import ModelClient, Shown
+    from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
 HERE = Path()
 
@@ -61,7 +61,7 @@ def show(
 
 def _client(folder: Path) -> ModelClient:
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.roles.model_client import ModelClient
+    from hedgerow.parties.roles.server_reports import ModelClient
 
     return ModelClient(PartyConfig.load(folder))
 

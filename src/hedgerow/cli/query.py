@@ -17,7 +17,7 @@ from rich.table import Table
 from hedgerow.cli.formats import DelimiterOption, EncodingOption, FolderArgument
 
 if TYPE_CHECKING:
-    from hedgerow.parties.queries.known_models import Answers
+    from hedgerow.parties.queries.asking import ModelAnswers
 
 HERE = Path()
 
@@ -62,7 +62,7 @@ def query(
     _print(answers, model, left, format)
 
 
-def _print(answers: Answers, model: str, left: int | None, format: AnswerFormat) -> None:
+def _print(answers: ModelAnswers, model: str, left: int | None, format: AnswerFormat) -> None:
     records = _records(answers)
     if format is AnswerFormat.json:
         print(json.dumps({"ok": True, "model": model, "left": left, "rows": records}))
@@ -82,7 +82,7 @@ def _print(answers: Answers, model: str, left: int | None, format: AnswerFormat)
         Console(stderr=True).print(f"{max(0, left):,} rows of {model} may still be asked, at most.")
 
 
-def _records(answers: Answers) -> list[dict[str, Any]]:
+def _records(answers: ModelAnswers) -> list[dict[str, Any]]:
     """Return one record for every row, in order."""
     name = "class" if answers.values is None else "value"
     records = []

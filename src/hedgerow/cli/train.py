@@ -17,7 +17,7 @@ from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
 from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
-    from hedgerow.parties.runs.client import RunClient, Status
+    from hedgerow.parties.runs.client import RunClient, RunStatus
     from hedgerow.parties.wire.requests import Fields
 
 HERE = Path()
@@ -145,7 +145,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
     )
     hidden = quiet or format is Format.json
     console = Console(stderr=True)
-    status: Status | None = None
+    status: RunStatus | None = None
     try:
         with Progress(*columns, console=console, transient=True, disable=hidden) as bars:
             task = bars.add_task("waiting", total=None, more="")
@@ -181,7 +181,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
         _print(status)
 
 
-def _description(status: Status) -> str:
+def _description(status: RunStatus) -> str:
     if status.waiting_for:
         return f"waiting for {', '.join(status.waiting_for)}"
     if status.state != "running" or status.level < 0:
@@ -191,7 +191,7 @@ def _description(status: Status) -> str:
     return f"level {status.level + 1} of {status.depth}, {status.nodes:,} nodes"
 
 
-def _more(status: Status) -> str:
+def _more(status: RunStatus) -> str:
     parts = [f"{status.octets / 1e6:,.1f} MB"] if status.octets else []
     if status.left is not None:
         parts.append(f"about {status.left:,.0f} s left")
@@ -200,7 +200,7 @@ def _more(status: Status) -> str:
     return ", ".join(parts)
 
 
-def _print(status: Status) -> None:
+def _print(status: RunStatus) -> None:
     console = Console(emoji=False)
 
     def line(text: str) -> None:

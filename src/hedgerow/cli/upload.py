@@ -78,7 +78,7 @@ def align_key(
     format: FormatOption = Format.text,
 ) -> None:
     """Make a key with which owners of columns place the same records in the same slots."""
-    from hedgerow.parties.roles.owner_tables import make_align_key
+    from hedgerow.parties.roles.uploading import make_align_key
 
     make_align_key(path)
     if format is Format.json:

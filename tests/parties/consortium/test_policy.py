@@ -8,7 +8,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
-from hedgerow.parties.store.folders import make_private
+from hedgerow.parties.store.durable import make_private
 
 FIELDS: dict[str, Any] = {
     "largest_epsilon_per_job": 1.0,

@@ -7,7 +7,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.queries.answering import Answering
+from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.queries.waiting import RoomLimits
 from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.wire.service import Service
@@ -19,7 +19,7 @@ def main(folder: Path, rows: int) -> None:
         update={"queries_per_model": rows, "queries_per_analyst": rows}
     )
     key = operator_key(folder)
-    answering = Answering(config, policy, key, limits=RoomLimits(poll=5.0, heartbeat=0.2))
+    answering = QueryService(config, policy, key, limits=RoomLimits(poll=5.0, heartbeat=0.2))
     shown = Catalogue(config.state, key, answering.library, policy)
     with Service(
         config.identity,

@@ -15,11 +15,11 @@ from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.members import add_certificate, known_callers, make_keys
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.queries.answering import Answering
+from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.queries.waiting import RoomLimits
 from hedgerow.parties.roles.catalogue import Catalogue
-from hedgerow.parties.store.models import Manifest, write_model
+from hedgerow.parties.store.models import ModelManifest, write_model
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
@@ -60,7 +60,7 @@ class Town:
 
     Attributes
     ----------
-    up : dict of int to (Service, Answering)
+    up : dict of int to (Service, QueryService)
         Servers that run.
     """
 
@@ -104,7 +104,7 @@ class Town:
         shares = train_hidden(shared, plan, ledger).shares()
         for number, server in enumerate(SERVERS):
             config = self.configs[server]
-            manifest = Manifest(
+            manifest = ModelManifest(
                 name=name,
                 kind="trees",
                 server=number,
@@ -128,7 +128,7 @@ class Town:
     def start(self, number: int, limits: RoomLimits = QUICK) -> None:
         config = self.configs[SERVERS[number]]
         key = operator_key(config.folder)
-        answering = Answering(config, self.policies[number], key, limits=limits)
+        answering = QueryService(config, self.policies[number], key, limits=limits)
         shown = Catalogue(config.state, key, answering.library, self.policies[number])
         service = Service(
             config.identity,

@@ -11,10 +11,10 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries import answer_run
-from hedgerow.parties.queries.answer_run import Charged, Run, block_rows
+from hedgerow.parties.queries.answer_run import AnswerRun, ChargedQueries, block_rows
 from hedgerow.parties.queries.waiting import Pending
 from hedgerow.parties.store.library import Library
-from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.plan import plan_hidden
 from hedgerow.protocols.kinds import stored_forest
@@ -40,9 +40,9 @@ def test_queries_of_several_analysts_in_blocks(
     asked, parts = [], []
     for number, n in enumerate(sizes):
         planes = query_planes(plan.layout, encode(table(n, seed=number)[0], DOMAIN))
-        asked.append(Asked(Key(f"ann{number}", "0" * 32), "class", n, ""))
+        asked.append(Asked(QueryKey(f"ann{number}", "0" * 32), "class", n, ""))
         parts.append(deal(pack(planes), xor=True))
-    found: dict[int, dict[Key, np.ndarray]] = {}
+    found: dict[int, dict[QueryKey, np.ndarray]] = {}
 
     def serve(server: int) -> None:
         config = town.configs[SERVERS[server]]
@@ -54,7 +54,7 @@ def test_queries_of_several_analysts_in_blocks(
         with TLSNetwork(
             server, config.roster("query"), config.identity, session=bytes(16), program=b"test"
         ) as network:
-            run = Run(network, library.book("m"), library.shares("m"), "draw")
+            run = AnswerRun(network, library.book("m"), library.shares("m"), "draw")
             found[server] = run.answer(queries, "class")
             run.finish()
         library.close()
@@ -76,13 +76,14 @@ def test_a_charge_pays_for_one_answer() -> None:
     ledger = Ledger()
     ledger.reserve(answers_release(0.1, 2, 5))
     reason = ledger.releases[0].reason
-    charged = Charged(ledger, 1)
+    charged = ChargedQueries(ledger, 1)
     assert charged.charged(reason, "analyst ann") == 5
     refuses(Code.NOT_CHARGED, lambda: charged.take(reason, "server 0", own=True, overall=True))
     charged.take(reason, "analyst ann", own=True, overall=True)
     refuses(Code.NOT_CHARGED, lambda: charged.take(reason, "analyst ann", own=True, overall=True))
     refuses(
-        Code.NOT_CHARGED, lambda: Charged(Ledger(), 1).take(reason, "analyst", own=1, overall=1)
+        Code.NOT_CHARGED,
+        lambda: ChargedQueries(Ledger(), 1).take(reason, "analyst", own=1, overall=1),
     )
 
 
@@ -94,16 +95,16 @@ def test_charges_to_all_analysts_cover_each_and_nobody_else(tmp_path: Path, nois
     config = town.configs[SERVERS[0]]
     library = Library(config.state, operator_key(config.folder), 0)
     book = library.book("m")
-    run = Run(None, book, {}, "draw")  # type: ignore[arg-type]
-    query = Pending(Asked(Key("ann0", "0" * 32), "class", 4, ""), "m", None, (b"", b""), 0)
+    run = AnswerRun(None, book, {}, "draw")  # type: ignore[arg-type]
+    query = Pending(Asked(QueryKey("ann0", "0" * 32), "class", 4, ""), "m", None, (b"", b""), 0)
     opening = run._opening(7, query, "class")
     assert opening.audience == "analyst ann0"
-    leakage = Leakage([opening], ledger=Charged(book.ledger, 1))
+    leakage = Leakage([opening], ledger=ChargedQueries(book.ledger, 1))
     refuses(Code.WRONG_AUDIENCE, lambda: leakage.check(opening.name, "analyst bob", (4,)))
     refuses(Code.WRONG_OPENING_SHAPE, lambda: leakage.check(opening.name, "analyst ann0", (5,)))
     leakage.check(opening.name, "analyst ann0", (4,))
     refuses(Code.TOO_MANY_OPENINGS, lambda: leakage.check(opening.name, "analyst ann0", (4,)))
-    unpaid = Leakage([opening], ledger=Charged(Ledger(), 1))
+    unpaid = Leakage([opening], ledger=ChargedQueries(Ledger(), 1))
     refuses(Code.NOT_CHARGED, lambda: unpaid.check(opening.name, "analyst ann0", (4,)))
     library.close()
 

@@ -11,8 +11,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.queries.inquiry import Inquiry, write_part
-from hedgerow.parties.store.query_index import Key
-from hedgerow.parties.store.query_log import QueryLog
+from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.parties.wire.client import Reply
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.protocols.votes import votes
@@ -42,7 +41,7 @@ class Question:
         self.inquiry = Inquiry(model, secrets.token_hex(16), len(rows), what)
         planes = query_planes(plan.layout, encode(rows, DOMAIN))
         self.parts = [write_part(part) for part in deal(pack(planes), xor=True)]
-        self.key = Key(self.analyst.config.name, self.inquiry.id)
+        self.key = QueryKey(self.analyst.config.name, self.inquiry.id)
 
     def ask(self, **changes) -> dict[int, Reply | HedgerowError]:
         fields = replace(self.inquiry, **changes).to_fields()

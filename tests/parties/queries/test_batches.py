@@ -4,6 +4,7 @@ import shutil
 import threading
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +14,106 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries import batches
-from hedgerow.parties.queries.answer_run import Run
-from hedgerow.parties.queries.batches import Table
+from hedgerow.parties.queries.answer_run import AnswerRun
+from hedgerow.parties.queries.batches import (
+    DONE,
+    HELD,
+    HERE,
+    MISSING,
+    ONLY_HELD,
+    PRINT_BYTES,
+    Announcement,
+    BatchSession,
+    Row,
+    announcement_bytes,
+    verdict,
+)
 from hedgerow.parties.queries.inquiry import Inquiry, read_inquiry, write_part
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
 from hedgerow.parties.store.library import Library
-from hedgerow.parties.store.query_index import Key
-from hedgerow.parties.store.query_log import QueryLog
+from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.secure.replicated.outside import deal, joined
 from hedgerow.secure.secret import pack
 from hedgerow.tables import encode
 from tests.parties.queries.answer_towns import DOMAIN, QUICK, SERVERS, Town, table
+from tests.parties.wire.parties_calls import refuses
+
+MEMBERS = ["alder", "ann", "bob"]
+ONE, TWO = b"1" * 16, b"2" * 16
+
+
+def test_announcements_have_one_size_and_come_back() -> None:
+    empty = Announcement.nothing(ONE)
+    keys = (QueryKey("bob", "ab" * 16), QueryKey("ann", "cd" * 16))
+    full = Announcement(TWO, "distribution", "m" * 63, b"t" * 16, keys)
+    for said in (empty, full):
+        data = said.pack(MEMBERS, 4)
+        assert len(data) == announcement_bytes(4)
+        assert Announcement.parse(data, MEMBERS) == said
+
+
+@pytest.mark.parametrize(("at", "octet"), [(16, 9), (17, 4), (18, 1), (20, 47), (100, 7)])
+def test_announcements_that_nobody_writes(at: int, octet: int) -> None:
+    data = bytearray(
+        Announcement(ONE, "class", "m", ONE, (QueryKey("ann", "ab" * 16),)).pack(MEMBERS, 4)
+    )
+    data[at] = octet
+    refuses(Code.BAD_FRAME, lambda: Announcement.parse(bytes(data), MEMBERS))
+
+
+def test_a_query_is_announced_once() -> None:
+    twice = (QueryKey("ann", "ab" * 16), QueryKey("bob", "ab" * 16), QueryKey("ann", "ab" * 16))
+    data = Announcement(ONE, "class", "m", ONE, twice).pack(MEMBERS, 4)
+    error = refuses(Code.BAD_FRAME, lambda: Announcement.parse(data, MEMBERS))
+    assert "twice" in error.found
+    data = Announcement(ONE, "class", "m", ONE, twice[:2]).pack(MEMBERS, 4)
+    assert Announcement.parse(data, MEMBERS).keys == twice[:2]
+
+
+def test_rows_come_back() -> None:
+    rows = [Row(HERE, ONE, 70_000, 2 * TWO), Row(DONE, TWO, 1, 2 * ONE)]
+    assert Row.parse_all(b"".join(row.pack() for row in rows)) == rows
+
+
+def test_digests_of_shares_are_long_enough_against_collisions() -> None:
+    # Who has sent the shares has drawn them: half of the bits is what protects.
+    assert PRINT_BYTES * 8 >= 256
+    print_ = bytes(range(PRINT_BYTES))
+    (row,) = Row.parse_all(Row(HERE, ONE, 1, print_).pack())
+    assert row.print == print_
+
+
+def rows(*statuses: int, draws=(ONE, ONE, ONE), n=(3, 3, 3)) -> list[Row]:
+    return [Row(s, d, k, b"") for s, d, k in zip(statuses, draws, n, strict=True)]
+
+
+def test_verdicts() -> None:
+    assert verdict(rows(HERE, HERE, HERE)) == "run"
+    assert verdict(rows(HELD, HERE, HERE)) == "run"
+    assert verdict(rows(HELD, HELD, HELD, draws=(ONE, TWO, ONE))) == "run"
+    assert verdict(rows(HELD, HELD, HELD)) == "commit"
+    assert verdict(rows(DONE, HELD, ONLY_HELD)) == "commit"
+    assert verdict(rows(DONE, DONE, DONE)) == "commit"
+    assert verdict(rows(DONE, HERE, HERE)) == "lost"
+    assert verdict(rows(DONE, HELD, HELD, draws=(ONE, TWO, TWO))) == "lost"
+    assert verdict(rows(ONLY_HELD, HERE, HERE)) == "later"
+    assert verdict(rows(HERE, MISSING, HERE, n=(3, 0, 3))) == "later"
+    assert verdict(rows(HERE, HERE, HERE, n=(3, 4, 3))) == "conflict"
+
+
+def test_what_may_have_left_is_never_drawn_again() -> None:
+    every = (MISSING, HERE, HELD, ONLY_HELD, DONE)
+    for statuses in product(every, repeat=3):
+        for draws in ((ONE, ONE, ONE), (ONE, TWO, ONE)):
+            found = verdict(rows(*statuses, draws=draws))
+            if DONE in statuses:
+                assert found != "run"
+            if found == "run":
+                assert set(statuses) <= {HERE, HELD}
+            if found == "commit":
+                assert set(statuses) <= {HELD, ONLY_HELD, DONE}
+                assert len(set(draws)) == 1
 
 
 class Payload:
@@ -74,7 +163,7 @@ class Hall:
                 with TLSNetwork(
                     server, roster, config.identity, session=bytes(16), program=b"", timeout=10.0
                 ) as network:
-                    seat = Table(
+                    seat = BatchSession(
                         network, self.libraries[server], self.rooms[server], policy, members
                     )
                     found[server] = [seat.turn() for _ in range(3)]
@@ -196,14 +285,14 @@ def test_halves_leave_when_all_servers_hold_theirs(
     """A server that falls in the farewell leaves the others with what they may not give away."""
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
     queries = hall.put(0, 20)
-    finish, key = Run.finish, Key("ann0", "0" * 32)
+    finish, key = AnswerRun.finish, QueryKey("ann0", "0" * 32)
 
-    def fail(run: Run) -> None:
+    def fail(run: AnswerRun) -> None:
         if run._network.local == (server,):
             raise Code.PEER_GONE.error(found="the power")
         finish(run)
 
-    monkeypatch.setattr(Run, "finish", fail)
+    monkeypatch.setattr(AnswerRun, "finish", fail)
     found = hall.turns()
     assert all(isinstance(one, HedgerowError) for one in found)
     assert not any(query.settled.is_set() for query in queries)
@@ -211,7 +300,7 @@ def test_halves_leave_when_all_servers_hold_theirs(
     assert len(held) == 1
     assert held.pop()[0] == "held"
     kept = hall.log(0).state(key)[1]
-    monkeypatch.setattr(Run, "finish", finish)
+    monkeypatch.setattr(AnswerRun, "finish", finish)
     found = hall.turns()
     assert found[0][0] == found[1][0] == found[2][0] == 1
     # The draw that all hold is the answer: nothing is drawn again.
@@ -228,7 +317,7 @@ def test_a_server_that_denies_an_answer_it_has_given_gets_no_other_draw(
     liar, honest = 1, 2 - held_at
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
     hall.put(0, 20)
-    finish, key = QueryLog.finish, Key("ann0", "0" * 32)
+    finish, key = QueryLog.finish, QueryKey("ann0", "0" * 32)
     gave = threading.Event()
 
     def fail(log: QueryLog, keys) -> None:
@@ -264,7 +353,7 @@ def test_a_defect_does_not_come_back_for_ever(
     def fail(*_: object) -> None:
         raise Code.WRONG_SHAPE.error(found="a defect")
 
-    monkeypatch.setattr(Run, "answer", fail)
+    monkeypatch.setattr(AnswerRun, "answer", fail)
     # Who hears first that another has failed does not count it as its own failure.
     sessions = 0
     while not any(q.settled.is_set() for q in queries) and sessions < 60:

@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.queries.waiting import Pending, RoomLimits, WaitingRoom
-from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.secure.replicated.outside import Dealt
 from tests.parties.wire.parties_calls import refuses
 
@@ -19,7 +19,7 @@ PART = Dealt({}, None)
 def query(
     analyst: str = "ann", id_: int = 0, n: int = 1, model: str = "m", what: str = "class", **more
 ) -> Pending:
-    asked = Asked(Key(analyst, f"{id_:032x}"), what, n, "digest")
+    asked = Asked(QueryKey(analyst, f"{id_:032x}"), what, n, "digest")
     return Pending(asked, model, more.get("part", PART), (b"", b""), more.get("size", 10))
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from hedgerow.audit.bounds import epsilon_lower
 from hedgerow.errors import Code
 from hedgerow.parties.roles import uploading
-from hedgerow.parties.roles.owner_tables import make_align_key, placed
-from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.roles.uploading import make_align_key, place_records, share_upload
 from hedgerow.parties.store.uploads import read_manifest
 from hedgerow.privacy import NoiseSource, TwoSidedGeometric
 from hedgerow.tables import Attribute, Domain, Encoded, Target
@@ -44,7 +43,7 @@ def version(ids: range) -> Encoded:
 
 def counts(table: Encoded, key: bytes, source: NoiseSource) -> NDArray[np.int64]:
     """What a version releases: the number of ones in each part of the slots, with noise."""
-    slots, _ = placed(table, SLOTS, key)
+    slots, _ = place_records(table, SLOTS, key)
     ones = (slots.bins[:, 0] * slots.present).astype(np.int64).reshape(PARTS, -1).sum(axis=1)
     return TwoSidedGeometric(EACH)(ones, source)
 
@@ -83,7 +82,7 @@ def test_sets_of_ids_are_placed_as_if_with_two_keys() -> None:
     same = []
     for k in range(20):
         key = bytes([k]) * 32
-        first, second = (placed(table, SLOTS, key)[0] for table in (one, two))
+        first, second = (place_records(table, SLOTS, key)[0] for table in (one, two))
         slots = [
             np.argsort(np.where(t.present, t.ids, SLOTS), kind="stable") for t in (first, second)
         ]
@@ -140,7 +139,7 @@ def test_an_upload_that_did_not_end_has_placed_its_records(
         options = {"population": "patients", "ids": "id", "align_key": key}
         return share_upload(parties["north"], file, DOMAIN, id=id, **options).manifest.alignment
 
-    ask = uploading._ask
+    ask = uploading.call_member
 
     def cut(config, server, verb, fields, payload=None):
         reply = ask(config, server, verb, fields, payload)
@@ -150,7 +149,7 @@ def test_an_upload_that_did_not_end_has_placed_its_records(
 
     with serving(parties):
         with monkeypatch.context() as patched:
-            patched.setattr(uploading, "_ask", cut)
+            patched.setattr(uploading, "call_member", cut)
             refuses(Code.PEER_TIMEOUT, lambda: upload(first, "cut-1"))
         kept = {read_manifest(parties[name].state, "cut-1").alignment for name in SERVERS}
         error = refuses(Code.ALIGN_KEY_USED, lambda: upload(later, "cut-2"))

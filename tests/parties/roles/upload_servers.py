@@ -13,7 +13,7 @@ from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.store.uploads import upload_verbs
-from hedgerow.parties.wire.handlers import Limits, Verb
+from hedgerow.parties.wire.handlers import ServiceLimits, Verb
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.secret import Secret, SecretBits
@@ -61,7 +61,7 @@ def serving(
                 verbs_of(config),
                 host=config.me.host,
                 port=config.me.port,
-                limits=Limits(**limits),
+                limits=ServiceLimits(**limits),
             )
             services[name] = stack.enter_context(service)
         yield services

@@ -3,7 +3,7 @@
 from typing import Any
 
 from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.store.manifests import Manifest
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.tables import Domain
 from tests.parties.roles.upload_servers import DOMAIN
 
@@ -32,4 +32,4 @@ def make_job(**changes: Any) -> Job:
 
 def make_manifest(id: str = "north-1", rows: int = 50, domain: Domain = DOMAIN, **more: Any):
     fields = {"population": "patients", "owner": id.partition("-")[0], "seeds": (ZERO, ZERO)} | more
-    return Manifest(id=id, rows=rows, domain=domain, correction=ZERO, **fields)
+    return UploadManifest(id=id, rows=rows, domain=domain, correction=ZERO, **fields)

@@ -8,7 +8,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import admit, charge, job_key
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN, consortium
 from tests.parties.runs.party_jobs import make_job, make_manifest

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.runs.client import Status, _Clock, merged
+from hedgerow.parties.runs.client import RunStatus, _Clock, merge_status
 from hedgerow.parties.wire.requests import error_fields
 from tests.parties.wire.parties_calls import refuses
 
@@ -28,7 +28,7 @@ def fields(state: str = "running", **changes: Any) -> dict[str, Any]:
 
 def test_servers_together() -> None:
     slow = fields(progress={"level": 0, "nodes": 1, "bytes": 50, "seconds": 1.0})
-    status = merged("r", {"a": fields(), "b": slow, "c": fields(attempt=2)})
+    status = merge_status("r", {"a": fields(), "b": slow, "c": fields(attempt=2)})
     assert (status.state, status.level, status.depth, status.nodes) == ("running", 0, 3, 2)
     assert (status.octets, status.seconds, status.attempt) == (250, 1.5, 2)
     assert status.waiting_for == ()
@@ -47,21 +47,21 @@ def test_servers_together() -> None:
 )
 def test_the_state_of_all(states: list[str], state: str) -> None:
     told = {name: fields(one) for name, one in zip("abc", states, strict=True)}
-    assert merged("r", told).state == state
+    assert merge_status("r", told).state == state
 
 
 def test_who_does_not_answer_is_waited_for() -> None:
     told = {"a": fields("waiting", waiting_for=["c"], reason="why"), "b": fields(), "c": GONE}
-    status = merged("r", told)
+    status = merge_status("r", told)
     assert status.waiting_for == ("c",)
     assert status.servers["c"] == "unreachable"
     assert status.reason == "why"
-    refuses(Code.SERVICE_UNREACHABLE, lambda: merged("r", {"a": GONE, "b": GONE, "c": GONE}))
+    refuses(Code.SERVICE_UNREACHABLE, lambda: merge_status("r", {"a": GONE, "b": GONE, "c": GONE}))
 
 
 def test_why_it_failed_is_told_with_its_number() -> None:
     error = error_fields(Code.SERVER_MISSING.error(found="no \x1b[31mcedar"))["error"]
-    status = merged("r", {"a": fields(), "b": fields("failed", error=error), "c": GONE})
+    status = merge_status("r", {"a": fields(), "b": fields("failed", error=error), "c": GONE})
     assert status.error is not None
     assert status.error.code is Code.SERVER_MISSING
     assert "\x1b" not in str(status.error)
@@ -72,8 +72,8 @@ def test_the_expected_time_grows_with_the_nodes(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     clock = _Clock()
 
-    def at(level: int, attempt: int = 1) -> Status:
-        status = Status("r", "running", attempt, level=level, depth=4, nodes=2**level)
+    def at(level: int, attempt: int = 1) -> RunStatus:
+        status = RunStatus("r", "running", attempt, level=level, depth=4, nodes=2**level)
         return clock.timed(status)
 
     assert at(0).left is None

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.runs.peers import Told
-from hedgerow.parties.wire.requests import error_fields, told_error
+from hedgerow.parties.runs.peers import PeerState
+from hedgerow.parties.wire.requests import error_fields, parse_error
 from tests.parties.wire.parties_calls import refuses
 
 GOOD: dict[str, Any] = {
@@ -21,14 +21,14 @@ GOOD: dict[str, Any] = {
 
 
 def test_an_answer_is_read() -> None:
-    told = Told.parse(GOOD, "r-1", "birch")
+    told = PeerState.parse(GOOD, "r-1", "birch")
     assert (told.state, told.attempt, told.generation) == ("waiting", 2, 1)
     assert not any((told.busy, told.works, told.closed, told.has_ended))
     assert told.waiting_for == ("cedar",)
-    assert Told.parse(GOOD | {"busy": "r-1"}, "r-1", "birch").works
-    assert Told.parse(GOOD | {"busy": "r-2"}, "r-1", "birch").busy
+    assert PeerState.parse(GOOD | {"busy": "r-1"}, "r-1", "birch").works
+    assert PeerState.parse(GOOD | {"busy": "r-2"}, "r-1", "birch").busy
     error = error_fields(Code.PEER_GONE.error(found="nobody"))["error"]
-    failed = Told.parse(GOOD | {"state": "failed", "error": error}, "r-1", "birch")
+    failed = PeerState.parse(GOOD | {"state": "failed", "error": error}, "r-1", "birch")
     assert failed.has_ended
     assert failed.error is not None
     assert failed.error.code is Code.PEER_GONE
@@ -52,8 +52,8 @@ def test_an_answer_is_read() -> None:
     ],
 )
 def test_nonsense_is_refused(change: dict[str, Any]) -> None:
-    refuses(Code.BAD_REPLY, lambda: Told.parse(GOOD | change, "r-1", "birch"))
+    refuses(Code.BAD_REPLY, lambda: PeerState.parse(GOOD | change, "r-1", "birch"))
 
 
 def test_no_error_is_none() -> None:
-    assert told_error(None, "birch") is None
+    assert parse_error(None, "birch") is None

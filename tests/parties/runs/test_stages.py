@@ -8,7 +8,7 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.stages import Stages, forget_stages
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from tests.parties.wire.parties_calls import refuses
 
 KEY = bytes(32)

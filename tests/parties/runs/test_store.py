@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.store import RunStore, read_error, read_job
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from tests.parties.runs.run_servers import job
 from tests.parties.wire.parties_calls import refuses
 

@@ -12,7 +12,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs import agreement as run_agreement
 from hedgerow.parties.runs.store import RunStore
-from hedgerow.parties.runs.worker import Worker
+from hedgerow.parties.runs.worker import RunWorker
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.protocols.growers.choices import split_reason
 from hedgerow.protocols.hidden import open_id3
@@ -94,7 +94,7 @@ class Attack:
     def _work(self, number: int) -> Code | None:
         self._me.server = number
         session = self.attempts.to_bytes(16, "big")
-        worker = Worker(self.configs[number].folder, JOB.run_id, self.attempts, session)
+        worker = RunWorker(self.configs[number].folder, JOB.run_id, self.attempts, session)
         try:
             worker.work()
         except HedgerowError as error:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.probes import ask_health
+from hedgerow.parties.consortium.reach import ask_health
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.requests import Body, Payload, error_fields
 from tests.parties.sites.site_town import SITES, SiteTown, make_job

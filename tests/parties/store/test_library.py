@@ -9,7 +9,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.store.library import MOST_ENTRIES, Library
 from hedgerow.parties.store.models import write_model
-from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.protocols.votes import votes
 from tests.parties.queries.answer_towns import SERVERS, Town
 from tests.parties.wire.parties_calls import refuses
@@ -21,7 +21,7 @@ def library_of(town: Town, server: int = 0, **options) -> Library:
 
 
 def asked(n: int, analyst: str = "ann0", id_: int = 0) -> Asked:
-    return Asked(Key(analyst, f"{id_:032x}"), "class", n, "d")
+    return Asked(QueryKey(analyst, f"{id_:032x}"), "class", n, "d")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.store.manifests import (
     MAX_MANIFEST_BYTES,
-    Manifest,
+    UploadManifest,
     correction_digest,
     seed_digest,
 )
@@ -22,7 +22,7 @@ from tests.parties.wire.parties_calls import refuses
 
 def test_written_and_read_back() -> None:
     manifest = make_manifest(rows=70)
-    again = Manifest.from_json(manifest.to_json())
+    again = UploadManifest.from_json(manifest.to_json())
     assert again == manifest
     assert again.digest == manifest.digest
     assert manifest.shape == (8, 70)
@@ -63,7 +63,7 @@ def test_every_field_counts_in_the_digest() -> None:
 )
 def test_what_is_refused(change) -> None:
     text = json.dumps(make_manifest().to_dict() | change)
-    refuses(Code.BAD_UPLOAD, lambda: Manifest.from_json(text))
+    refuses(Code.BAD_UPLOAD, lambda: UploadManifest.from_json(text))
 
 
 def test_a_numeric_target_is_another_version() -> None:
@@ -72,7 +72,7 @@ def test_a_numeric_target_is_another_version() -> None:
     assert manifest.to_dict()["version"] == 2
     # Seven bits of presence and attributes, and 22 of a step of the grid.
     assert manifest.planes == 7 + 22
-    assert Manifest.from_json(manifest.to_json()) == manifest
+    assert UploadManifest.from_json(manifest.to_json()) == manifest
     for changes in ({"domain": numeric}, {"version": 2}, {"version": 3, "domain": numeric}):
         refuses(Code.BAD_UPLOAD, lambda changes=changes: make_manifest(**changes))
     # An owner of other columns, without the target.
@@ -81,7 +81,7 @@ def test_a_numeric_target_is_another_version() -> None:
 
 def test_texts_that_are_no_manifests() -> None:
     for text in ("", "[]", "{}", '{"a":1,"a":1}', "x" * (MAX_MANIFEST_BYTES + 1), b"\xff"):
-        refuses(Code.BAD_UPLOAD, lambda text=text: Manifest.from_json(text))
+        refuses(Code.BAD_UPLOAD, lambda text=text: UploadManifest.from_json(text))
 
 
 def test_digests_are_of_one_upload_and_one_share() -> None:

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.models import (
-    Manifest,
-    as_array,
-    as_text,
+    ModelManifest,
     check_free,
     list_models,
     open_model,
@@ -37,7 +35,7 @@ def state(tmp_path: Path) -> StateFolder:
     return StateFolder(tmp_path / "state")
 
 
-def manifest(name: str = "m-1", job: str = "ab" * 32, **changes) -> Manifest:
+def manifest(name: str = "m-1", job: str = "ab" * 32, **changes) -> ModelManifest:
     fields = {
         "name": name,
         "kind": "trees",
@@ -49,10 +47,10 @@ def manifest(name: str = "m-1", job: str = "ab" * 32, **changes) -> Manifest:
         "populations": ("patients",),
         "analysts": ("zoe",),
     }
-    return Manifest(**fields | changes)
+    return ModelManifest(**fields | changes)
 
 
-def write(state: StateFolder, about: Manifest, **options) -> Manifest:
+def write(state: StateFolder, about: ModelManifest, **options) -> ModelManifest:
     ledger = Ledger().to_json()
     return write_model(state, KEY, about, SHARES, ledger=ledger, leakage="{}", **options)
 
@@ -109,7 +107,3 @@ def test_files_that_were_changed_are_refused(state: StateFolder) -> None:
     refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-2"))
     (folder / "m-2/manifest.json").unlink()
     assert [one.name for one in list_models(state)] == ["m-1"]
-
-
-def test_texts_among_arrays() -> None:
-    assert as_text(as_array("früh 1")) == "früh 1"

@@ -1,6 +1,7 @@
 """Charges, halves and what may leave, also after a restart."""
 
 import gc
+import sqlite3
 import tracemalloc
 from pathlib import Path
 
@@ -8,13 +9,73 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.store.folders import StateFolder
-from hedgerow.parties.store.query_index import Asked, Key
-from hedgerow.parties.store.query_log import QueryLog
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.query_log import Asked, Life, QueryIndex, QueryKey, QueryLog
 from tests.parties.wire.parties_calls import refuses
 
+ONE, TWO = QueryKey("ann", "1" * 32), QueryKey("bob", "1" * 32)
+
+
+def asked(key: QueryKey, n: int = 2) -> Asked:
+    return Asked(key, "class", n, "d")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index.db"
+
+
+def test_lives(path: Path) -> None:
+    index = QueryIndex(path)
+    assert index.find(ONE) is None
+    index.add([asked(ONE, 3), asked(TWO)])
+    assert index.find(ONE) == Life(asked(ONE, 3))
+    index.hold("a", [ONE, TWO])
+    index.hold("b", [TWO])
+    index.finish([ONE])
+    assert index.find(ONE) == Life(asked(ONE, 3), "a", done=True)
+    assert index.find(TWO) == Life(asked(TWO), "b")
+    assert (index.drawn("a"), index.drawn("b"), index.drawn("c"), len(index)) == (1, 1, 0, 2)
+    assert path.stat().st_mode & 0o077 == 0
+    index.close()
+    index.close()
+    assert not path.exists()
+
+
+def test_it_is_made_anew(path: Path) -> None:
+    path.write_bytes(b"what a crash has left")
+    index = QueryIndex(path)
+    assert len(index) == 0
+
+
+def test_what_no_journal_holds(path: Path) -> None:
+    index = QueryIndex(path)
+    index.add([asked(ONE)])
+    refuses(Code.JOURNAL_DAMAGED, lambda: index.finish([TWO]))
+    refuses(Code.JOURNAL_DAMAGED, lambda: index.add([asked(ONE)]))
+    # Not known to be charged would be charged again.
+    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(ONE))
+
+
+def test_after_a_failure_nothing_is_answered(path: Path) -> None:
+    index = QueryIndex(path)
+    index.add([asked(ONE)])
+
+    class Full:
+        def execute(self, *_: object) -> None:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        def close(self) -> None:
+            pass
+
+    index._base = Full()  # type: ignore[assignment]
+    error = refuses(Code.STATE_NOT_WRITTEN, lambda: index.add([asked(TWO)]))
+    assert "disk is full" in error.found
+    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(ONE))
+    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(TWO))
+
+
 SECRET = bytes(range(32))
-ONE, TWO = Key("ann", "1" * 32), Key("bob", "1" * 32)
 DRAW, OTHER = "a" * 32, "b" * 32
 
 
@@ -28,10 +89,6 @@ def opened(state: StateFolder, **changes) -> QueryLog:
     return QueryLog(state, SECRET, **options)
 
 
-def asked(key: Key, n: int = 2) -> Asked:
-    return Asked(key, "class", n, "d")
-
-
 def test_a_query_is_charged_once(state: StateFolder) -> None:
     log = opened(state)
     log.charge([asked(ONE, 3), asked(TWO, 4)])
@@ -39,7 +96,7 @@ def test_a_query_is_charged_once(state: StateFolder) -> None:
     for _ in range(2):
         assert (log.rows, log.rows_of("ann"), log.rows_of("bob")) == (7, 3, 4)
         assert log.find(ONE) == asked(ONE, 3)
-        assert log.find(Key("ann", "2" * 32)) is None
+        assert log.find(QueryKey("ann", "2" * 32)) is None
         assert log.state(ONE) == ("asked", "")
         log.close()
         log = opened(state)
@@ -126,7 +183,7 @@ def test_memory_does_not_grow_with_the_queries(state: StateFolder) -> None:
     def more(first: int, last: int) -> int:
         """Live through some requests; return the bytes that are held afterwards."""
         for at in range(first, last, batch):
-            keys = [Key("ann", f"{k:032x}") for k in range(at, at + batch)]
+            keys = [QueryKey("ann", f"{k:032x}") for k in range(at, at + batch)]
             log.charge([asked(key, 1) for key in keys])
             log.hold(f"{at:032x}", keys, {})
             log.finish(keys)
@@ -142,7 +199,7 @@ def test_memory_does_not_grow_with_the_queries(state: StateFolder) -> None:
         tracemalloc.stop()
     # A life in memory took 700 bytes.
     assert after - before < 4000 * 20
-    last = Key("ann", f"{4999:032x}")
+    last = QueryKey("ann", f"{4999:032x}")
     for _ in range(2):
         assert (len(log), log.rows) == (5000, 5000)
         assert log.state(last) == ("done", f"{4000:032x}")

@@ -18,7 +18,12 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.store.manifests import Manifest, correction_digest, seed_digest, seeds_held
+from hedgerow.parties.store.manifests import (
+    UploadManifest,
+    correction_digest,
+    seed_digest,
+    seeds_held,
+)
 from hedgerow.parties.store.uploads import (
     list_uploads,
     open_upload,
@@ -69,8 +74,8 @@ class Dealer:
         } | changes
 
     @property
-    def manifest(self) -> Manifest:
-        return Manifest.model_validate(self.changes)
+    def manifest(self) -> UploadManifest:
+        return UploadManifest.model_validate(self.changes)
 
     def payload(self, server: int) -> tuple[dict, bytes]:
         text = json.dumps(self.changes).encode()

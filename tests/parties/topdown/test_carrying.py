@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.probes import ask_health
+from hedgerow.parties.consortium.reach import ask_health
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.topdown.carrying import Carrier, largest_answer
 from hedgerow.parties.topdown.job import TopDownJob

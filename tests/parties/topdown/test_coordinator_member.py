@@ -11,7 +11,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import check_consortium
-from hedgerow.parties.wire.server_client import ServerClient
+from hedgerow.parties.wire.client import ServerClient
 from tests.parties.consortia import OWNERS, SERVERS, found, introduce
 from tests.parties.wire.parties_calls import refuses
 

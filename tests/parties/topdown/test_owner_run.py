@@ -6,7 +6,7 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.topdown.accounted import AccountedRun
 from hedgerow.parties.topdown.owner_run import OwnerRun, RepeatableSource, last_round
 from hedgerow.protocols.topdown.coordinator import Coordinator

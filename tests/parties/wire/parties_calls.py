@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity, tls_context
 from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Deadline, Incoming, Link
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import Fields, Payload, Request
@@ -104,7 +104,7 @@ class Town:
             verbs or VERBS,
             host="127.0.0.1",
             port=0,
-            limits=Limits(**limits),
+            limits=ServiceLimits(**limits),
         ) as self.service:
             yield self.service
 

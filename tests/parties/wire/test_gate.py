@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.wire import gate as module
-from hedgerow.parties.wire.gate import Gate
-from hedgerow.parties.wire.handlers import Limits
+from hedgerow.parties.wire.gate import Gate, Replays, Throttle
+from hedgerow.parties.wire.handlers import ServiceLimits
 from tests.parties.wire.parties_calls import refuses
 
 
@@ -32,7 +32,7 @@ def entered(gate: Gate, link: Fake, member: str) -> contextlib.ExitStack:
 
 def test_silent_strangers_make_room_at_once() -> None:
     """Nobody waits for them, and who has spoken is not cut for their sake."""
-    gate, links = Gate(Limits(strangers=3)), [Fake() for _ in range(5)]
+    gate, links = Gate(ServiceLimits(strangers=3)), [Fake() for _ in range(5)]
     begun = time.monotonic()
     for link in links:
         assert gate.admit(link)
@@ -44,7 +44,7 @@ def test_silent_strangers_make_room_at_once() -> None:
 
 def test_strangers_of_one_address_are_bounded() -> None:
     """However many come from there, others find a place; those who speak keep theirs."""
-    gate = Gate(Limits(strangers=9, per_address=3))
+    gate = Gate(ServiceLimits(strangers=9, per_address=3))
     crowd, other = [Fake() for _ in range(20)], Fake()
     assert gate.admit(other, "b")
     assert all(gate.admit(link, "a") for link in crowd)
@@ -65,7 +65,7 @@ def test_strangers_of_one_address_are_bounded() -> None:
 
 def test_the_oldest_stranger_that_has_spoken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GRACE_SECONDS", 0.2)
-    gate, links = Gate(Limits(strangers=2)), [Fake() for _ in range(4)]
+    gate, links = Gate(ServiceLimits(strangers=2)), [Fake() for _ in range(4)]
     begun = time.monotonic()
     for link in links:
         gate.admit(link)
@@ -78,7 +78,7 @@ def test_the_oldest_stranger_that_has_spoken_makes_room(monkeypatch: pytest.Monk
 
 
 def test_payloads_are_bounded() -> None:
-    gate = Gate(Limits(octets=100, octets_per_member=60))
+    gate = Gate(ServiceLimits(octets=100, octets_per_member=60))
     with contextlib.ExitStack() as stack:
         stack.enter_context(gate.hold("a", 50))
         with gate.hold("b", 50), gate.hold("c", 0):
@@ -90,7 +90,7 @@ def test_payloads_are_bounded() -> None:
 
 
 def test_members_are_bounded() -> None:
-    gate = Gate(Limits(strangers=50, members=3, per_member=2))
+    gate = Gate(ServiceLimits(strangers=50, members=3, per_member=2))
     a = [entered(gate, Fake(), "a") for _ in range(2)]
     refuses(Code.SERVICE_BUSY, lambda: entered(gate, Fake(), "a"))
     b = entered(gate, Fake(), "b")
@@ -106,7 +106,7 @@ def test_members_are_bounded() -> None:
 
 def test_a_stop_waits_for_what_has_begun() -> None:
     gate, working, waiting, shaking = (
-        Gate(Limits(strangers=9, members=9, per_member=9)),
+        Gate(ServiceLimits(strangers=9, members=9, per_member=9)),
         Fake(),
         Fake(),
         Fake(),
@@ -132,7 +132,7 @@ def test_a_stop_waits_for_what_has_begun() -> None:
 
 
 def test_a_stop_runs_out_of_patience() -> None:
-    gate, working = Gate(Limits(strangers=9, members=9, per_member=9)), Fake()
+    gate, working = Gate(ServiceLimits(strangers=9, members=9, per_member=9)), Fake()
     stack = entered(gate, working, "a")
     gate.begin(working)
     assert not gate.stop(0.2)
@@ -141,7 +141,10 @@ def test_a_stop_runs_out_of_patience() -> None:
 
 
 def test_who_has_rested_longest_goes_first() -> None:
-    gate, links = Gate(Limits(strangers=9, members=2, per_member=9)), [Fake() for _ in range(3)]
+    gate, links = (
+        Gate(ServiceLimits(strangers=9, members=2, per_member=9)),
+        [Fake() for _ in range(3)],
+    )
     with contextlib.ExitStack() as stack:
         assert all(stack.enter_context(gate.rest(link)) for link in links)  # type: ignore[arg-type]
         assert [link.was_cut for link in links] == [True, False, False]
@@ -149,3 +152,64 @@ def test_who_has_rested_longest_goes_first() -> None:
         assert all(link.was_cut for link in links)
         assert not stack.enter_context(gate.rest(Fake()))  # type: ignore[arg-type]
     assert not gate._resting
+
+
+def test_an_identifier_is_used_up() -> None:
+    memory = Replays(10, 100)
+    memory.take("a", "x", time.time())
+    refuses(Code.REQUEST_REPLAYED, lambda: memory.take("a", "x", time.time()))
+    memory.take("b", "x", time.time())
+
+
+def test_it_is_forgotten_when_its_time_alone_would_refuse_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memory, start = Replays(10, 2), time.monotonic()
+    now = [start]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    memory.take("a", "x", time.time())
+    now[0] = start + 15
+    memory.take("a", "y", time.time())
+    refuses(Code.REQUEST_REPLAYED, lambda: memory.take("a", "x", time.time()))
+    # No room: refused, and not forgotten before its time.
+    refuses(Code.SERVICE_BUSY, lambda: memory.take("a", "z", time.time()))
+    memory.take("b", "z", time.time())
+    now[0] = start + 21
+    memory.take("a", "z", time.time())
+    assert list(memory._seen["a"]) == ["y", "z"]
+
+
+def test_clocks() -> None:
+    memory = Replays(10, 100)
+    memory.check_clock(time.time() + 9)
+    memory.check_clock(time.time() - 9)
+    for off in (11, -11, 1e300, -1e300):
+        refuses(Code.CLOCKS_DIFFER, lambda off=off: memory.check_clock(time.time() + off))
+    refuses(Code.CLOCKS_DIFFER, lambda: memory.take("a", "x", memory._started - 0.1))
+
+
+def test_of_many_at_once_one_gets_through() -> None:
+    memory, taken = Replays(10, 100), []
+
+    def take() -> None:
+        try:
+            memory.take("a", "x", time.time())
+        except HedgerowError:
+            return
+        taken.append(1)
+
+    threads = [threading.Thread(target=take) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert taken == [1]
+
+
+def test_a_few_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [600.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    throttle = Throttle(2)
+    assert [throttle.passes() for _ in range(5)] == [0, 0, None, None, None]
+    now[0] += 60
+    assert [throttle.passes() for _ in range(3)] == [3, 0, None]

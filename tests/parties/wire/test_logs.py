@@ -4,10 +4,7 @@ import json
 import logging
 import sys
 
-import pytest
-
-from hedgerow.parties.wire import logs
-from hedgerow.parties.wire.logs import JsonLines, Throttle
+from hedgerow.parties.wire.logs import JsonLines
 
 
 def line(**attributes: object) -> dict:
@@ -37,12 +34,3 @@ def test_words_of_an_exception_are_left_out() -> None:
     assert found["exception"] == "ValueError"
     assert "test_logs.py" in found["where"][0]
     assert "12345" not in json.dumps(found)
-
-
-def test_a_few_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [600.0]
-    monkeypatch.setattr(logs.time, "monotonic", lambda: now[0])
-    throttle = Throttle(2)
-    assert [throttle.passes() for _ in range(5)] == [0, 0, None, None, None]
-    now[0] += 60
-    assert [throttle.passes() for _ in range(3)] == [3, 0, None]

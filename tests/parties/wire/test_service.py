@@ -14,8 +14,9 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.net.certificates import make_identity
+from hedgerow.net.channel import MAX_KEY_BYTES
 from hedgerow.parties.wire.client import call
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Deadline, Incoming
 from hedgerow.parties.wire.requests import (
     MAGIC,
@@ -26,7 +27,15 @@ from hedgerow.parties.wire.requests import (
     Payload,
     ReplyHeader,
 )
-from tests.parties.wire.parties_calls import BOTH, Town, dated_identity, refuses, stamped, town_in
+from tests.parties.wire.parties_calls import (
+    BOTH,
+    Town,
+    dated_identity,
+    echo,
+    refuses,
+    stamped,
+    town_in,
+)
 
 
 @pytest.fixture
@@ -254,7 +263,7 @@ def test_a_flood_of_strangers_does_not_keep_members_out(town: Town, address: str
         shaking = len(town.service._gate._shaking)
         for raw in raws:
             raw.close()
-    assert shaking <= Limits().per_address
+    assert shaking <= ServiceLimits().per_address
     # A call took two seconds where strangers were waited for, and five where they were many.
     assert sorted(seconds)[2] < 1.0, seconds
 
@@ -392,3 +401,16 @@ def test_a_reply_that_breaks_off(town: Town) -> None:
     with town.open({"ask": Verb(BOTH, broken)}):
         refuses(Code.REQUEST_CUT_OFF, lambda: town.call("ask"))
         assert town.log.wait_for(verb="ask", outcome="H883")
+
+
+@pytest.mark.parametrize("largest", [-1, MAX_KEY_BYTES + 1])
+def test_payloads_stay_within_one_key_of_tls(largest: int) -> None:
+    with pytest.raises(ValueError, match="largest"):
+        Verb(("owner",), echo, largest=largest)
+
+
+def test_by_default_a_verb_takes_no_payload_and_is_carried_out_once() -> None:
+    verb = Verb(("owner",), echo)
+    assert (verb.largest, verb.idempotent) == (0, False)
+    limits = ServiceLimits()
+    assert limits.per_member < limits.members

@@ -24,7 +24,7 @@ from hedgerow.net import meeting
 from hedgerow.net.certificates import Identity
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.names import Name, check_name
-from hedgerow.parties.store.folders import StateFolder, check_private, read_small
+from hedgerow.parties.store.durable import StateFolder, check_private, read_small
 
 Role = Literal["server", "owner", "analyst", "coordinator", "site"]
 Plane = Literal["run", "query", "topdown", "count"]

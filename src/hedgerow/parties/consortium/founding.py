@@ -9,7 +9,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Role
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
-from hedgerow.parties.store.folders import make_private, write_new
+from hedgerow.parties.store.durable import make_private, write_new
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600

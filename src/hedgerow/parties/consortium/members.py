@@ -17,8 +17,7 @@ from hedgerow.errors import Code
 from hedgerow.net.certificates import DAYS, Identity, fingerprint, make_identity, tls_context
 from hedgerow.parties.consortium.config import MAX_FILE_BYTES, PartyConfig
 from hedgerow.parties.consortium.state_key import VARIABLE, key_path, make_state_key
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import check_private, make_private, read_small
+from hedgerow.parties.store.durable import check_private, make_private, read_small, replacing
 from hedgerow.parties.wire.handlers import Caller
 
 MAX_DAYS = 36_500

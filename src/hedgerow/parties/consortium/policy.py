@@ -17,7 +17,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name, check_name
-from hedgerow.parties.store.folders import check_private
+from hedgerow.parties.store.durable import check_private
 from hedgerow.protocols.kinds import KINDS
 
 # Sums of shares of a budget may exceed it by their rounding.

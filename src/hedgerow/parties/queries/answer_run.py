@@ -1,4 +1,4 @@
-"""`Run`: one computation of the three servers that answers a batch of queries, in halves."""
+"""`AnswerRun`: one computation of the three servers that answers a batch of queries, in halves."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.parties.queries.waiting import Pending
-from hedgerow.parties.store.library import Book
-from hedgerow.parties.store.query_index import Key
+from hedgerow.parties.store.library import ModelBook
+from hedgerow.parties.store.query_log import QueryKey
 from hedgerow.privacy import Leakage, Ledger, Opening
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.sharing.queries import expand_queries, planes_shape
@@ -28,7 +28,7 @@ BLOCK = 1 << 22
 MOST_ROWS = 1 << 14
 
 
-class Charged:
+class ChargedQueries:
     """Charges of queries that the query log holds: each pays for one answer, however often drawn.
 
     `ledger`: of the model, for what answers are computed from.
@@ -57,19 +57,19 @@ class Charged:
         return self._ledger.charged(reason, audience)
 
 
-class Run:
+class AnswerRun:
     """One run; its engine stays in the thread that makes it.
 
     `shares`: of the model, of the server that lives here.
     """
 
     def __init__(
-        self, network: Network, book: Book, shares: Mapping[str, Array], draw: str
+        self, network: Network, book: ModelBook, shares: Mapping[str, Array], draw: str
     ) -> None:
         self._network, self._book, self._shares, self._draw = network, book, shares, draw
         self._engine: ReplicatedEngine | None = None
 
-    def answer(self, queries: Sequence[Pending], what: str) -> dict[Key, Array]:
+    def answer(self, queries: Sequence[Pending], what: str) -> dict[QueryKey, Array]:
         """Answer queries that were charged.
 
         1. Shared bits of all queries, side by side, become one-hot rows.
@@ -84,14 +84,14 @@ class Run:
         """
         book, plan = self._book, self._book.plan
         openings = [self._opening(k, query, what) for k, query in enumerate(queries)]
-        leakage = Leakage(openings, ledger=Charged(book.ledger, len(queries)))
+        leakage = Leakage(openings, ledger=ChargedQueries(book.ledger, len(queries)))
         engine = self._engine = ReplicatedEngine(self._network, leakage, session=self._draw)
         model = book.kind.model(engine, plan, self._shares)
         shared = self._joined(engine, queries)
         step = block_rows(model)
         parts = [self._answered(model, block, what) for block in _blocks(shared, step)]
         result = parts[0] if len(parts) == 1 else concatenate(parts)
-        found: dict[Key, Array] = {}
+        found: dict[QueryKey, Array] = {}
         at = 0
         for opening, query in zip(openings, queries, strict=True):
             rows = result[at : at + query.asked.n]

@@ -1,4 +1,4 @@
-"""`Answering`: the side of a server that answers queries.
+"""`QueryService`: the side of a server that answers queries.
 
 An analyst hands each server its part of a query and waits. One thread owns the session with the
 other servers, in which queries are answered in batches (`queries.batches`). When a server
@@ -20,12 +20,12 @@ from hedgerow.net.meeting import listen
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.queries.batches import Table
+from hedgerow.parties.queries.batches import BatchSession
 from hedgerow.parties.queries.inquiry import LARGEST_PART, Inquiry, read_inquiry
 from hedgerow.parties.queries.waiting import Pending, RoomLimits, WaitingRoom, check_same
 from hedgerow.parties.store.library import Library
-from hedgerow.parties.store.query_index import Asked
-from hedgerow.parties.wire.client import call
+from hedgerow.parties.store.query_log import Asked
+from hedgerow.parties.wire.client import call_member
 from hedgerow.parties.wire.handlers import Caller, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
@@ -36,7 +36,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _logger = logging.getLogger(__name__)
 
 
-class Answering:
+class QueryService:
     """Answer queries, as one of three servers.
 
     `key`: the operator's; see `hedgerow.parties.consortium.state_key`.
@@ -63,7 +63,7 @@ class Answering:
             "query-meet": Verb(("server",), self._meet_me),
         }
 
-    def start(self) -> Answering:
+    def start(self) -> QueryService:
         """Begin to answer; the service must be there for the invitations of server 0."""
         self._thread.start()
         return self
@@ -174,7 +174,7 @@ class Answering:
     def _attend(self, network: TLSNetwork) -> None:
         config = self.config
         members = [member.name for member in config.members]
-        table = Table(network, self.library, self.room, self.policy, members)
+        table = BatchSession(network, self.library, self.room, self.policy, members)
         while not self._stopping.is_set():
             if config.number == 0:
                 self.room.wait(self._limits.heartbeat)
@@ -205,17 +205,9 @@ class Answering:
             list(pool.map(lambda server: self._call(server, session), self.config.servers[1:]))
 
     def _call(self, server: Member, session: str) -> None:
-        config = self.config
-        reply = call(
-            (server.host, server.port),
-            config.identity,
-            config.certificate(server.name),
-            "query-meet",
-            {"attempt": self._attempt, "session": session},
-            name=server.name,
-            timeout=config.timeouts.connect,
-            connect_timeout=config.timeouts.connect,
-        )
+        fields = {"attempt": self._attempt, "session": session}
+        seconds = self.config.timeouts.connect
+        reply = call_member(self.config, server, "query-meet", fields, seconds=seconds)
         if reply.fields.get("free") is not True:
             raise Code.SERVICE_BUSY.error(
                 expected=f"{server.name} without a session", found="one that has not ended there"

@@ -16,42 +16,157 @@ without a new run. See `hedgerow.parties.store.query_log`.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import struct
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from hedgerow.errors import Code, HedgerowError, NetworkError
 from hedgerow.net.network import Network, Route
+from hedgerow.parties.consortium.names import is_name
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.queries.agreeing import (
-    ADMITTED,
-    DRAW_BYTES,
-    LATER,
-    REFUSED,
-    ROW_BYTES,
-    Announcement,
-    Row,
-    Verdict,
-    announcement_bytes,
-    look_up,
-    tag_of,
-    verdict,
-)
-from hedgerow.parties.queries.answer_run import Run
+from hedgerow.parties.queries.answer_run import AnswerRun
+from hedgerow.parties.queries.inquiry import PRINT_BYTES, WHATS
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
-from hedgerow.parties.store.library import Book, Library
-from hedgerow.parties.store.query_index import Key
+from hedgerow.parties.store.library import Library, ModelBook
+from hedgerow.parties.store.query_log import QueryKey
 from hedgerow.secure.replicated.core import SERVERS
+
+DRAW_BYTES = TAG_BYTES = 16
+_VERSION = 2
+_HEAD = struct.Struct(">16sBBH63s16s")
+_KEY = struct.Struct(">H16s")
+_ROW = struct.Struct(">B16sI32s")
+ROW_BYTES = _ROW.size
+MISSING, HERE, HELD, ONLY_HELD, DONE = range(5)
+"""How far a server has come: it has nothing, a query, a query and a draw, a draw, an answer."""
+LATER, REFUSED, ADMITTED = range(3)
+
+Verdict = Literal["later", "conflict", "lost", "commit", "run"]
+
+
+def tag_of(book: ModelBook) -> bytes:
+    """Return the tag of a model's shares, as servers compare it."""
+    text = f"{book.manifest.job} {book.manifest.tag}".encode()
+    return hashlib.blake2b(text, digest_size=TAG_BYTES, person=b"hedgerow/model").digest()
+
+
+def announcement_bytes(room: int) -> int:
+    """Return the size of an announcement with room for so many queries."""
+    return _HEAD.size + room * _KEY.size
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What server 0 would like to do next; public among the servers.
+
+    `draw`: name of the answers that would be drawn, never used before.
+    `tag`: of the model's shares at server 0: those of another training do not fit to them.
+    `keys`: queries; empty if there is nothing to do.
+    """
+
+    draw: bytes
+    what: str
+    model: str
+    tag: bytes
+    keys: tuple[QueryKey, ...]
+
+    @classmethod
+    def nothing(cls, draw: bytes) -> Announcement:
+        """Announce that there is nothing to do."""
+        return cls(draw, WHATS[0], "", bytes(TAG_BYTES), ())
+
+    def pack(self, members: Sequence[str], room: int) -> bytes:
+        """Write it into a fixed number of bytes."""
+        what, name = WHATS.index(self.what), self.model.encode("ascii")
+        head = _HEAD.pack(self.draw, _VERSION, what, len(self.keys), name, self.tag)
+        keys = [_KEY.pack(members.index(k.analyst), bytes.fromhex(k.id)) for k in self.keys]
+        return (head + b"".join(keys)).ljust(announcement_bytes(room), b"\0")
+
+    @classmethod
+    def parse(cls, data: bytes, members: Sequence[str]) -> Announcement:
+        """Read it; H806 for anything that no server writes."""
+        draw, version, what, count, name, tag = _HEAD.unpack_from(data)
+        model = name.rstrip(b"\0").decode("ascii", errors="replace")
+        if not count:
+            return cls.nothing(draw)
+        fits = _HEAD.size + count * _KEY.size <= len(data)
+        if version != _VERSION or what >= len(WHATS) or not is_name(model) or not fits:
+            raise Code.BAD_FRAME.error(found="an announcement that cannot be read")
+        keys = []
+        for k in range(count):
+            who, id_ = _KEY.unpack_from(data, _HEAD.size + k * _KEY.size)
+            if who >= len(members):
+                raise Code.BAD_FRAME.error(found="an announcement of a query by nobody")
+            keys.append(QueryKey(members[who], id_.hex()))
+        if len(set(keys)) < count:
+            raise Code.BAD_FRAME.error(found="an announcement that names a query twice")
+        return cls(draw, WHATS[what], model, tag, tuple(keys))
+
+
+class Row(NamedTuple):
+    """What a server says about a query: status, draw that it holds, rows, digest of a share."""
+
+    status: int
+    draw: bytes
+    n: int
+    print: bytes
+
+    def pack(self) -> bytes:
+        """Write it."""
+        return _ROW.pack(*self)
+
+    @classmethod
+    def parse_all(cls, data: bytes) -> list[Row]:
+        """Read what was written one after the other."""
+        return [cls(*row) for row in _ROW.iter_unpack(data)]
+
+
+def look_up(
+    said: Announcement, key: QueryKey, book: ModelBook | None, query: Pending | None
+) -> tuple[tuple[int, bytes, int], tuple[bytes, bytes]]:
+    """Return what this server has of a query, and the digests of its two shares."""
+    nothing = (bytes(PRINT_BYTES), bytes(PRINT_BYTES))
+    if book is None:
+        return (MISSING, bytes(DRAW_BYTES), 0), nothing
+    state, draw = book.log.state(key)
+    drawn = bytes.fromhex(draw) if draw else bytes(DRAW_BYTES)
+    known = book.log.find(key)
+    if state == "done" and known is not None:
+        return (DONE, drawn, known.n), nothing
+    if query is not None and query.part is not None and query.asked.what == said.what:
+        return (HELD if state == "held" else HERE, drawn, query.asked.n), query.prints
+    if state == "held" and known is not None:
+        return (ONLY_HELD, drawn, known.n), nothing
+    return (MISSING, bytes(DRAW_BYTES), 0), nothing
+
+
+def verdict(rows: Sequence[Row]) -> Verdict:
+    """Return what becomes of a query; all servers see the same rows and find the same."""
+    statuses = {row.status for row in rows}
+    if MISSING in statuses:
+        return "later"
+    if len({row.n for row in rows}) > 1:
+        return "conflict"
+    if statuses <= {HELD, ONLY_HELD, DONE} and len({row.draw for row in rows}) == 1:
+        return "commit"
+    if DONE in statuses:
+        return "lost"
+    return "later" if ONLY_HELD in statuses else "run"
+
 
 MOST_FAILURES = 3
 _logger = logging.getLogger(__name__)
 
 
-class Table:
+class BatchSession:
     """One server at the table of a session; for one thread.
 
     `members`: all members of the consortium, in the order that all parties have.
@@ -68,7 +183,7 @@ class Table:
         (self.me,) = network.local
         self.network, self.library, self.room, self.policy = network, library, room, policy
         self.members = list(members)
-        self._missed: set[Key] = set()
+        self._missed: set[QueryKey] = set()
 
     def turn(self) -> int:
         """Take one turn; return how many queries were answered."""
@@ -86,7 +201,7 @@ class Table:
         agreed = self._agreed(said, errors)
         asked = [key for key in said.keys if verdicts[key] == "run" and agreed[key] == ADMITTED]
         kept = [key for key in said.keys if verdicts[key] == "commit"]
-        draws: dict[Key, str] = {}
+        draws: dict[QueryKey, str] = {}
         if asked:
             assert book is not None
             queries = [query for key in asked if (query := here[key]) is not None]
@@ -122,7 +237,7 @@ class Table:
         self.network.exchange("announce", plan, {0: data, 1: data})
         return said
 
-    def _gathered(self, said: Announcement) -> dict[Key, Pending | None]:
+    def _gathered(self, said: Announcement) -> dict[QueryKey, Pending | None]:
         """Return what is here, after a moment for queries that are still on their way."""
         fresh = [key for key in said.keys if key not in self._missed] if self.me else []
         here = self.room.get(said.model, said.keys, fresh)
@@ -132,7 +247,7 @@ class Table:
         self._missed |= {key for key, query in here.items() if query is None}
         return here
 
-    def _book(self, said: Announcement) -> Book | None:
+    def _book(self, said: Announcement) -> ModelBook | None:
         """Return the model, unless there is none here whose shares belong to the others'."""
         try:
             book = self.library.book(said.model)
@@ -145,7 +260,7 @@ class Table:
         return None
 
     def _compared(
-        self, said: Announcement, book: Book | None, here: Mapping[Key, Pending | None]
+        self, said: Announcement, book: ModelBook | None, here: Mapping[QueryKey, Pending | None]
     ) -> list[list[Row]]:
         """Tell the others what is here, and return what all of them say."""
         mine = [look_up(said, key, book, here[key]) for key in said.keys]
@@ -172,13 +287,13 @@ class Table:
     def _refusals(
         self,
         said: Announcement,
-        book: Book | None,
-        here: Mapping[Key, Pending | None],
+        book: ModelBook | None,
+        here: Mapping[QueryKey, Pending | None],
         rows: list[list[Row]],
-        verdicts: Mapping[Key, Verdict],
-    ) -> dict[Key, HedgerowError | None]:
+        verdicts: Mapping[QueryKey, Verdict],
+    ) -> dict[QueryKey, HedgerowError | None]:
         """Return what this server does not admit, and why; None for what is to wait a turn."""
-        errors: dict[Key, HedgerowError | None] = {}
+        errors: dict[QueryKey, HedgerowError | None] = {}
         ahead: Counter[str] = Counter()
         for k, key in enumerate(said.keys):
             query, found_out = here[key], verdicts[key]
@@ -212,8 +327,8 @@ class Table:
         return errors
 
     def _agreed(
-        self, said: Announcement, errors: Mapping[Key, HedgerowError | None]
-    ) -> dict[Key, int]:
+        self, said: Announcement, errors: Mapping[QueryKey, HedgerowError | None]
+    ) -> dict[QueryKey, int]:
         """Tell the others what is admitted here, and return what all admit."""
         mine = np.full(len(said.keys), ADMITTED, dtype=np.uint8)
         for k, key in enumerate(said.keys):
@@ -227,12 +342,12 @@ class Table:
         final = np.where(refused, REFUSED, np.where(later, LATER, ADMITTED))
         return {key: int(final[k]) for k, key in enumerate(said.keys)}
 
-    def _run(self, book: Book, queries: Sequence[Pending], said: Announcement) -> None:
+    def _run(self, book: ModelBook, queries: Sequence[Pending], said: Announcement) -> None:
         """Charge and answer; everything is durable at all servers when it returns."""
         keys = [query.key for query in queries]
         try:
             book.charge([query.asked for query in queries])
-            run = Run(self.network, book, self.library.shares(said.model), said.draw.hex())
+            run = AnswerRun(self.network, book, self.library.shares(said.model), said.draw.hex())
             halves = run.answer(queries, said.what)
             book.log.hold(said.draw.hex(), keys, halves)
             run.finish()
@@ -253,9 +368,9 @@ class Table:
 
     def _settle(
         self,
-        key: Key,
+        key: QueryKey,
         query: Pending | None,
-        book: Book | None,
+        book: ModelBook | None,
         draw: str | None,
         agreed: int,
         error: HedgerowError | None,

@@ -12,8 +12,7 @@ import numpy as np
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.queries.agreeing import PRINT_BYTES, WHATS
-from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields
 from hedgerow.protocols.growers.layout import Layout
@@ -22,6 +21,9 @@ from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import Dealt
 from hedgerow.secure.secret import words
 
+WHATS = ("class", "distribution", "score", "value")
+PRINT_BYTES = 32
+"""Of a digest of a share: an analyst must not find two shares of one digest."""
 MOST_ROWS = 1 << 14
 """Rows of one request; more go in several."""
 LARGEST_PART = 1 << 25
@@ -32,7 +34,7 @@ _PERSON = b"hedgerow/query"
 
 @dataclass(frozen=True)
 class Inquiry:
-    """The fields of a request; see `hedgerow.parties.queries.answering.Answering`.
+    """The fields of a request; see `hedgerow.parties.queries.answering.QueryService`.
 
     `again`: whether the analyst has asked it before.
     """
@@ -72,11 +74,11 @@ class Inquiry:
 
     def asked_by(self, analyst: str, digest: str) -> Asked:
         """Return what is written down about it."""
-        return Asked(Key(analyst, self.id), self.what, self.n, digest)
+        return Asked(QueryKey(analyst, self.id), self.what, self.n, digest)
 
 
 @dataclass(frozen=True)
-class Part:
+class QueryPart:
     """What a server has got of a query.
 
     `prints`: digests of its two shares, each to be compared with the other server that holds it.
@@ -106,7 +108,7 @@ def write_part(dealt: Dealt) -> list[bytes]:
 
 def read_inquiry(
     inquiry: Inquiry, layout: Layout, server: int, payload: Incoming, key: bytes
-) -> Part:
+) -> QueryPart:
     """Read the part of a server from a request.
 
     Raises H872 for another number of bytes than such a query has, before any of them is read.
@@ -132,7 +134,7 @@ def read_inquiry(
     first, second = (_print(inquiry, j, shares[j]) for j in held)
     # With a key: by itself it says nothing to who reads the journal.
     total = hashlib.blake2b(data, digest_size=PRINT_BYTES, key=key, person=_PERSON)
-    return Part(Dealt(seeds, correction), (first, second), total.hexdigest())
+    return QueryPart(Dealt(seeds, correction), (first, second), total.hexdigest())
 
 
 def _print(inquiry: Inquiry, share: int, data: bytes) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.store.query_index import Asked, Key
+from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.secure.replicated.outside import Dealt
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 2.0
@@ -73,7 +73,7 @@ class Pending:
     error: HedgerowError | None = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> QueryKey:
         """Who asks, under which identifier."""
         return self.asked.key
 
@@ -85,7 +85,7 @@ class WaitingRoom:
         self.limits = limits
         self.trouble: HedgerowError | None = None
         self._changed = threading.Condition()
-        self._waiting: dict[tuple[str, Key], Pending] = {}
+        self._waiting: dict[tuple[str, QueryKey], Pending] = {}
         self._served: dict[str, float] = {}
         self._receiving: Counter[str] = Counter()
         self._closed = False
@@ -120,8 +120,8 @@ class WaitingRoom:
             return query
 
     def get(
-        self, model: str, keys: Collection[Key], awaited: Collection[Key] = ()
-    ) -> dict[Key, Pending | None]:
+        self, model: str, keys: Collection[QueryKey], awaited: Collection[QueryKey] = ()
+    ) -> dict[QueryKey, Pending | None]:
         """Return the queries under these identifiers, after a while for those that are awaited."""
 
         def all_here() -> bool:

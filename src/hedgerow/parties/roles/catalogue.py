@@ -1,4 +1,4 @@
-"""The requests ``models`` and ``model-show``: what a server keeps, and what is known of it."""
+"""What a server tells members: the requests ``models``, ``model-show`` and ``charges``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,21 @@ import logging
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meter import Reading
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.roles.model_report import Asking, Learned, ModelReport, Opened, Sent
-from hedgerow.parties.store.folders import StateFolder, read_small
+from hedgerow.parties.roles.server_reports import (
+    Asking,
+    ChargeLine,
+    LedgerLine,
+    ModelReport,
+    Opened,
+    Sent,
+    ServerAccount,
+)
+from hedgerow.parties.runs.store import RunStore, ServerRun
+from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.library import ANSWERED, Library
-from hedgerow.parties.store.models import Manifest, list_models, open_model
+from hedgerow.parties.store.models import ModelManifest, list_models, open_model
+from hedgerow.parties.store.uploads import list_uploads
 from hedgerow.parties.wire.handlers import Caller, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
@@ -43,7 +54,7 @@ class Catalogue:
 
         Reply to a list: as payload an object with ``models``, each with model, kind, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
-        ask, and the manifest as payload, as `Manifest.to_json` writes it; with an opened tree
+        ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with an opened tree
         behind it, at ``manifest`` bytes.
         """
         del payload
@@ -79,15 +90,15 @@ class Catalogue:
                 rows_left = max(0, policy.queries_per_model - book.log.rows)
         report = ModelReport(
             **_line(manifest),
-            learned=_learned(ledger or stored.read_ledger()),
-            opened=_opened(Leakage.from_json(stored.leakage)),
+            learned=_ledger_lines(ledger or stored.read_ledger()),
+            opened=_openings(Leakage.from_json(stored.leakage)),
             asking=tuple(asking),
             rows_left=rows_left,
             sent=self._sent(manifest),
         )
         return {}, report.to_json()
 
-    def _named(self, caller: Caller, fields: Fields) -> Manifest:
+    def _named(self, caller: Caller, fields: Fields) -> ModelManifest:
         """Return the model that a request names, if the caller may know it."""
         if set(fields) != {"model"} or not isinstance(fields["model"], str):
             raise Code.BAD_REQUEST.error(expected="model, or nothing", found="other fields")
@@ -102,12 +113,12 @@ class Catalogue:
             )
         return manifest
 
-    def _may_see(self, caller: Caller, manifest: Manifest) -> bool:
+    def _may_see(self, caller: Caller, manifest: ModelManifest) -> bool:
         if caller.role != "analyst" or manifest.kind == "open":
             return True
         return caller.name in manifest.analysts and caller.name in self._policy.allowed_analysts
 
-    def _sent(self, manifest: Manifest) -> Sent | None:
+    def _sent(self, manifest: ModelManifest) -> Sent | None:
         """Return what this server has sent in the run, if its meter is still there."""
         path = self._state.path("runs", manifest.run, "meter.json")
         if not path.exists():
@@ -122,7 +133,7 @@ class Catalogue:
         return Sent(rounds=read.rounds, payload=sum(read.payload), wire=sum(read.wire))
 
 
-def _line(manifest: Manifest) -> dict[str, object]:
+def _line(manifest: ModelManifest) -> dict[str, object]:
     return {
         "model": manifest.name,
         "kind": manifest.kind,
@@ -133,12 +144,12 @@ def _line(manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _learned(ledger: Ledger) -> tuple[Learned, ...]:
+def _ledger_lines(ledger: Ledger) -> tuple[LedgerLine, ...]:
     keys = ("audience", "epsilon", "delta", "relation", "why")
-    return tuple(Learned(**{key: row[key] for key in keys}) for row in ledger.short_summary())
+    return tuple(LedgerLine(**{key: row[key] for key in keys}) for row in ledger.short_summary())
 
 
-def _opened(leakage: Leakage) -> tuple[Opened, ...]:
+def _openings(leakage: Leakage) -> tuple[Opened, ...]:
     """Return the declaration with the number of openings beside it."""
     return tuple(
         Opened(
@@ -147,4 +158,53 @@ def _opened(leakage: Leakage) -> tuple[Opened, ...]:
             opened=counted["opened"],
         )
         for row, counted in zip(leakage.declaration(), leakage.compare(), strict=True)
+    )
+
+
+def charge_verbs(accounts: Accounts, store: RunStore) -> dict[str, Verb]:
+    """Return what a server answers about its accounts.
+
+    ``charges`` lists every charge to every population of which the caller has an upload here; to
+    another server, all of them. The reply's payload is an object: by population, a
+    `ServerAccount`.
+
+    `store`: knows which run was charged, and who has posted it.
+    """
+
+    def charges(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        del fields, payload
+        if caller.role == "server":
+            names = {*accounts.populations(), *accounts.policy.populations}
+        else:
+            uploads = list_uploads(accounts.state)
+            names = {one.population for one in uploads if one.owner == caller.name}
+            if not names:
+                raise Code.CALLER_NOT_ALLOWED.error(
+                    expected="an owner with an upload here, for the accounts of its populations",
+                    found=f"{caller.name}, which has none",
+                )
+        runs = {f"job:{run.job.hash}": run for run in store.all()}
+        found = {name: _account(name, accounts, runs).to_dict() for name in sorted(names)}
+        return {}, json.dumps(found).encode()
+
+    return {"charges": Verb(("owner", "server"), charges, idempotent=True)}
+
+
+def _account(population: str, accounts: Accounts, runs: dict[str, ServerRun]) -> ServerAccount:
+    lifetime = accounts.policy.populations.get(population)
+    lines = []
+    for charge in accounts.spent(population).charges:
+        run = runs.get(charge.key)
+        lines.append(
+            ChargeLine(
+                **vars(charge),
+                run="" if run is None else run.id,
+                model="" if run is None else run.job.model,
+                by="" if run is None else run.by,
+            )
+        )
+    return ServerAccount(
+        epsilon=None if lifetime is None else lifetime.epsilon,
+        delta=None if lifetime is None else lifetime.delta,
+        charges=tuple(lines),
     )

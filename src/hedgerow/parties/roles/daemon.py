@@ -23,17 +23,16 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.consortium.probes import Health
+from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.queries.answering import Answering
-from hedgerow.parties.roles.catalogue import Catalogue
-from hedgerow.parties.roles.charges import charge_verbs
+from hedgerow.parties.queries.answering import QueryService
+from hedgerow.parties.roles.catalogue import Catalogue, charge_verbs
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import run_verbs
 from hedgerow.parties.store.durable import remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.uploads import upload_verbs
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import Fields, Payload
@@ -55,7 +54,7 @@ class Daemon:
     """
 
     def __init__(
-        self, config: PartyConfig, policy: Policy, *, limits: Limits | None = None
+        self, config: PartyConfig, policy: Policy, *, limits: ServiceLimits | None = None
     ) -> None:
         self.config, self.policy = config, policy
         number = config.number
@@ -63,17 +62,17 @@ class Daemon:
         for server in config.servers:
             Certificate.of(config, server.name)
         key = operator_key(config.folder)
-        self._lock = _seized(config)
+        self._lock = _lock_state(config)
         try:
             self._join(number, key, limits)
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _join(self, number: int, key: bytes, limits: Limits | None) -> None:
+    def _join(self, number: int, key: bytes, limits: ServiceLimits | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
-        self.answers = Answering(config, policy, key)
+        self.answers = QueryService(config, policy, key)
         self.runs = RunManager(config, policy)
         self.begun = time.monotonic()
         verbs = {
@@ -186,11 +185,11 @@ def serve(
         daemon.stop(patience)
 
 
-def _limits(config: PartyConfig, policy: Policy) -> Limits:
+def _limits(config: PartyConfig, policy: Policy) -> ServiceLimits:
     """Return the limits of requests: memory for the largest upload of four members at once."""
-    usual = Limits()
+    usual = ServiceLimits()
     largest = policy.largest_upload_bytes + 2 * MAX_MANIFEST_BYTES
-    return Limits(
+    return ServiceLimits(
         skew=config.timeouts.clock,
         octets_per_member=max(usual.octets_per_member, largest),
         octets=max(usual.octets, 4 * largest),
@@ -226,7 +225,7 @@ def logging_to(config: PartyConfig) -> Iterator[None]:
         handler.close()
 
 
-def _seized(config: PartyConfig) -> int:
+def _lock_state(config: PartyConfig) -> int:
     """Lock the state folder: two daemons on one folder would answer for each other."""
     path = config.state.path("daemon.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

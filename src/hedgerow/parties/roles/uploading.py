@@ -21,25 +21,96 @@ from typing import Any
 import numpy as np
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.state_key import make_state_key, read_state_key
-from hedgerow.parties.roles.owner_tables import check_public, encoded_part, placed
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.manifests import (
     SALT_BYTES,
-    Manifest,
+    UploadManifest,
     correction_digest,
     format_version,
     seed_digest,
     seeds_held,
 )
-from hedgerow.parties.wire.client import call
-from hedgerow.parties.wire.requests import BLOCK_BYTES, Body, Fields, Payload
-from hedgerow.protocols.sharing.uploaded import planes_of
+from hedgerow.parties.wire.client import call_member
+from hedgerow.parties.wire.requests import BLOCK_BYTES, Body, Fields
+from hedgerow.protocols.sharing.integrate import in_common_slots
+from hedgerow.protocols.sharing.uploaded import n_planes, planes_of
 from hedgerow.secure.replicated.outside import Dealt, deal
 from hedgerow.secure.secret import pack
-from hedgerow.tables import Domain, TextFormat
+from hedgerow.tables import Domain, Encoded, TextFormat, align, encode, pad, read_table
+from hedgerow.tables.ids import keyed_digest
+
+_ALIGNMENT = "hedgerow/align/ids/v2"
+
+
+def make_align_key(path: Path) -> None:
+    """Draw a key for owners of columns, into a file of mode 0600 that does not exist yet.
+
+    The owners hand it to each other, and to nobody else. It may place many versions of a table,
+    each with other records; the same records once more, under new values, want a new key.
+    """
+    make_state_key(path)
+
+
+def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: Path | None) -> int:
+    """Check what needs no data; return the slots."""
+    if not domain.is_public:
+        raise Code.DOMAIN_READ_FROM_DATA.error(found="a domain that was read from data")
+    if (ids is None) != (align_key is None):
+        raise Code.BAD_PARAMETER.error(
+            expected="ids and the key of the owners together, or neither",
+            found=f"ids={ids!r}, align_key={align_key}",
+        )
+    if domain.target is not None or ids is None:
+        # Refuses a domain without a target where an owner holds whole records.
+        n_planes(domain, target=True)
+    n_slots = domain.capacity if slots is None else slots
+    if n_slots is None:
+        raise Code.MISSING_CAPACITY.error(
+            found="neither a number of slots nor a capacity in the domain", fix="pass --slots"
+        )
+    if n_slots < 1:
+        raise Code.BAD_PARAMETER.error(expected="at least one slot", found=f"slots={n_slots}")
+    return n_slots
+
+
+def encode_part(
+    path: Path,
+    domain: Domain,
+    target: str | None,
+    ids: str | None,
+    text: TextFormat | None = None,
+) -> Encoded:
+    """Read a table and encode it; with `ids`, as many columns of the domain as it has.
+
+    `target`, `ids`: columns; see `hedgerow.parties.roles.uploading.share_upload`.
+    Raises as `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
+    """
+    table = read_table(path, domain=domain, text=text or TextFormat())
+    label = target or (domain.target.name if domain.target is not None else None)
+    if ids is None:
+        return encode(table, domain, label)
+    names = [name for name in domain.names if name in table.column_names]
+    has_target = target is not None or label in table.column_names
+    if not names:
+        raise Code.MISSING_COLUMN.error(
+            expected="a column of the domain in the table", found=f"none in {path.name}"
+        )
+    part = domain.select(names, target=has_target)
+    return encode(table, part, label if has_target else None, ids=ids)
+
+
+def place_records(encoded: Encoded, n_slots: int, key: bytes | None) -> tuple[Encoded, str]:
+    """Place the records in slots; return the keyed hash of their ids, too, where there are some."""
+    if key is None:
+        return pad(encoded, n_slots), ""
+    (ordered,) = align([encoded])
+    assert ordered.ids is not None
+    alignment = keyed_digest(key, _ALIGNMENT, n_slots, ordered.ids).hex()
+    return in_common_slots(ordered, n_slots, key), alignment
+
 
 JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
 
@@ -59,7 +130,7 @@ class Receipt:
     `sent`: bytes, to all of them together.
     """
 
-    manifest: Manifest
+    manifest: UploadManifest
     sent: int
     seconds: float
 
@@ -93,7 +164,7 @@ def share_upload(
     `target`: column of the target, if it has another name than in the domain.
     `ids`: column of row ids, where several owners hold columns of the same records.
     `align_key`: file with a key that these owners have in common and no server sees; made by
-    `hedgerow.parties.roles.owner_tables.make_align_key`.
+    `hedgerow.parties.roles.uploading.make_align_key`.
     Raises H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
     for another population, H308 for a second version of columns whose records the key has placed
     before, in an upload that ended or not, and whatever is wrong with the table: those name rows,
@@ -115,9 +186,9 @@ def share_upload(
         progress("reading", 0, 1)
         content = _file_hash(config, table)
         _check_before(journal, id, population, content)
-        encoded = encoded_part(table, domain, target, ids, text)
+        encoded = encode_part(table, domain, target, ids, text)
         progress("sharing", 0, 1)
-        padded, alignment = placed(encoded, n_slots, key)
+        padded, alignment = place_records(encoded, n_slots, key)
         columns = list(padded.domain.names)
         if padded.domain.target is not None:
             columns.append(padded.domain.target.name)
@@ -125,7 +196,7 @@ def share_upload(
             _check_placement(journal, alignment, columns, content)
         # Not before: a server that was asked and gets nothing knows that a row was refused.
         for server in config.servers:
-            _ask(config, server, "upload-check", {"id": id, "population": population})
+            call_member(config, server, "upload-check", {"id": id, "population": population})
         planes = pack(planes_of(padded))
         parts = deal(planes, xor=True)
         salt = secrets.token_bytes(SALT_BYTES)
@@ -205,10 +276,10 @@ def _manifest(
     rows: int,
     parts: Sequence[Dealt],
     salt: bytes,
-) -> Manifest:
+) -> UploadManifest:
     correction = parts[1].correction
     assert correction is not None
-    return Manifest(
+    return UploadManifest(
         version=format_version(domain),
         id=id,
         population=population,
@@ -223,7 +294,7 @@ def _manifest(
 
 def _send(
     config: PartyConfig,
-    manifest: Manifest,
+    manifest: UploadManifest,
     parts: Sequence[Dealt],
     salt: bytes,
     progress: Progress,
@@ -245,8 +316,8 @@ def _send(
     def post(server: int) -> None:
         length = sum(memoryview(piece).nbytes for piece in every[server])
         body = Body(length, blocks(server))
-        reply = _ask(config, config.servers[server], "upload", fields, body)
-        if reply.get("digest") != manifest.digest:
+        reply = call_member(config, config.servers[server], "upload", fields, body)
+        if reply.fields.get("digest") != manifest.digest:
             raise Code.BAD_REPLY.error(
                 expected=f"{config.servers[server].name} to have kept {manifest.id}",
                 found="a reply about something else",
@@ -273,19 +344,3 @@ def _pieces(text: bytes, server: int, part: Dealt, salt: bytes) -> list[Any]:
     if part.correction is not None:
         pieces += [salt, np.ascontiguousarray(part.correction, dtype="<u8").reshape(-1).data]
     return pieces
-
-
-def _ask(
-    config: PartyConfig, server: Member, verb: str, fields: Fields, payload: Payload = None
-) -> Fields:
-    return call(
-        (server.host, server.port),
-        config.identity,
-        config.certificate(server.name),
-        verb,
-        fields,
-        payload,
-        name=server.name,
-        timeout=config.timeouts.request,
-        connect_timeout=config.timeouts.connect,
-    ).fields

@@ -6,14 +6,14 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts, worst
-from hedgerow.parties.store.folders import StateFolder
-from hedgerow.parties.store.manifests import Manifest
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.store.uploads import is_here, read_manifest
 
 
 def admit(
     job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts
-) -> list[Manifest]:
+) -> list[UploadManifest]:
     """Refuse a job that this server does not allow or cannot carry out; nothing is recorded.
 
     Parameters
@@ -29,7 +29,7 @@ def admit(
 
     Returns
     -------
-    list of Manifest
+    list of UploadManifest
         Of its uploads, in order.
 
     Raises

@@ -15,7 +15,7 @@ DIGEST_BYTES = 32
 _MOST_STAGES = 1 << 20
 
 
-def told(network: Network, step: str, own: Array) -> dict[int, Array]:
+def exchange_all(network: Network, step: str, own: Array) -> dict[int, Array]:
     """Tell the other servers an array and hear theirs, of the same shape: one round.
 
     Returns all of them by server, this one's too.
@@ -38,7 +38,7 @@ def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
     Reveals: to the servers, how far each of them has come.
     Cost: 2 rounds; 1 where nobody has a stage.
     """
-    counts = told(network, "stages", np.array([len(tags)], dtype=np.uint64))
+    counts = exchange_all(network, "stages", np.array([len(tags)], dtype=np.uint64))
     numbers = [int(count[0]) for count in counts.values()]
     most, fewest = max(numbers), min(numbers)
     if most > _MOST_STAGES:
@@ -48,7 +48,7 @@ def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
     own = np.zeros((most, DIGEST_BYTES), dtype=np.uint8)
     for at, tag in enumerate(tags):
         own[at] = np.frombuffer(tag, dtype=np.uint8)
-    every = np.stack(list(told(network, "stages", own).values()))
+    every = np.stack(list(exchange_all(network, "stages", own).values()))
     differ = np.flatnonzero((every[:, :fewest] != own[:fewest]).any(axis=(0, 2)))
     return int(differ[0]) if differ.size else fewest
 
@@ -56,7 +56,7 @@ def agree_on_stages(network: Network, tags: Sequence[bytes]) -> int:
 def confirm(network: Network, tag: bytes) -> None:
     """Return when the other servers have kept the stage of this tag: one round."""
     own = np.frombuffer(tag, dtype=np.uint8)
-    for server, other in told(network, "kept", own).items():
+    for server, other in exchange_all(network, "kept", own).items():
         if (other != own).any():
             raise Code.SESSION_MISMATCH.error(
                 expected="the stage that this server has kept",
@@ -70,7 +70,7 @@ def compare_texts(network: Network, what: str, text: str, code: Code) -> None:
     Cost: 1 round.
     """
     own = np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint8)
-    for server, other in told(network, "compare", own).items():
+    for server, other in exchange_all(network, "compare", own).items():
         if (other != own).any():
             raise code.error(
                 expected=f"the same {what} at all servers",
@@ -95,7 +95,7 @@ def compare_uploads(network: Network, digests: Mapping[str, str]) -> None:
     names = list(digests)
     own = np.frombuffer(bytes.fromhex("".join(digests.values())), dtype=np.uint8)
     own = own.reshape(len(names), DIGEST_BYTES)
-    for server, theirs in told(network, "compare uploads", own).items():
+    for server, theirs in exchange_all(network, "compare uploads", own).items():
         differ = (theirs != own).any(axis=1)
         if differ.any():
             raise Code.UPLOADS_DIFFER.error(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.wire.client import Reply
-from hedgerow.parties.wire.requests import Fields, told_error
-from hedgerow.parties.wire.server_client import ServerClient
+from hedgerow.parties.wire.client import Reply, ServerClient, call_member
+from hedgerow.parties.wire.requests import Fields, parse_error
 
 if TYPE_CHECKING:
     # A job brings all protocols with it, and who looks at runs needs none.
@@ -22,7 +21,7 @@ _LEVEL_COST = 8
 
 
 @dataclass(frozen=True)
-class Status:
+class RunStatus:
     """A run at all servers together.
 
     `run`, `state`: ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
@@ -69,7 +68,7 @@ class RunClient(ServerClient):
         text = job.to_toml().encode()
         for fields in ({"check": True}, {}):
             for server in self.servers:
-                self._call(server, "job", fields, text)
+                call_member(self._config, server, "job", fields, text)
         return job.run_id
 
     def list(self) -> dict[str, Fields | HedgerowError]:
@@ -92,11 +91,11 @@ class RunClient(ServerClient):
         later = 1 + max((_number(fields, "generation") for fields in told), default=0)
         return self._all("run-resume", {"run": run, "generation": later})
 
-    def status(self, run: str) -> Status:
+    def status(self, run: str) -> RunStatus:
         """Return how far a run is; H890 if no server knows it."""
-        return merged(run, self.show(run))
+        return merge_status(run, self.show(run))
 
-    def watch(self, run: str, *, pause: float = 0.5) -> Iterator[Status]:
+    def watch(self, run: str, *, pause: float = 0.5) -> Iterator[RunStatus]:
         """Yield the status of a run whenever it has changed, until it has ended.
 
         Raises if no server answers for as long as a server may be missing.
@@ -131,7 +130,7 @@ class RunClient(ServerClient):
         return {name: r.fields if isinstance(r, Reply) else r for name, r in replies.items()}
 
 
-def merged(run: str, told: dict[str, Fields | HedgerowError]) -> Status:
+def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus:
     """Join what the servers tell of a run; raises if none of them tells anything."""
     known = {name: fields for name, fields in told.items() if isinstance(fields, dict)}
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
@@ -151,9 +150,9 @@ def merged(run: str, told: dict[str, Fields | HedgerowError]) -> Status:
     waiting = [name for fields in known.values() for name in fields.get("waiting_for") or ()]
     waiting += [name for name, error in told.items() if isinstance(error, HedgerowError)]
     failed = {n: f for n, f in known.items() if f.get("state") == "failed"}
-    errors = [told_error(fields.get("error"), name) for name, fields in failed.items()]
+    errors = [parse_error(fields.get("error"), name) for name, fields in failed.items()]
     reasons = [fields["reason"] for fields in known.values() if fields.get("reason")]
-    return Status(
+    return RunStatus(
         run=run,
         state=state,
         attempt=max(_number(fields, "attempt") for fields in known.values()),
@@ -176,7 +175,7 @@ class _Clock:
         self._seen: dict[int, tuple[float, int]] = {}
         self._attempt = 0
 
-    def timed(self, status: Status) -> Status:
+    def timed(self, status: RunStatus) -> RunStatus:
         """Return a status with the expected time."""
         if status.attempt != self._attempt:
             self._seen, self._attempt = {}, status.attempt
@@ -192,7 +191,7 @@ class _Clock:
         done = status.level - first
         left = (now - begun) * sum(cost[done:]) / sum(cost[:done])
         passed = time.monotonic() - now
-        return Status(**{**vars(status), "left": round(max(0.0, left - passed), 1)})
+        return RunStatus(**{**vars(status), "left": round(max(0.0, left - passed), 1)})
 
 
 def _number(fields: Fields, key: str) -> int:

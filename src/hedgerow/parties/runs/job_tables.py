@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.store.manifests import Manifest
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.protocols.hidden.programs import FIRST_OWNER
 from hedgerow.protocols.sharing.table import Upload
 from hedgerow.protocols.sharing.uploaded import n_planes
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FEW = 64
 
 
-def placed_uploads(job: Job, manifests: Sequence[Manifest]) -> list[Upload]:
+def placed_uploads(job: Job, manifests: Sequence[UploadManifest]) -> list[Upload]:
     """Place uploads in the slots of a job's plan; see `Job.uploads_for`."""
     ordered = ordered_manifests(job, manifests)
     for manifest in ordered:
@@ -60,7 +60,7 @@ def placed_uploads(job: Job, manifests: Sequence[Manifest]) -> list[Upload]:
     return uploads
 
 
-def ordered_manifests(job: Job, manifests: Sequence[Manifest]) -> list[Manifest]:
+def ordered_manifests(job: Job, manifests: Sequence[UploadManifest]) -> list[UploadManifest]:
     """Return the manifests in the order of the job; H910 if they are of other uploads."""
     known = {manifest.id: manifest for manifest in manifests}
     if set(known) != set(job.uploads) or len(known) < len(manifests):
@@ -71,7 +71,7 @@ def ordered_manifests(job: Job, manifests: Sequence[Manifest]) -> list[Manifest]
     return [known[upload] for upload in job.uploads]
 
 
-def plane_order(domain: Domain, manifest: Manifest) -> NDArray[np.int64]:
+def plane_order(domain: Domain, manifest: UploadManifest) -> NDArray[np.int64]:
     """Return in which order the planes of an upload have the columns in the order of `domain`."""
     part = manifest.domain
     sizes = [n_planes(part.select([i], target=False), target=False) - 1 for i in part.indices()]
@@ -81,7 +81,7 @@ def plane_order(domain: Domain, manifest: Manifest) -> NDArray[np.int64]:
     return np.concatenate([[0], *pieces, np.arange(first[-1], manifest.planes)]).astype(np.int64)
 
 
-def _check_columns(job: Job, manifest: Manifest) -> None:
+def _check_columns(job: Job, manifest: UploadManifest) -> None:
     """Refuse an upload of other people, or with a column that the job does not have just so."""
     if manifest.population != job.population:
         raise _refusal(
@@ -100,7 +100,7 @@ def _check_columns(job: Job, manifest: Manifest) -> None:
         raise _refusal(manifest, "the target as the job's domain declares it", "another one")
 
 
-def _check_whole(job: Job, manifest: Manifest) -> None:
+def _check_whole(job: Job, manifest: UploadManifest) -> None:
     missing = [name for name in job.domain.names if name not in manifest.domain.names]
     if not manifest.has_target:
         assert job.domain.target is not None
@@ -113,7 +113,7 @@ def _check_whole(job: Job, manifest: Manifest) -> None:
         )
 
 
-def _check_owners(manifests: Sequence[Manifest]) -> None:
+def _check_owners(manifests: Sequence[UploadManifest]) -> None:
     """Refuse two versions of one owner's table side by side: its records would count twice."""
     seen: dict[str, str] = {}
     for manifest in manifests:
@@ -126,7 +126,7 @@ def _check_owners(manifests: Sequence[Manifest]) -> None:
             )
 
 
-def _check_vertical(job: Job, manifests: Sequence[Manifest]) -> None:
+def _check_vertical(job: Job, manifests: Sequence[UploadManifest]) -> None:
     first = manifests[0]
     for other in manifests[1:]:
         if other.rows != first.rows:
@@ -151,7 +151,7 @@ def _check_vertical(job: Job, manifests: Sequence[Manifest]) -> None:
 
 
 def _refusal(
-    manifest: Manifest, expected: str, found: str, fix: str | None = None
+    manifest: UploadManifest, expected: str, found: str, fix: str | None = None
 ) -> HedgerowError:
     return Code.UPLOADS_DO_NOT_FIT.error(
         expected=f"in upload {manifest.id}: {expected}",

@@ -36,7 +36,7 @@ from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
 from hedgerow.parties.runs.job_files import JobFile
 from hedgerow.parties.runs.job_plans import MAX_SLOTS, OPTIONS, AnyPlan, Options
 from hedgerow.parties.runs.job_tables import placed_uploads
-from hedgerow.parties.store.manifests import Manifest
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.sharing.integrate import Partition
@@ -127,12 +127,12 @@ class Job(JobFile):
         """Levels of all trees that grow one after the other: what progress is counted in."""
         return kind_named(self.kind).levels(self.make_plan())
 
-    def uploads_for(self, manifests: Iterable[Manifest]) -> list[Upload]:
+    def uploads_for(self, manifests: Iterable[UploadManifest]) -> list[Upload]:
         """Place the uploads in the slots of the plan.
 
         Parameters
         ----------
-        manifests : iterable of Manifest
+        manifests : iterable of UploadManifest
             Of exactly the uploads of the job, in any order.
 
         Returns

@@ -18,15 +18,24 @@ import logging
 import secrets
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.keeper import RunKeeper
-from hedgerow.parties.runs.peers import Peers, Told
-from hedgerow.parties.runs.store import ENDED, OPEN, Run
+from hedgerow.parties.runs import admission
+from hedgerow.parties.runs.child import Child, Line
+from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.peers import Peers, PeerState
+from hedgerow.parties.runs.stages import forget_stages
+from hedgerow.parties.runs.store import ENDED, OPEN, RunStore, ServerRun
+from hedgerow.parties.store import models
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.wire.requests import Fields
+
+MOST_FRUITLESS = 20
+"""Attempts in a row in which the servers met and got nothing done, before a run fails."""
 
 POLL = 0.5
 _PATIENCE = 10.0
@@ -49,11 +58,31 @@ _MISFITS = (Code.JOBS_DIFFER, Code.UNKNOWN_RUN)
 _logger = logging.getLogger(__name__)
 
 
-class RunManager(RunKeeper):
-    """All runs of a server, together with the other servers.
+@dataclass
+class Watch:
+    """What is known about an open run besides its journal; gone with the process.
 
-    `poll`: seconds between two looks at the open runs.
+    `since`, `left`: when it began to wait, and when a worker left last; on the clock of
+    `time.monotonic`.
+    `fruitless`: attempts in a row that got nothing done.
+    `reason`: why they are waited for.
+    `progress`: what the worker has said.
     """
+
+    since: float = field(default_factory=time.monotonic)
+    left: float = field(default_factory=time.monotonic)
+    fruitless: int = 0
+    waiting_for: tuple[str, ...] = ()
+    reason: HedgerowError | None = None
+    progress: Line = field(default_factory=dict)
+
+    def restart(self) -> None:
+        """Begin to wait from now on."""
+        self.since, self.waiting_for, self.reason = time.monotonic(), (), None
+
+
+class RunManager:
+    """The runs of a server, and its one worker; looks at open runs every `poll` seconds."""
 
     def __init__(
         self,
@@ -63,7 +92,16 @@ class RunManager(RunKeeper):
         *,
         poll: float = POLL,
     ) -> None:
-        super().__init__(config, policy, accounts)
+        self.config, self.policy = config, policy
+        self.accounts = Accounts(config.state, policy) if accounts is None else accounts
+        self.store = RunStore(config.state, config.number)
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._child: Child | None = None
+        self._watches: dict[str, Watch] = {}
+        for run in self.store.all():
+            if run.state == "running":
+                self.store.change(run, "waiting")
         self.poll = poll
         self._peers = Peers(config)
         self._stopping = threading.Event()
@@ -83,6 +121,95 @@ class RunManager(RunKeeper):
         with self._lock:
             self._end_child()
 
+    def accept(self, text: str, by: str, *, check: bool = False) -> Fields:
+        """Take a job, or with `check` say whether it would be taken; see `admission.admit`."""
+        job = Job.from_toml(text)
+        admission.admit(job, by, self.config, self.policy, self.accounts)
+        with self._lock:
+            known = self.store.find(job.run_id)
+            if known is not None and known.by != by:
+                raise _run_of_another(known, f"{by}, which posts it as well")
+            if known is None:
+                open_ = [r for r in self.store.all() if r.by == by and r.state != "done"]
+                self.policy.check_runs(by, len(open_))
+            self._check_name(job)
+            if check:
+                return {"run": job.run_id, "hash": job.hash}
+            run = self.store.accept(job, by)
+            self._watch(run)
+        self._wake.set()
+        return self.show(run.id)
+
+    def ready(self, run_id: object, hash_: object) -> Fields:
+        """Say how far this server is with a run, to another server that asks."""
+        run = self._run_with_hash(run_id, hash_)
+        with self._lock:
+            child = self._child
+            return {
+                **self.show(run.id),
+                "busy": None if child is None else child.run,
+                "met": child is not None and child.run == run.id and child.met,
+                "waiting_for": list(self._watch(run).waiting_for),
+            }
+
+    def go(self, run_id: object, hash_: object, attempt: int, session: bytes) -> None:
+        """Begin an attempt, because server 0 says so."""
+        with self._lock:
+            run = self._run_with_hash(run_id, hash_)
+            if run.state in ENDED or attempt <= run.attempt:
+                raise Code.WRONG_RUN_STATE.error(
+                    expected=f"an open run and an attempt after {run.attempt}",
+                    found=f"{run.id} {run.state}, attempt {attempt}",
+                )
+            if self._child is not None and self._child.run != run.id:
+                raise Code.WRONG_RUN_STATE.error(
+                    expected="one run at a time", found=f"{self._child.run} under way"
+                )
+            self._prepare(run, attempt)
+            self._spawn(run, attempt, session)
+
+    def show(self, run_id: object) -> Fields:
+        """Return all that may be told of a run."""
+        run = self.store.get(run_id)
+        with self._lock:
+            watch = self._watch(run)
+            reason = None if watch.reason is None else str(watch.reason)
+            return {
+                **run.to_fields(),
+                "depth": run.job.levels,
+                "server": self.config.name,
+                "waiting_for": list(watch.waiting_for),
+                "reason": reason,
+                "progress": watch.progress,
+                "worker": None if self._child is None else self._child.run == run.id,
+            }
+
+    def end(self, run_id: object, by: str) -> Fields:
+        """Stop a run, if this member may; it can be resumed."""
+        with self._lock:
+            run = self._run_governed_by(run_id, by)
+            if run.state in OPEN:
+                self.store.change(run, "stopped")
+                if self._child is not None and self._child.run == run.id:
+                    self._end_child()
+            elif run.state != "stopped":
+                raise Code.WRONG_RUN_STATE.error(
+                    expected="a run that has not ended", found=f"{run.id}, which is {run.state}"
+                )
+            return self.show(run.id)
+
+    def resume(self, run_id: object, by: str, generation: int = 0) -> Fields:
+        """Take up a run that has failed or was stopped, if this member may."""
+        with self._lock:
+            run = self._run_governed_by(run_id, by)
+            if run.state in ENDED:
+                self._check_name(run.job)
+                later = max(run.generation + 1, generation)
+                self.store.change(run, "waiting", generation=later)
+                self._watches[run.id] = Watch()
+        self._wake.set()
+        return self.show(run.id)
+
     def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
@@ -96,7 +223,7 @@ class RunManager(RunKeeper):
             self._wake.wait(self.poll)
             self._wake.clear()
 
-    def _coordinate(self, runs: list[Run]) -> None:
+    def _coordinate(self, runs: list[ServerRun]) -> None:
         """Find the run whose turn it is and begin an attempt if all servers are ready."""
         self._leave_meeting(runs)
         turn = self._child is None
@@ -111,14 +238,14 @@ class RunManager(RunKeeper):
             if run.attempt and run.state in OPEN:
                 turn = False
 
-    def _consider(self, run: Run) -> bool:
+    def _consider(self, run: ServerRun) -> bool:
         """Ask the others about a run; return whether an attempt was begun."""
         told = self._peers.ready(run)
         with self._lock:
             if not run.is_open or self._stopping.is_set() or self._ended_elsewhere(run, told):
                 return False
             if run.state == "done" and all(
-                isinstance(t, Told) and t.state == "done" for t in told.values()
+                isinstance(t, PeerState) and t.state == "done" for t in told.values()
             ):
                 self._close(run)
                 return False
@@ -145,7 +272,7 @@ class RunManager(RunKeeper):
                 self.store.change(run, "waiting", error=next(iter(refusals.values())))
         return True
 
-    def _leave_meeting(self, runs: list[Run]) -> None:
+    def _leave_meeting(self, runs: list[ServerRun]) -> None:
         """End the worker here if it waits for one that does not come to this attempt any more.
 
         An attempt begins with a worker at every server, and none gets a second one: a server that
@@ -165,14 +292,16 @@ class RunManager(RunKeeper):
             gone = {
                 name: found
                 for name, found in told.items()
-                if isinstance(found, Told) and found.attempt >= child.attempt and not found.works
+                if isinstance(found, PeerState)
+                and found.attempt >= child.attempt
+                and not found.works
             }
             if gone:
                 self._end_child()
                 if run.state == "running":
-                    self.store.change(run, "waiting", error=_absent(child.attempt, gone))
+                    self.store.change(run, "waiting", error=_worker_gone(child.attempt, gone))
 
-    def _under_way(self, run: Run, told: dict[str, Told]) -> bool:
+    def _under_way(self, run: ServerRun, told: dict[str, PeerState]) -> bool:
         """Whether workers elsewhere go on with the last attempt: they may end well, or say why.
 
         One that has not met the others is not waited for: the worker that was here is gone.
@@ -184,7 +313,7 @@ class RunManager(RunKeeper):
         patience = self.config.timeouts.step + _PATIENCE
         return bool(workers) and time.monotonic() - watch.left < patience
 
-    def _follow(self, runs: list[Run]) -> None:
+    def _follow(self, runs: list[ServerRun]) -> None:
         """Hear from server 0 what has become of the runs that are open here."""
         first = self.config.servers[0]
         for run in runs:
@@ -197,7 +326,7 @@ class RunManager(RunKeeper):
                 if self._ended_elsewhere(run, told):
                     continue
                 found = told[first.name]
-                if isinstance(found, Told):
+                if isinstance(found, PeerState):
                     watch = self._watch(run)
                     watch.restart()
                     watch.waiting_for = found.waiting_for
@@ -206,11 +335,11 @@ class RunManager(RunKeeper):
                 else:
                     self._misses(run, told)
 
-    def _ended_elsewhere(self, run: Run, told: dict[str, Any]) -> bool:
+    def _ended_elsewhere(self, run: ServerRun, told: dict[str, Any]) -> bool:
         """End a run that has ended at another server."""
         for found in told.values():
             if (
-                isinstance(found, Told)
+                isinstance(found, PeerState)
                 and found.has_ended
                 and found.generation >= run.generation
                 and run.state in OPEN
@@ -220,7 +349,7 @@ class RunManager(RunKeeper):
                 return True
         return False
 
-    def _misses(self, run: Run, told: dict[str, Any]) -> bool:
+    def _misses(self, run: ServerRun, told: dict[str, Any]) -> bool:
         """Note who is missing, and fail when that has lasted too long."""
         missing: dict[str, HedgerowError | None] = {}
         for name, found in told.items():
@@ -235,15 +364,151 @@ class RunManager(RunKeeper):
         waited = time.monotonic() - watch.since
         if missing and run.state in OPEN and waited > self.config.timeouts.rejoin:
             misfits = [error for error in reasons if error.code in _MISFITS]
-            self._fail(run, misfits[0] if misfits else _missing(run, missing, waited))
+            self._fail(run, misfits[0] if misfits else _server_missing(run, missing, waited))
         elif run.state in OPEN and run.error is not None and waited > self.config.timeouts.rejoin:
             # All are there, and yet they do not meet: the last attempt says why.
             self._fail(run, run.error)
             return True
         return bool(missing)
 
+    def _prepare(self, run: ServerRun, attempt: int) -> None:
+        """Charge a run, once, and write down the attempt; the account comes before all else."""
+        self._end_child()
+        self._check_name(run.job)
+        admission.admit(run.job, run.by, self.config, self.policy, self.accounts)
+        admission.charge(run.job, self.accounts)
+        state = "done" if run.state == "done" else "running"
+        self.store.change(run, state, attempt=attempt)  # type: ignore[arg-type]
 
-def _absent(attempt: int, gone: dict[str, Told]) -> HedgerowError:
+    def _spawn(self, run: ServerRun, attempt: int, session: bytes) -> None:
+        watch = self._watch(run)
+        watch.waiting_for, watch.reason, watch.progress = (), None, {}
+        log = self.config.state.path("runs", run.id, "worker.log")
+        self._child = Child(
+            self.config.folder,
+            run.id,
+            attempt,
+            session,
+            log=log,
+            on_line=self._on_line,
+            on_end=self._on_end,
+        )
+        _log(run, attempt=attempt, worker=self._child.pid)
+
+    def _on_line(self, child: Child, line: Line) -> None:
+        with self._lock:
+            if child is not self._child:
+                return
+            watch = self._watch(self.store.get(child.run))
+            if line.get("event") == "stage":
+                watch.fruitless = 0
+            watch.waiting_for = tuple(line.pop("waiting_for", ()))
+            watch.progress = {**watch.progress, **line}
+
+    def _on_end(self, child: Child) -> None:
+        """Draw the conclusions from the end of a worker."""
+        with self._lock:
+            if child is not self._child:
+                return
+            self._child = None
+            run = self.store.get(child.run)
+            watch = self._watch(run)
+            watch.left = time.monotonic()
+            if child.met:
+                # From now on it is waited for whoever fell over.
+                watch.restart()
+                watch.fruitless = 0 if child.stages else watch.fruitless + 1
+            if child.done:
+                self.store.change(run, "done")
+                watch.restart()
+                _log(run, attempt=child.attempt)
+            elif run.state == "running" and (not child.again or watch.fruitless > MOST_FRUITLESS):
+                assert child.error is not None
+                self._fail(run, child.error)
+            elif run.state == "running":
+                self.store.change(run, "waiting", error=child.error)
+                _log(run, attempt=child.attempt)
+        self._wake.set()
+
+    def _fail(self, run: ServerRun, error: HedgerowError) -> None:
+        self._end(run, "failed", error)
+
+    def _end(self, run: ServerRun, state: Any, error: HedgerowError | None) -> None:
+        if self._child is not None and self._child.run == run.id:
+            self._end_child()
+        self.store.change(run, state, error=error)
+        _log(run)
+
+    def _close(self, run: ServerRun) -> None:
+        """All servers have the model: what was kept on the way is not needed any more."""
+        self.store.change(run, "done", closed=True)
+        forget_stages(self.config.state, run.id)
+        self._watch(run).restart()
+        _log(run)
+
+    def _end_child(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+
+    def _run_governed_by(self, run_id: object, by: str) -> ServerRun:
+        """Return a run that a member may stop and resume: its poster, or an owner of an upload."""
+        run = self.store.get(run_id)
+        if by != run.by and by not in admission.owners_of(run.job, self.config.state):
+            raise _run_of_another(run, by)
+        return run
+
+    def _run_with_hash(self, run_id: object, hash_: object) -> ServerRun:
+        """Return a run that must have this hash; H891 if the job of that name has another."""
+        try:
+            run = self.store.get(run_id)
+        except HedgerowError:
+            # One that has failed, too: it waited for the others no longer than they for it.
+            for other in reversed(self.store.all()):
+                alike = str(run_id).rpartition("-")[0] == other.job.name
+                if alike and other.state in {*OPEN, "failed"}:
+                    raise _jobs_differ(other, hash_) from None
+            raise
+        if run.job.hash != hash_:
+            raise _jobs_differ(run, hash_)
+        return run
+
+    def _check_name(self, job: Job) -> None:
+        """Refuse a model whose name another model has, or will have."""
+        models.check_free(self.config.state, job.model, job.hash)
+        for other in self.store.all():
+            if other.job.model == job.model and other.id != job.run_id and other.state in OPEN:
+                raise Code.MODEL_EXISTS.error(
+                    expected=f"a name other than {job.model}",
+                    found=f"run {other.id}, which makes a model of that name",
+                )
+
+    def _watch(self, run: ServerRun) -> Watch:
+        return self._watches.setdefault(run.id, Watch())
+
+
+def _run_of_another(run: ServerRun, found: str) -> HedgerowError:
+    return Code.RUN_OF_ANOTHER.error(
+        expected=f"{run.by}, which has posted run {run.id}, or an owner of one of its uploads",
+        found=found,
+    )
+
+
+def _jobs_differ(run: ServerRun, hash_: object) -> HedgerowError:
+    return Code.JOBS_DIFFER.error(
+        expected=f"job {run.job.name} of hash {str(hash_)[:64]}",
+        found=f"hash {run.job.hash}",
+    )
+
+
+def _log(run: ServerRun, **fields: Any) -> None:
+    event = {"run": run.id, "state": run.state, **fields}
+    if run.error is not None:
+        event["error"] = run.error.code.number
+    _logger.info("run", extra={"event": event})
+
+
+def _worker_gone(attempt: int, gone: dict[str, PeerState]) -> HedgerowError:
     why = "; ".join(
         f"{name}: no worker" + ("" if found.error is None else f", {found.error.found}")
         for name, found in gone.items()
@@ -253,7 +518,9 @@ def _absent(attempt: int, gone: dict[str, Told]) -> HedgerowError:
     )
 
 
-def _missing(run: Run, missing: dict[str, HedgerowError | None], waited: float) -> HedgerowError:
+def _server_missing(
+    run: ServerRun, missing: dict[str, HedgerowError | None], waited: float
+) -> HedgerowError:
     why = "; ".join(
         f"{name}: {'not ready' if error is None else error.found}"
         for name, error in missing.items()

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 
@@ -34,7 +34,7 @@ Confirm = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptStage:
     """One stage.
 
     `entries`: of the ledger when it was done: what was charged for it and for all before.
@@ -64,9 +64,9 @@ class Stages:
         self._session = b""
         self._confirm: Confirm = _alone
         self._entries: Callable[[], int] = lambda: 0
-        self.on_load: Callable[[Kept], None] = lambda kept: None
-        self.on_save: Callable[[Kept], None] = lambda kept: None
-        self.kept: list[Kept] = []
+        self.on_load: Callable[[KeptStage], None] = lambda kept: None
+        self.on_save: Callable[[KeptStage], None] = lambda kept: None
+        self.kept: list[KeptStage] = []
         self.confirmed = 0
         state.folder("runs", run, "stages")
         self._journal = Journal(
@@ -82,9 +82,9 @@ class Stages:
                     self.confirmed = entry["confirmed"]
                     continue
                 tag = self._next_tag(entry["stage"], bytes.fromhex(entry["session"]))
-                self.kept.append(Kept(len(self.kept), entry["stage"], tag, entry["entries"]))
+                self.kept.append(KeptStage(len(self.kept), entry["stage"], tag, entry["entries"]))
 
-    def last(self) -> Kept | None:
+    def last(self) -> KeptStage | None:
         """Return the last stage that is kept here."""
         return self.kept[-1] if self.kept else None
 
@@ -131,7 +131,7 @@ class Stages:
         if any(kept.stage == stage for kept in self.kept):
             raise ValueError(f"stage {stage!r} a second time")
         tag = self._next_tag(stage, self._session)
-        kept = Kept(len(self.kept), stage, tag, self._entries())
+        kept = KeptStage(len(self.kept), stage, tag, self._entries())
         write_arrays(self._path(kept.number), arrays, self._key, about=self._about(kept))
         self._journal.append(
             {"stage": stage, "session": self._session.hex(), "entries": kept.entries}
@@ -169,7 +169,7 @@ class Stages:
     def _path(self, number: int) -> Any:
         return self._state.path("runs", self._run, "stages", f"{number}.bin")
 
-    def _about(self, kept: Kept) -> About:
+    def _about(self, kept: KeptStage) -> About:
         return {
             "kind": "stage",
             "run": self._run,

@@ -16,8 +16,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, Job
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import StateFolder, read_small
+from hedgerow.parties.store.durable import StateFolder, read_small, replacing
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.wire.requests import Fields, error_fields
 
@@ -28,7 +27,7 @@ _ROOM = "runs"
 
 
 @dataclass
-class Run:
+class ServerRun:
     """A run at this server, as its journal tells it.
 
     `attempt`: the last one that was begun.
@@ -101,14 +100,14 @@ class RunStore:
     def __init__(self, state: StateFolder, server: int) -> None:
         self.state, self.server = state, server
         self._lock = threading.RLock()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, ServerRun] = {}
         state.folder(_ROOM)
         for name in state.names(_ROOM):
             # Without a journal it was never accepted: whoever posts the job posts it again.
             if state.path(_ROOM, name, "state.jsonl").exists():
                 self._runs[name] = self._read(name)
 
-    def accept(self, job: Job, by: str) -> Run:
+    def accept(self, job: Job, by: str) -> ServerRun:
         """Keep a job; the same one again is the same run."""
         with self._lock:
             if job.run_id in self._runs:
@@ -116,12 +115,12 @@ class RunStore:
             self.state.folder(_ROOM, job.run_id)
             with replacing(self.state.path(_ROOM, job.run_id, "job.toml")) as file:
                 file.write(job.to_toml().encode())
-            run = Run(job.run_id, job)
+            run = ServerRun(job.run_id, job)
             self._append(run, {"state": "accepted", "by": by})
             self._runs[run.id] = run
             return run
 
-    def get(self, run: object) -> Run:
+    def get(self, run: object) -> ServerRun:
         """Return a run; H890 if it is not here."""
         with self._lock:
             found = self._runs.get(check_name(run, "run"))
@@ -129,19 +128,19 @@ class RunStore:
                 raise Code.UNKNOWN_RUN.error(found=f"run {run}")
             return found
 
-    def find(self, run: str) -> Run | None:
+    def find(self, run: str) -> ServerRun | None:
         """Return a run, or None if it is not here."""
         with self._lock:
             return self._runs.get(run)
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[ServerRun]:
         """Return all runs, the oldest first."""
         with self._lock:
             return sorted(self._runs.values(), key=lambda run: (run.created, run.id))
 
     def change(
         self,
-        run: Run,
+        run: ServerRun,
         state: State,
         *,
         attempt: int | None = None,
@@ -162,15 +161,15 @@ class RunStore:
                 entry["closed"] = True
             self._append(run, entry)
 
-    def _append(self, run: Run, entry: dict[str, Any]) -> None:
+    def _append(self, run: ServerRun, entry: dict[str, Any]) -> None:
         entry["time"] = time.time()
         with self._journal(run.id, run.job.hash) as journal:
             journal.append(entry)
         _apply(run, entry)
 
-    def _read(self, name: str) -> Run:
+    def _read(self, name: str) -> ServerRun:
         job = read_job(self.state, name)
-        run = Run(name, job)
+        run = ServerRun(name, job)
         with (
             self._journal(name, job.hash) as journal,
             jsonfile.refusing(Code.JOURNAL_DAMAGED),
@@ -184,7 +183,7 @@ class RunStore:
         return Journal(path, about={"run": name, "job": job, "server": self.server})
 
 
-def _apply(run: Run, entry: dict[str, Any]) -> None:
+def _apply(run: ServerRun, entry: dict[str, Any]) -> None:
     run.state = entry["state"]
     run.attempt = entry.get("attempt", run.attempt)
     run.generation = entry.get("generation", run.generation)

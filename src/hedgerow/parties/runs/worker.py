@@ -29,20 +29,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
+from hedgerow.net.meter import Reading, Traffic
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.child import DONE
 from hedgerow.parties.runs.costs import guarantees
-from hedgerow.parties.runs.meter import RunMeter
-from hedgerow.parties.runs.stages import Arrays, Kept, Stages
+from hedgerow.parties.runs.stages import Arrays, KeptStage, Stages
 from hedgerow.parties.runs.store import read_job
 from hedgerow.parties.store import models
-from hedgerow.parties.store.durable import remove_leftovers
+from hedgerow.parties.store.durable import remove_leftovers, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.uploads import open_upload, shared_planes
 from hedgerow.parties.wire.logs import JsonLines
@@ -72,7 +73,53 @@ _SLACK = 1 + 1e-9
 _logger = logging.getLogger(__name__)
 
 
-class Worker:
+class RunMeter:
+    """What one server has sent in a run, in all of its attempts, for one of them.
+
+    The file ``meter.json`` of a run is a meter (`hedgerow.net.meter.Reading`) of all attempts
+    together, step by step, and under ``attempts`` the sums of each. It is written whenever a stage
+    is kept, so an attempt whose process is killed counts as far as its last stage.
+    """
+
+    def __init__(self, path: Path, attempt: int) -> None:
+        self.path, self.attempt = path, attempt
+        self._before: Reading | None = None
+        self._attempts: list[dict[str, Any]] = []
+        if path.exists():
+            try:
+                text = path.read_text()
+                self._before = Reading.from_json(text)
+                self._attempts = list(json.loads(text).get("attempts", ()))
+            except (HedgerowError, ValueError, OSError) as error:
+                # Nothing depends on it, so no run may fail for it.
+                event = {"file": str(path), "found": str(error)}
+                _logger.warning("meter", extra={"event": event})
+
+    def write(self, reading: Reading) -> None:
+        """Write what this attempt has sent so far, added to what came before it; or H869."""
+        own = _total(reading)._asdict()
+        every = reading if self._before is None else add_readings(self._before, reading)
+        attempts = [*self._attempts, {"attempt": self.attempt, **own}]
+        document = {**json.loads(every.to_json()), "attempts": attempts}
+        with replacing(self.path) as file:
+            file.write(json.dumps(document).encode())
+
+
+def add_readings(before: Reading, after: Reading) -> Reading:
+    """Add what the same parties have sent in two sessions, step by step."""
+    keys = dict.fromkeys([*before.traffic, *after.traffic])
+    traffic = {key: before.at(*key).plus(after.at(*key)) for key in keys}
+    return Reading(sorted({*before.parties, *after.parties}), traffic)
+
+
+def _total(reading: Reading) -> Traffic:
+    total = Traffic()
+    for party in reading.parties:
+        total = total.plus(reading.total(party))
+    return total
+
+
+class RunWorker:
     """One attempt."""
 
     def __init__(self, folder: Path, run: str, attempt: int, session: bytes) -> None:
@@ -163,10 +210,10 @@ class Worker:
         if made.public is not None:
             privacy = json.loads(self.ledger.to_json())
             document = Tree.from_dict(made.public).to_json(privacy=privacy)
-            arrays["public"] = models.as_array(document)
+            arrays["public"] = _as_array(document)
         self._check_ledger()
-        arrays["ledger"] = models.as_array(self.ledger.to_json())
-        arrays["leakage"] = models.as_array(leakage.to_json())
+        arrays["ledger"] = _as_array(self.ledger.to_json())
+        arrays["leakage"] = _as_array(leakage.to_json())
         return arrays
 
     def _check_ledger(self) -> None:
@@ -183,7 +230,7 @@ class Worker:
         nodes = kind_named(self.job.kind).nodes(self.plan, done)
         self.say("level", level=done, depth=self.job.levels, nodes=nodes)
 
-    def _kept(self, kept: Kept) -> None:
+    def _kept(self, kept: KeptStage) -> None:
         self.say("stage", stage=kept.stage, number=kept.number)
         self.meter.write(self._network.meter.snapshot())
 
@@ -203,7 +250,7 @@ class Worker:
         job, last = self.job, self.stages.last()
         assert last is not None
         public = made.get("public")
-        manifest = models.Manifest(
+        manifest = models.ModelManifest(
             name=job.model,
             kind=job.kind,
             server=self.server,
@@ -214,7 +261,7 @@ class Worker:
             populations=(job.population,),
             analysts=job.analysts,
         )
-        ledger = models.as_text(made["ledger"])
+        ledger = _as_text(made["ledger"])
         # What is kept is read once more, every check replayed, before it is relied on.
         Ledger.from_json(ledger)
         models.write_model(
@@ -227,9 +274,18 @@ class Worker:
                 if name.startswith("share ")
             },
             ledger=ledger,
-            leakage=models.as_text(made["leakage"]),
-            tree=None if public is None else json.loads(models.as_text(public)),
+            leakage=_as_text(made["leakage"]),
+            tree=None if public is None else json.loads(_as_text(public)),
         )
+
+
+def _as_array(text: str) -> NDArray[np.uint8]:
+    """Return a text as an array, to be kept among others."""
+    return np.frombuffer(text.encode(), dtype=np.uint8).copy()
+
+
+def _as_text(array: NDArray[np.uint8]) -> str:
+    return array.tobytes().decode()
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -240,7 +296,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     folder, run, attempt, session = arguments
     try:
-        Worker(Path(folder), run, int(attempt), bytes.fromhex(session)).work()
+        RunWorker(Path(folder), run, int(attempt), bytes.fromhex(session)).work()
     except HedgerowError as error:
         _logger.warning("attempt", extra={"event": {"run": run, "outcome": error.code.number}})
         return _fail(error, TRY_AGAIN if error.code in _AGAIN else REFUSED)

@@ -12,9 +12,8 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob, not_the_starter
-from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.lines import Lines
-from hedgerow.parties.wire.requests import Fields, told_error
+from hedgerow.parties.wire.client import Lines, Reply, call
+from hedgerow.parties.wire.requests import Fields, parse_error
 
 _WAIT, _PAUSE = 10.0, 0.1
 _LARGEST = 1 << 28
@@ -77,7 +76,7 @@ class SiteClient:
             seen = status["version"]
             if status["state"] == "grown":
                 return status
-            error = told_error(status["error"], self._config.name)
+            error = parse_error(status["error"], self._config.name)
             if status["state"] == "failed" and error is not None:
                 raise _at_home(error, self._config.name)
             # There is news with every message; nobody reads so fast.

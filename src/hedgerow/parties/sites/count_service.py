@@ -7,15 +7,15 @@ from typing import Any, Self
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.members import known_callers
-from hedgerow.parties.consortium.probes import Health
+from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.sealing_keys import signed_keys
 from hedgerow.parties.sites.count_run import CountRun
 from hedgerow.parties.sites.counting import Counting
 from hedgerow.parties.sites.post import LARGEST
 from hedgerow.parties.sites.requests import check_request, check_starter
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Incoming
-from hedgerow.parties.wire.requests import Fields, Payload, told_error
+from hedgerow.parties.wire.requests import Fields, Payload, parse_error
 from hedgerow.parties.wire.service import Service
 
 
@@ -59,9 +59,9 @@ class CountService:
             handlers | {"health": Verb(everybody, self._health, idempotent=True)},
             host=config.listen or config.me.host,
             port=config.me.site_port,
-            limits=Limits(
+            limits=ServiceLimits(
                 skew=config.timeouts.clock,
-                members=max(Limits.members, Limits.per_member * len(run.parties)),
+                members=max(ServiceLimits.members, ServiceLimits.per_member * len(run.parties)),
             ),
         )
 
@@ -124,7 +124,7 @@ class CountService:
     def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
         tree = self._checked(caller, fields, "tree", "error")
-        error = told_error(fields["error"], caller.name)
+        error = parse_error(fields["error"], caller.name)
         if error is None:
             raise Code.BAD_REQUEST.error(found="an end without a reason")
         self.run.end(tree, error)

@@ -22,7 +22,7 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
 from hedgerow.net.tls import TLSNetwork
-from hedgerow.parties.runs.meter import RunMeter
+from hedgerow.parties.runs.worker import RunMeter
 from hedgerow.parties.sites.learned import GROWN, Learned, write_ledger
 from hedgerow.parties.sites.post import PAUSE, Inbox, OtherSites, Post, is_away
 from hedgerow.parties.sites.status import BEAT, lost

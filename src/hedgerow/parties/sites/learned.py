@@ -16,8 +16,7 @@ from typing import Any
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import make_private, read_small
+from hedgerow.parties.store.durable import make_private, read_small, replacing
 from hedgerow.privacy import Leakage, Ledger, Release
 
 SCHEMA, VERSION = "hedgerow.site-learned", 1

@@ -20,8 +20,7 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.parties.store.durable import remove_leftovers, replacing
-from hedgerow.parties.store.folders import read_small
+from hedgerow.parties.store.durable import read_small, remove_leftovers, replacing
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Node
 

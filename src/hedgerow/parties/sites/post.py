@@ -19,8 +19,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.lines import Lines
+from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields
 
 LARGEST = 1 << 28

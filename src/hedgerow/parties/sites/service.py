@@ -14,7 +14,7 @@ from typing import Any, Self
 from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.members import Certificate, known_callers
-from hedgerow.parties.consortium.probes import Health
+from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.sealing_keys import signed_keys
 from hedgerow.parties.sites.answering import Answering
 from hedgerow.parties.sites.attempt import Attempt
@@ -24,9 +24,9 @@ from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.status import Status
 from hedgerow.parties.sites.table import parsed_ids
 from hedgerow.parties.sites.way_back import veiled
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Incoming
-from hedgerow.parties.wire.requests import Fields, Payload, error_fields, told_error
+from hedgerow.parties.wire.requests import Fields, Payload, error_fields, parse_error
 from hedgerow.parties.wire.service import Service
 from hedgerow.protocols.vertical_id3.messages import Token
 
@@ -86,9 +86,9 @@ class SiteService:
             handlers | {"health": Verb(everybody, self._health, idempotent=True)},
             host=config.listen or config.me.host,
             port=config.me.port,
-            limits=Limits(
+            limits=ServiceLimits(
                 skew=config.timeouts.clock,
-                members=max(Limits.members, Limits.per_member * len(run.parties)),
+                members=max(ServiceLimits.members, ServiceLimits.per_member * len(run.parties)),
             ),
         )
 
@@ -178,7 +178,7 @@ class SiteService:
     def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
         tree = self._checked(caller, fields, "tree", "error")
-        error = told_error(fields["error"], caller.name)
+        error = parse_error(fields["error"], caller.name)
         if error is None:
             raise Code.BAD_REQUEST.error(found="an end without a reason")
         self.run.end(tree, caller.name, error)
@@ -187,7 +187,7 @@ class SiteService:
     def _refused(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
         tree = self._checked(caller, fields, "tree", "call", "error")
-        error, call = told_error(fields["error"], caller.name), fields["call"]
+        error, call = parse_error(fields["error"], caller.name), fields["call"]
         if error is None or not isinstance(call, str) or not call.isdecimal() or len(call) > 20:
             raise Code.BAD_REQUEST.error(found="a refusal without a reason, or of no question")
         # Who brings the news is not where it happened.

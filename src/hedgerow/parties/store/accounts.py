@@ -8,6 +8,7 @@ beyond what its training was charged, so what is asked has counts, and no charge
 from __future__ import annotations
 
 import math
+import os
 import re
 import threading
 import time
@@ -17,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import refusing, shown
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.store.folders import StateFolder
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.consortium.policy import Lifetime, Policy
+from hedgerow.parties.store.durable import StateFolder, open_regular
+from hedgerow.parties.store.journal import MAX_LINE_BYTES, Journal
 
 PATIENCE = 10.0
 """Seconds for which another process of this party may hold the journal."""
@@ -47,7 +49,7 @@ class Figures(Protocol):
 
 
 @dataclass(frozen=True)
-class Charge:
+class AccountCharge:
     """One entry of an account.
 
     `key`: what it is for, such as the hash of a job; once in an account.
@@ -62,12 +64,12 @@ class Charge:
 
 
 @dataclass(frozen=True)
-class Spent:
+class AccountTotal:
     """What a population has spent: the sum of its charges."""
 
     epsilon: float
     delta: float
-    charges: tuple[Charge, ...]
+    charges: tuple[AccountCharge, ...]
 
 
 class Accounts:
@@ -119,11 +121,11 @@ class Accounts:
         _check(population, key, epsilon, delta)
         return self._admits(population, self.spent(population), key, epsilon, delta)
 
-    def spent(self, population: str) -> Spent:
+    def spent(self, population: str) -> AccountTotal:
         """Return what a population has spent; nothing if there is no account of it yet."""
         check_name(population, "population")
         if not self.state.path(FOLDER, population + ENDING).exists():
-            return Spent(0.0, 0.0, ())
+            return AccountTotal(0.0, 0.0, ())
         with self._open(population) as journal:
             return _spent(journal)
 
@@ -133,7 +135,7 @@ class Accounts:
         return sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"[!.]*{ENDING}"))
 
     def _admits(
-        self, population: str, spent: Spent, key: str, epsilon: float, delta: float
+        self, population: str, spent: AccountTotal, key: str, epsilon: float, delta: float
     ) -> bool:
         for charge in spent.charges:
             if charge.key == key:
@@ -160,7 +162,7 @@ class Accounts:
             yield journal
 
 
-def read_account(path: Path, population: str, patience: float = PATIENCE) -> Spent:
+def read_account(path: Path, population: str, patience: float = PATIENCE) -> AccountTotal:
     """Return what the account in a file, which must exist, has paid.
 
     Raises H867 if it does not fit together or is of another population, H868 if another process
@@ -199,18 +201,18 @@ def _opened(path: Path, population: str, patience: float, *, create: bool) -> It
         yield journal
 
 
-def _spent(journal: Journal) -> Spent:
+def _spent(journal: Journal) -> AccountTotal:
     charges = tuple(_read(entry, journal) for entry in journal.entries())
     if len({charge.key for charge in charges}) < len(charges):
         raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")
-    return Spent(
+    return AccountTotal(
         math.fsum(charge.epsilon for charge in charges),
         math.fsum(charge.delta for charge in charges),
         charges,
     )
 
 
-def _read(entry: Mapping[str, Any], journal: Journal) -> Charge:
+def _read(entry: Mapping[str, Any], journal: Journal) -> AccountCharge:
     with refusing(Code.JOURNAL_DAMAGED):
         if set(entry) != _FIELDS:
             raise ValueError(f"{journal.path}: an entry with other keys than {sorted(_FIELDS)}")
@@ -218,7 +220,9 @@ def _read(entry: Mapping[str, Any], journal: Journal) -> Charge:
         delta = float(entry["delta"])
         if not (epsilon >= 0 and delta >= 0):
             raise ValueError(f"{journal.path}: a charge below zero")
-        return Charge(str(entry["key"]), epsilon, delta, str(entry["what"]), float(entry["time"]))
+        return AccountCharge(
+            str(entry["key"]), epsilon, delta, str(entry["what"]), float(entry["time"])
+        )
 
 
 def _check(population: str, key: str, epsilon: float, delta: float) -> None:
@@ -232,3 +236,80 @@ def _check(population: str, key: str, epsilon: float, delta: float) -> None:
             expected="epsilon from 0 and delta from 0 to 1",
             found=f"epsilon={epsilon}, delta={delta}",
         )
+
+
+STATE, POLICY = "state", "policy.toml"
+_NOTHING = AccountTotal(0.0, 0.0, ())
+
+
+@dataclass(frozen=True)
+class Balance:
+    """An account of a population at one party.
+
+    `spent`: with every charge.
+    `limit`: by the policy of the party; None where there is no policy beside the account, or the
+    policy does not list the population.
+    """
+
+    population: str
+    spent: AccountTotal
+    limit: Lifetime | None
+
+    @property
+    def left(self) -> float | None:
+        """Epsilon that jobs may still cost; None without a limit to compare with."""
+        if self.limit is None:
+            return None
+        # Without a limit there is always as much left.
+        if math.isinf(self.limit.epsilon):
+            return math.inf
+        return max(0.0, self.limit.epsilon - self.spent.epsilon)
+
+    @property
+    def delta_left(self) -> float | None:
+        """Delta that jobs may still cost; None without a limit that counts."""
+        if self.limit is None or math.isinf(self.limit.epsilon):
+            return None
+        return max(0.0, self.limit.delta - self.spent.delta)
+
+
+def population_of(path: Path) -> str | None:
+    """Return whose account a file is; None if it is no account of a party."""
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            line = file.readline(MAX_LINE_BYTES)
+        about = jsonfile.loads(line, Code.JOURNAL_DAMAGED)["entry"]["about"]
+        found = about["population"] if about["kind"] == KIND else None
+    except (OSError, HedgerowError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None
+
+
+def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
+    """Read one account.
+
+    `path`: of a file for which `population_of` gives the population.
+    `patience`: seconds for which a process of this party may be writing to it.
+    Raises H867 if it was damaged, H868 if another process keeps it, H853 or H854 for the policy.
+    """
+    limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
+    return Balance(population, read_account(path, population, patience), limits.get(population))
+
+
+def balances_in(folder: Path) -> list[Balance]:
+    """Read all accounts of a party, also those that nothing was charged to yet."""
+    limits = _limits(folder)
+    found = {
+        path.name.removesuffix(ENDING): path
+        for path in sorted((folder / STATE / FOLDER).glob(f"[!.]*{ENDING}"))
+    }
+    return [
+        balance_of(found[name], name) if name in found else Balance(name, _NOTHING, limits[name])
+        for name in sorted({*limits, *found})
+    ]
+
+
+def _limits(folder: Path) -> dict[str, Lifetime]:
+    if not (folder / POLICY).exists():
+        return {}
+    return dict(Policy.load(folder).populations)

@@ -1,4 +1,9 @@
-"""Files that are there as a whole or not at all, also after a crash."""
+"""Files that are there as a whole or not at all, also after a crash, in folders closed to others.
+
+Paths in a `StateFolder` cannot lead out of it. Modes and links are checked each time a path is
+made. Between that and the use of the path nobody but the owner can change anything: the folder is
+closed to all other users.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from hedgerow.errors import Code
+from hedgerow.parties.consortium.names import check_file_name, check_name, is_name
 
-FILE_MODE = 0o600
+FILE_MODE, FOLDER_MODE = 0o600, 0o700
 _ENDING = ".part"
 
 
@@ -95,3 +101,136 @@ def remove_leftovers(folder: Path) -> int:
         part.unlink(missing_ok=True)
         count += 1
     return count
+
+
+def check_private(folder: Path) -> None:
+    """Refuse what is not a folder of this user alone: links, other owners, access by others.
+
+    Raises H854.
+    """
+    try:
+        found = folder.lstat()
+    except OSError as error:
+        raise Code.UNSAFE_FOLDER.error(
+            expected=f"a folder {folder}",
+            found=str(error.strerror),
+            fix="name the folder of this party",
+        ) from None
+    if stat.S_ISLNK(found.st_mode):
+        raise Code.UNSAFE_FOLDER.error(found=f"{folder} is a symbolic link")
+    if not stat.S_ISDIR(found.st_mode):
+        raise Code.UNSAFE_FOLDER.error(found=f"{folder} is not a folder")
+    if found.st_uid != os.geteuid():
+        raise Code.UNSAFE_FOLDER.error(
+            found=f"{folder} belongs to user {found.st_uid}, not to {os.geteuid()}",
+            fix="run as the folder's owner, or give the folder to this user (chown)",
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        raise Code.UNSAFE_FOLDER.error(
+            expected=f"{folder} with mode 0700",
+            found=f"mode {mode:04o}",
+            fix=f"chmod 700 {folder}",
+        )
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder for this user alone; H859 if there is something of that name."""
+    try:
+        folder.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        raise Code.FOLDER_EXISTS.error(found=str(folder)) from None
+    except OSError as error:
+        raise Code.UNSAFE_FOLDER.error(
+            expected="a place where this user can make folders",
+            found=f"{folder}: {error.strerror}",
+            fix="make the folder above it, or choose another place",
+        ) from None
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file for this user alone that must not exist yet; H859 if it does."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    except FileExistsError:
+        raise Code.FOLDER_EXISTS.error(expected="no file of that name", found=str(path)) from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def read_small(path: Path, limit: int, code: Code) -> str:
+    """Read a short text file that is no link.
+
+    `limit`: bytes that it may have.
+    `code`: raised if it cannot be read, is longer or is not UTF-8.
+    """
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise code.error(found=f"{path} of more than {limit} bytes")
+        return data.decode("utf-8")
+    except OSError as error:
+        raise code.error(found=f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise code.error(found=f"{path}, which is not UTF-8") from None
+
+
+class StateFolder:
+    """A folder for what a party keeps, closed to others; made with mode 0700 if it does not exist.
+
+    ``state.path("runs", run, "job.toml")`` is a path inside, whatever another party says that
+    `run` is: a name that could lead elsewhere is refused. Raises H854 if the folder is a link or
+    not closed to others.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(os.path.abspath(root))
+        if not os.path.lexists(self.root):
+            make_private(self.root)
+        check_private(self.root)
+
+    def path(self, *parts: str) -> Path:
+        """Return the path of a file or folder inside, which need not exist.
+
+        `*parts`: names of folders, and last of a folder or file.
+        Raises H851 for a part that is not a plain name, H854 for a link on the way.
+        """
+        if not parts:
+            raise Code.BAD_NAME.error(found="no name at all")
+        check_private(self.root)
+        path = self.root
+        for part in parts[:-1]:
+            path = path / check_name(part, "folder name")
+            if os.path.lexists(path):
+                check_private(path)
+        path = path / check_file_name(parts[-1])
+        if path.is_symlink():
+            raise Code.UNSAFE_FOLDER.error(found=f"{path} is a symbolic link")
+        return path
+
+    def folder(self, *parts: str) -> Path:
+        """Return a folder inside, made with all folders on the way to it if need be."""
+        # All of them before the first is made.
+        names = [check_name(part, "folder name") for part in parts]
+        for depth in range(1, len(names) + 1):
+            path = self.path(*names[:depth])
+            if not os.path.lexists(path):
+                # Two programs of one party may make it at the same time.
+                path.mkdir(mode=FOLDER_MODE, exist_ok=True)
+            check_private(path)
+        return self.path(*parts)
+
+    def names(self, *parts: str) -> Iterator[str]:
+        """Names of the folders in a folder inside, in order; none if it does not exist.
+
+        What `path` would not take as a name, such as a half-made folder, is left out.
+        """
+        path = self.path(*parts)
+        if not path.exists():
+            return
+        check_private(path)
+        for child in sorted(path.iterdir()):
+            if is_name(child.name) and (child.is_symlink() or child.is_dir()):
+                check_private(child)
+                yield child.name

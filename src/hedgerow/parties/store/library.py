@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.store.folders import StateFolder
-from hedgerow.parties.store.models import Manifest, open_model, read_manifest
-from hedgerow.parties.store.query_index import Asked
-from hedgerow.parties.store.query_log import QueryLog
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.models import ModelManifest, open_model, read_manifest
+from hedgerow.parties.store.query_log import Asked, QueryLog
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.release import Audience
 from hedgerow.protocols.kinds import KINDS, Kind, kind_named
@@ -28,7 +27,7 @@ MOST_ENTRIES = 64
 
 
 @dataclass
-class Book:
+class ModelBook:
     """A model that can be asked.
 
     `ledger`: as training left it, with all answers that were charged since.
@@ -36,7 +35,7 @@ class Book:
     `charges`: how often queries were charged since the start.
     """
 
-    manifest: Manifest
+    manifest: ModelManifest
     plan: Any = field(repr=False)
     ledger: Ledger = field(repr=False)
     log: QueryLog = field(repr=False)
@@ -117,15 +116,15 @@ class Library:
     ) -> None:
         self._state, self._key, self._server, self._octets = state, key, server, octets
         self._lock = threading.Lock()
-        self._books: dict[str, Book] = {}
+        self._books: dict[str, ModelBook] = {}
         self._shares: OrderedDict[str, dict[str, NDArray[Any]]] = OrderedDict()
 
-    def manifest(self, name: str) -> Manifest:
+    def manifest(self, name: str) -> ModelManifest:
         """Return the manifest of a model; H851 and H407 if there is none."""
         book = self._books.get(name)
         return book.manifest if book else read_manifest(self._state, name)
 
-    def book(self, name: str) -> Book:
+    def book(self, name: str) -> ModelBook:
         """Return a model that can be asked.
 
         Raises H851, H407 if there is none; H501 if it is of another kind.
@@ -157,7 +156,7 @@ class Library:
     def _kept(self) -> int:
         return sum(a.nbytes for shares in self._shares.values() for a in shares.values())
 
-    def _open(self, name: str) -> Book:
+    def _open(self, name: str) -> ModelBook:
         manifest = read_manifest(self._state, name)
         if manifest.kind not in ANSWERED:
             raise Code.BAD_PARAMETER.error(
@@ -172,7 +171,7 @@ class Library:
         if plan.noise == "votes":
             ledger = _with_answers(ledger, log.rows)
         self._shares[name] = stored.shares
-        return Book(stored.manifest, plan, ledger, log, stored.ledger)
+        return ModelBook(stored.manifest, plan, ledger, log, stored.ledger)
 
 
 def _with_answers(ledger: Ledger, rows: int) -> Ledger:

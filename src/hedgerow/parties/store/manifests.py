@@ -1,4 +1,4 @@
-"""`Manifest`: what everybody may know about an upload, the same at all three servers.
+"""`UploadManifest`: what everybody may know about an upload, the same at all three servers.
 
 An owner shares the bits of its table (`sharing.uploaded`) as x_0 = F(s_0), x_1 = F(s_1)
 and the correction x_2 (`hedgerow.secure.replicated.outside`). The manifest has a digest of each of
@@ -40,7 +40,7 @@ _HELD = ((0, 1), (1,), (0,))
 Digest = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{64}$")]
 
 
-class Manifest(Numbered):
+class UploadManifest(Numbered):
     """An upload in public terms.
 
     `id`: used once, for ever.
@@ -131,7 +131,7 @@ class Manifest(Numbered):
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Manifest:
+    def from_json(cls, text: str | bytes) -> UploadManifest:
         """Read what `to_json` wrote, also from somebody hostile; H887 for anything else."""
         if len(text) > MAX_MANIFEST_BYTES:
             raise Code.BAD_UPLOAD.error(found=f"a manifest of {len(text)} bytes")

@@ -14,14 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import StateFolder, read_small
+from hedgerow.parties.store.durable import StateFolder, read_small, replacing
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.kinds import kind_named
@@ -36,7 +34,7 @@ Shares = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Manifest:
+class ModelManifest:
     """What is public about a model at a server.
 
     `name`, `kind`: of the model; see `hedgerow.protocols.kinds`.
@@ -72,7 +70,7 @@ class Manifest:
         return json.dumps(data, sort_keys=True, indent=1, allow_nan=False)
 
     @classmethod
-    def parse(cls, text: str) -> Manifest:
+    def parse(cls, text: str) -> ModelManifest:
         """Read what `to_json` wrote; H401 for anything else, H402 for another version."""
         code = Code.BAD_MODEL_FILE
         data = jsonfile.loads(text, code)
@@ -95,7 +93,7 @@ class StoredModel:
     `tree`: the tree itself, where the kind opens it.
     """
 
-    manifest: Manifest
+    manifest: ModelManifest
     shares: Shares = field(repr=False)
     ledger: str = field(repr=False)
     leakage: str = field(repr=False)
@@ -109,13 +107,13 @@ class StoredModel:
 def write_model(
     state: StateFolder,
     key: bytes,
-    manifest: Manifest,
+    manifest: ModelManifest,
     shares: Mapping[str, NDArray[Any]],
     *,
     ledger: str,
     leakage: str,
     tree: Mapping[str, Any] | None = None,
-) -> Manifest:
+) -> ModelManifest:
     """Keep a model, with `arrays` and `files` filled in; the same one again changes nothing.
 
     `shares`: of this server; empty where the tree is public.
@@ -132,7 +130,7 @@ def write_model(
         for name, array in shares.items()
     }
     files = {name: _digest(text) for name, text in texts.items()}
-    whole = Manifest(**{**vars(manifest), "arrays": arrays, "files": files})
+    whole = ModelManifest(**{**vars(manifest), "arrays": arrays, "files": files})
     path = state.path(_ROOM, manifest.name, "shares.bin")
     write_arrays(path, dict(shares), key, about=_about(whole))
     for name, text in (*texts.items(), ("manifest.json", whole.to_json())):
@@ -141,7 +139,7 @@ def write_model(
     return whole
 
 
-def read_manifest(state: StateFolder, name: str) -> Manifest:
+def read_manifest(state: StateFolder, name: str) -> ModelManifest:
     """Return the manifest of a model; H407 if there is none, H401 or H409 if it is not whole."""
     path = state.path(_ROOM, check_name(name, "model"), "manifest.json")
     if not path.exists():
@@ -149,7 +147,7 @@ def read_manifest(state: StateFolder, name: str) -> Manifest:
             expected="the name of a model that this server keeps",
             found=f"{name}, which it does not",
         )
-    manifest = Manifest.parse(read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE))
+    manifest = ModelManifest.parse(read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE))
     if manifest.name != name:
         raise Code.MODEL_DAMAGED.error(found=f"a manifest of {manifest.name} for {name}")
     return manifest
@@ -183,7 +181,7 @@ def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
     )
 
 
-def list_models(state: StateFolder) -> Iterator[Manifest]:
+def list_models(state: StateFolder) -> Iterator[ModelManifest]:
     """Manifests of all models that are there, by name."""
     for name in state.names(_ROOM):
         if state.path(_ROOM, name, "manifest.json").exists():
@@ -201,7 +199,7 @@ def check_free(state: StateFolder, name: str, job: str) -> None:
         )
 
 
-def _about(manifest: Manifest) -> About:
+def _about(manifest: ModelManifest) -> About:
     return {
         "kind": "model",
         "model": manifest.name,
@@ -212,13 +210,3 @@ def _about(manifest: Manifest) -> About:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def as_text(array: NDArray[np.uint8]) -> str:
-    """Return a text that was kept among arrays."""
-    return array.tobytes().decode()
-
-
-def as_array(text: str) -> NDArray[np.uint8]:
-    """Return a text as an array, to be kept among others."""
-    return np.frombuffer(text.encode(), dtype=np.uint8).copy()

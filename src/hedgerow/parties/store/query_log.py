@@ -12,20 +12,158 @@ Memory does not grow with the queries: what is known of each of them is looked u
 from __future__ import annotations
 
 import contextlib
+import os
+import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
-from hedgerow.parties.store.durable import remove_leftovers
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import FILE_MODE, StateFolder, remove_leftovers
 from hedgerow.parties.store.journal import Journal
-from hedgerow.parties.store.query_index import Asked, Key, QueryIndex
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
+
+_CACHE_KIB = 2048
+_SETUP = f"""
+    PRAGMA journal_mode = OFF;
+    PRAGMA synchronous = OFF;
+    PRAGMA locking_mode = EXCLUSIVE;
+    PRAGMA temp_store = MEMORY;
+    PRAGMA cache_size = -{_CACHE_KIB};
+    CREATE TABLE lives (
+        analyst TEXT, id TEXT, what TEXT, n INTEGER, digest TEXT, draw TEXT, done INTEGER,
+        PRIMARY KEY (analyst, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX draws ON lives (draw) WHERE draw IS NOT NULL;
+"""
+_FIND = "SELECT what, n, digest, draw, done FROM lives WHERE analyst = ? AND id = ?"
+_ADD = "INSERT INTO lives VALUES (?, ?, ?, ?, ?, NULL, 0)"
+_HOLD = "UPDATE lives SET draw = ? WHERE analyst = ? AND id = ?"
+_FINISH = "UPDATE lives SET done = 1 WHERE analyst = ? AND id = ?"
+
+
+class QueryKey(NamedTuple):
+    """Who asks, and the identifier that the analyst has drawn for its request."""
+
+    analyst: str
+    id: str
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request to a model, as far as it may be written down.
+
+    `digest`: of the part of the query that this server has got.
+    """
+
+    key: QueryKey
+    what: str
+    n: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Life:
+    """How far a request has come: charged, then a draw that is held, then done."""
+
+    asked: Asked
+    draw: str | None = None
+    done: bool = False
+
+
+class QueryIndex:
+    """Requests by identifier; for all threads.
+
+    `path`: of the file, which is made anew, with mode 0600.
+    Raises H869 if the disk does not take it, also in every call after that: what is not known to be
+    charged would be charged again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._lock = path, threading.Lock()
+        self._base: sqlite3.Connection | None = None
+        path.unlink(missing_ok=True)
+        with self._working(fresh=True):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE_MODE))
+            self._base = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._base.executescript(_SETUP)
+
+    def find(self, key: QueryKey) -> Life | None:
+        """Return what is known of a request."""
+        with self._working() as base:
+            found = base.execute(_FIND, key).fetchone()
+        if found is None:
+            return None
+        what, n, digest, draw, done = found
+        return Life(Asked(key, what, n, digest), draw, bool(done))
+
+    def drawn(self, draw: str) -> int:
+        """Return how many requests a draw answers."""
+        with self._working() as base:
+            (count,) = base.execute("SELECT count(*) FROM lives WHERE draw = ?", (draw,)).fetchone()
+        return int(count)
+
+    def __len__(self) -> int:
+        with self._working() as base:
+            return int(base.execute("SELECT count(*) FROM lives").fetchone()[0])
+
+    def add(self, asked: Iterable[Asked]) -> None:
+        """Take requests in."""
+        rows = [(*one.key, one.what, one.n, one.digest) for one in asked]
+        self._many(_ADD, rows)
+
+    def hold(self, draw: str, keys: Iterable[QueryKey]) -> None:
+        """Note the draw that answers requests."""
+        self._many(_HOLD, [(draw, *key) for key in keys])
+
+    def finish(self, keys: Iterable[QueryKey]) -> None:
+        """Note that requests are done."""
+        self._many(_FINISH, keys)
+
+    def close(self) -> None:
+        """Remove it; a second call does nothing."""
+        with self._lock:
+            if self._base is not None:
+                self._base.close()
+                self._path.unlink(missing_ok=True)
+            self._base = None
+
+    def _many(self, statement: str, rows: Iterable[Any]) -> None:
+        with self._working() as base:
+            base.execute("BEGIN")
+            changed = base.executemany(statement, rows := list(rows)).rowcount
+            base.execute("COMMIT")
+        if rows and changed != len(rows):
+            raise Code.JOURNAL_DAMAGED.error(
+                expected="requests that were charged before they are answered",
+                found=f"{len(rows) - changed} that were not",
+            )
+
+    @contextmanager
+    def _working(self, *, fresh: bool = False) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            if self._base is None and not fresh:
+                raise Code.STATE_NOT_WRITTEN.error(found=f"{self._path}, which is closed")
+            try:
+                yield self._base  # type: ignore[misc]
+            except (sqlite3.Error, OSError) as error:
+                if isinstance(error, sqlite3.IntegrityError):
+                    found = Code.JOURNAL_DAMAGED.error(found="a request that was charged twice")
+                else:
+                    found = Code.STATE_NOT_WRITTEN.error(found=f"{self._path}: {error}")
+                # What it holds from here on is not known.
+                if self._base is not None:
+                    self._base.close()
+                self._base = None
+                raise found from None
+
 
 Array = NDArray[Any]
 State = Literal["asked", "held", "done"]
@@ -70,12 +208,12 @@ class QueryLog:
         """Return the number of requests that were charged."""
         return len(self._index)
 
-    def find(self, key: Key) -> Asked | None:
+    def find(self, key: QueryKey) -> Asked | None:
         """Return a request that was charged."""
         life = self._index.find(key)
         return None if life is None else life.asked
 
-    def state(self, key: Key) -> tuple[State | None, str]:
+    def state(self, key: QueryKey) -> tuple[State | None, str]:
         """Return how far a request has come, and the draw that is held; None and "" if unknown."""
         life = self._index.find(key)
         if life is None:
@@ -97,7 +235,7 @@ class QueryLog:
             lines = [[*one.key, one.what, one.n, one.digest] for one in fresh]
             self._add({"asked": lines})
 
-    def hold(self, draw: str, keys: Iterable[Key], halves: Mapping[Key, Array]) -> None:
+    def hold(self, draw: str, keys: Iterable[QueryKey], halves: Mapping[QueryKey, Array]) -> None:
         """Keep the halves of one draw, which take the place of earlier ones; durable.
 
         `draw`: name of the draw, the same at all servers and never used before.
@@ -115,13 +253,13 @@ class QueryLog:
                 with contextlib.suppress(OSError):
                     self._path(old).unlink()
 
-    def finish(self, keys: Iterable[Key]) -> None:
+    def finish(self, keys: Iterable[QueryKey]) -> None:
         """Record that all servers hold the draw: from here on it is the answer; durable."""
         waiting = [list(key) for key in keys if self.state(key)[0] != "done"]
         if waiting:
             self._add({"done": waiting})
 
-    def half(self, key: Key) -> Array | None:
+    def half(self, key: QueryKey) -> Array | None:
         """Return the half of an answer that is done; None at the server that gives none."""
         state, draw = self.state(key)
         if state != "done":
@@ -144,16 +282,16 @@ class QueryLog:
         with self._lock:
             if "asked" in line:
                 fresh = [
-                    Asked(Key(analyst, id_), what, n, digest)
+                    Asked(QueryKey(analyst, id_), what, n, digest)
                     for analyst, id_, what, n, digest in line["asked"]
                 ]
                 self._index.add(fresh)
                 for one in fresh:
                     self._rows[one.key.analyst] += one.n
             if "held" in line:
-                self._index.hold(line["held"], [Key(*key) for key in line["keys"]])
+                self._index.hold(line["held"], [QueryKey(*key) for key in line["keys"]])
             if "done" in line:
-                self._index.finish([Key(*key) for key in line["done"]])
+                self._index.finish([QueryKey(*key) for key in line["done"]])
 
     def _path(self, draw: str) -> Any:
         return self._state.path(_ROOM, self.model, f"halves-{draw}.bin")

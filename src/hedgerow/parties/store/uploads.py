@@ -26,12 +26,17 @@ from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.store.durable import replacing, sync_folder
-from hedgerow.parties.store.folders import FOLDER_MODE, StateFolder, read_small
+from hedgerow.parties.store.durable import (
+    FOLDER_MODE,
+    StateFolder,
+    read_small,
+    replacing,
+    sync_folder,
+)
 from hedgerow.parties.store.manifests import (
     MAX_MANIFEST_BYTES,
     SALT_BYTES,
-    Manifest,
+    UploadManifest,
     correction_digest,
     seed_digest,
     seeds_held,
@@ -74,7 +79,7 @@ def upload_verbs(
     }
 
 
-def list_uploads(state: StateFolder) -> list[Manifest]:
+def list_uploads(state: StateFolder) -> list[UploadManifest]:
     """Return the manifests of all complete uploads, by id."""
     return [
         read_manifest(state, upload) for upload in state.names(FOLDER) if is_here(state, upload)
@@ -86,12 +91,12 @@ def is_here(state: StateFolder, upload: str) -> bool:
     return state.path(FOLDER, check_name(upload, "upload"), MANIFEST).exists()
 
 
-def read_manifest(state: StateFolder, upload: str) -> Manifest:
+def read_manifest(state: StateFolder, upload: str) -> UploadManifest:
     """Return the manifest of an upload; H888 if it is not there, or not complete."""
     path = state.path(FOLDER, check_name(upload, "upload"), MANIFEST)
     if not path.exists():
         raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
-    manifest = Manifest.from_json(read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
+    manifest = UploadManifest.from_json(read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
     if manifest.id != upload:
         raise Code.BAD_UPLOAD.error(
             expected=f"the manifest of {upload} in {path}", found=f"that of {manifest.id}"
@@ -99,7 +104,7 @@ def read_manifest(state: StateFolder, upload: str) -> Manifest:
     return manifest
 
 
-def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[Manifest, Dealt]:
+def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadManifest, Dealt]:
     """Return an upload and this server's part of its shares.
 
     Raises H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed
@@ -116,7 +121,7 @@ def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[Manifest, 
 def shared_planes(
     engine: ReplicatedEngine,
     job: Job,
-    held: Mapping[int, Sequence[tuple[Manifest, Dealt]]],
+    held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]],
 ) -> dict[int, SecretBits]:
     """Return the bits of all uploads of a job, for `expand_table`; no message.
 
@@ -176,7 +181,7 @@ class _Keeper:
         upload = check_name(fields.get("id"), "upload")
         size = _manifest_bytes(fields, payload.length)
         with self._one_at_a_time(caller.name):
-            manifest = Manifest.from_json(payload.read(size))
+            manifest = UploadManifest.from_json(payload.read(size))
             if (manifest.id, manifest.owner) != (upload, caller.name):
                 raise Code.BAD_UPLOAD.error(
                     expected=f"the manifest of {upload} by {caller.name}",
@@ -218,7 +223,7 @@ class _Keeper:
         if os.path.lexists(self.state.path(FOLDER, upload)):
             raise _used(upload)
 
-    def _store(self, manifest: Manifest, arrays: Mapping[str, np.ndarray]) -> None:
+    def _store(self, manifest: UploadManifest, arrays: Mapping[str, np.ndarray]) -> None:
         self.state.folder(FOLDER)
         folder = self.state.path(FOLDER, manifest.id)
         try:
@@ -250,7 +255,7 @@ class _Keeper:
                 self._busy.discard(owner)
 
 
-def _received(manifest: Manifest, server: int, payload: Incoming) -> dict[str, np.ndarray]:
+def _received(manifest: UploadManifest, server: int, payload: Incoming) -> dict[str, np.ndarray]:
     """Read a server's part and compare it with its digests."""
     arrays: dict[str, np.ndarray] = {}
     for j in seeds_held(server):
@@ -281,7 +286,7 @@ def _compare(what: str, found: str, expected: str) -> None:
         raise Code.BAD_UPLOAD.error(expected=f"{what} as its digest says", found="another one")
 
 
-def _about(manifest: Manifest) -> dict[str, str | int]:
+def _about(manifest: UploadManifest) -> dict[str, str | int]:
     return {"kind": "upload", "upload": manifest.id, "manifest": manifest.digest}
 
 

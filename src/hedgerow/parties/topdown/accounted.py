@@ -25,8 +25,7 @@ from typing import Self
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts, worst
-from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.kept import Kept, run_folder

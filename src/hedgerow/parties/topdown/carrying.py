@@ -24,7 +24,7 @@ from typing import Any, Self
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
-from hedgerow.parties.consortium.probes import Health
+from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.kept import run_folder
@@ -34,7 +34,7 @@ from hedgerow.parties.topdown.record import Record, replay
 from hedgerow.parties.topdown.relay import Relay, run_number
 from hedgerow.parties.topdown.rounds import Rounds
 from hedgerow.parties.topdown.turns import Status
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
@@ -125,9 +125,9 @@ class Carrier:
             clock=self._clock,
         )
         room = _PER_MEMBER * len(self._names)
-        limits = Limits(
+        limits = ServiceLimits(
             skew=config.timeouts.clock,
-            members=max(Limits.members, room),
+            members=max(ServiceLimits.members, room),
             per_member=_PER_MEMBER,
         )
         everybody = ("owner", "server", "coordinator")

@@ -18,8 +18,7 @@ import numpy as np
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
-from hedgerow.parties.store.durable import open_regular, remove_leftovers, replacing
-from hedgerow.parties.store.folders import StateFolder
+from hedgerow.parties.store.durable import StateFolder, open_regular, remove_leftovers, replacing
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import read_arrays, write_arrays
 

@@ -12,8 +12,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.turns import Turn, digest
-from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.lines import Lines
+from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields
 
 MAX_QUESTION_BYTES = 1 << 28

@@ -30,7 +30,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.sealing_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.runs.meter import RunMeter
+from hedgerow.parties.runs.worker import RunMeter
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.letters import KeyLetter, read_at_server
 from hedgerow.parties.topdown.participant import Participant

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
-from hedgerow.parties.store.durable import write_once
-from hedgerow.parties.store.folders import read_small
+from hedgerow.parties.store.durable import read_small, write_once
 from hedgerow.tables import Domain, Encoded, encode, read_table
 from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
 from hedgerow.tables.batches import no_rows

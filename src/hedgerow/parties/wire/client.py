@@ -1,4 +1,9 @@
-"""`call`: make one request to another party; see `hedgerow.parties.wire.requests`."""
+"""The calling side of requests; see `hedgerow.parties.wire.requests`.
+
+`call` makes one request to another party, `call_member` one to a member of the consortium, and a
+`ServerClient` asks the servers one thing at once. `Lines` keep connections for the next request: a
+handshake costs both sides more than a short request, so who makes many of them makes it once.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,72 @@ import random
 import secrets
 import socket
 import ssl
+import threading
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NoReturn
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, fingerprint, readable
+from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
 from hedgerow.net.channel import MAX_KEY_BYTES
+from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.wire import requests
-from hedgerow.parties.wire.lines import Lines
 from hedgerow.parties.wire.link import LONGEST_WAIT, TIME_ERRORS, Deadline, Link
 from hedgerow.parties.wire.requests import Fields, Payload, ReplyHeader, Request
 
+KEPT_SECONDS = 4.0
+"""After which a connection is not used again: the other party may be about to close it."""
+_MOST_KEPT = 4
 # Payload may take this much longer than the timeout, so that no upload is too large for it.
 MIN_BYTES_PER_SECOND = 1 << 18
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+
+
+class Lines:
+    """Connections to one party that are kept for the next request; for all threads."""
+
+    def __init__(self, identity: Identity, certificate: str) -> None:
+        self._identity, self._certificate = identity, certificate
+        self._context: ssl.SSLContext | None = None
+        self._lock = threading.Lock()
+        self._kept: list[tuple[float, Link]] = []
+
+    def context(self) -> ssl.SSLContext:
+        """Return the settings of TLS for new connections, made once."""
+        with self._lock:
+            if self._context is None:
+                self._context = tls_context(self._identity, [self._certificate], server=False)
+            return self._context
+
+    def take(self) -> Link | None:
+        """Return a connection that nobody uses; None if there is none that is fresh and open."""
+        while True:
+            with self._lock:
+                if not self._kept:
+                    return None
+                since, link = self._kept.pop()
+            # Whoever has something to say between requests takes leave.
+            if time.monotonic() - since < KEPT_SECONDS and not link.speaks():
+                return link
+            link.close()
+
+    def leave(self, link: Link) -> None:
+        """Keep a connection whose last reply was read to its end."""
+        with self._lock:
+            self._kept.append((time.monotonic(), link))
+            old = self._kept[:-_MOST_KEPT]
+            del self._kept[:-_MOST_KEPT]
+        for _, link in old:
+            link.close()
+
+    def close(self) -> None:
+        """End all of them; new ones may be made."""
+        with self._lock:
+            old, self._kept = self._kept, []
+        for _, link in old:
+            link.close()
 
 
 @dataclass(frozen=True)
@@ -232,3 +288,59 @@ class _Talk:
 
 def _words(error: OSError) -> str:
     return str(error.strerror or error or type(error).__name__)
+
+
+def call_member(
+    config: PartyConfig,
+    member: Member,
+    verb: str,
+    fields: Fields | None = None,
+    payload: Payload = None,
+    *,
+    port: int | None = None,
+    seconds: float | None = None,
+) -> Reply:
+    """Make a request to a member within this party's timeouts, or within fewer `seconds`."""
+    timeouts = config.timeouts
+    return call(
+        (member.host, member.port if port is None else port),
+        config.identity,
+        config.certificate(member.name),
+        verb,
+        fields,
+        payload,
+        name=member.name,
+        timeout=timeouts.request if seconds is None else seconds,
+        connect_timeout=timeouts.connect if seconds is None else min(timeouts.connect, seconds),
+    )
+
+
+class ServerClient:
+    """The servers of a consortium, as one of its members sees them; a server asks the other two."""
+
+    def __init__(self, config: PartyConfig) -> None:
+        self._config = config
+        config.check_servers()
+        self.servers = [server for server in config.servers if server != config.me]
+
+    def _ask_all(
+        self,
+        verb: str,
+        fields: Fields,
+        servers: Sequence[Member] | None = None,
+        *,
+        seconds: float | None = None,
+    ) -> dict[str, Reply | HedgerowError]:
+        """Return the reply of every server, or why there is none, by its name."""
+        asked = self.servers if servers is None else servers
+
+        def one(server: Member) -> Reply | HedgerowError:
+            try:
+                return call_member(self._config, server, verb, fields, seconds=seconds)
+            except HedgerowError as error:
+                return error
+
+        # At once: each of them may take the whole timeout.
+        with ThreadPoolExecutor(max_workers=len(asked)) as pool:
+            replies = pool.map(one, asked)
+            return {server.name: reply for server, reply in zip(asked, replies, strict=True)}

@@ -1,4 +1,6 @@
-"""`Gate`: how many connections a service has, and whose.
+"""What callers may take of a service: places, identifiers of requests, lines of the log.
+
+`Gate`: how many connections there are, and whose.
 
 Callers that have not shown a certificate yet have places of their own, of which one address has a
 part, so strangers cannot keep members out. When they are all taken, one goes at once that has said
@@ -12,13 +14,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hedgerow.errors import Code
-from hedgerow.parties.wire.handlers import Limits
+from hedgerow.parties.wire.handlers import ServiceLimits
 from hedgerow.parties.wire.link import Link
 
 # Long enough for a handshake over any distance.
@@ -35,7 +37,7 @@ class _Stranger:
 class Gate:
     """Places of a service."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServiceLimits) -> None:
         self.limits = limits
         self._changed = threading.Condition()
         # In the order in which they came.
@@ -195,3 +197,75 @@ class Gate:
     def _check_open(self) -> None:
         if self._stopping:
             raise Code.SERVICE_STOPPING.error(found="one that takes nothing new")
+
+
+class Replays:
+    """A memory of identifiers that is bounded in time and size.
+
+    A request whose time differs too much from the clock here is refused, so that an identifier can
+    be forgotten after a while. One from before the start is refused as well: what was carried out
+    then is not known here.
+
+    `skew`: seconds by which clocks may differ.
+    `largest`: identifiers of one member that are remembered; more within the time are refused, not
+    forgotten.
+    """
+
+    def __init__(self, skew: float, largest: int) -> None:
+        self.skew, self.largest = skew, largest
+        self._started = time.time()
+        self._seen: dict[str, OrderedDict[str, float]] = {}
+        self._lock = threading.Lock()
+
+    def check_clock(self, stamp: float) -> None:
+        """Refuse a request whose time is too far from the clock here: H878."""
+        ahead = stamp - time.time()
+        if abs(ahead) > self.skew:
+            raise Code.CLOCKS_DIFFER.error(
+                expected=f"a clock that differs by at most {self.skew:g} s",
+                found=f"one that is {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}",
+            )
+
+    def take(self, member: str, identifier: str, stamp: float) -> None:
+        """Use up an identifier: H877 the second time, H878 before the start, H879 if too many."""
+        if stamp < self._started:
+            raise Code.CLOCKS_DIFFER.error(
+                expected="a request that was made after this party has started",
+                found=f"one from {self._started - stamp:.1f} s before",
+            )
+        now = time.monotonic()
+        with self._lock:
+            seen = self._seen.setdefault(member, OrderedDict())
+            # Times lie within the skew on either side of the clock, so twice that is enough.
+            while seen and next(iter(seen.values())) < now - 2 * self.skew:
+                seen.popitem(last=False)
+            if identifier in seen:
+                raise Code.REQUEST_REPLAYED.error(found=f"identifier {identifier} again")
+            if len(seen) >= self.largest:
+                raise Code.SERVICE_BUSY.error(
+                    expected=f"at most {self.largest} such requests in {2 * self.skew:g} s",
+                    found="more",
+                )
+            seen[identifier] = now
+
+
+class Throttle:
+    """Let a few through in every minute and count the rest, so that strangers fill no disk."""
+
+    def __init__(self, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self._lock = threading.Lock()
+        self._minute, self._passed, self._held = -1, 0, 0
+
+    def passes(self) -> int | None:
+        """Return how many were held back before this one, or None to hold this one back."""
+        with self._lock:
+            minute = int(time.monotonic() // 60)
+            if minute != self._minute:
+                self._minute, self._passed = minute, 0
+            if self._passed >= self.per_minute:
+                self._held += 1
+                return None
+            self._passed += 1
+            held, self._held = self._held, 0
+            return held

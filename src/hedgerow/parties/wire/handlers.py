@@ -52,7 +52,7 @@ class Verb:
 
 
 @dataclass(frozen=True)
-class Limits:
+class ServiceLimits:
     """What callers may take, in connections, seconds and bytes per second.
 
     `members`, `per_member`, `strangers`, `per_address`: connections at once: of members in all and

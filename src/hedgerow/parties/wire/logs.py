@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import logging
-import threading
-import time
 import traceback
 from typing import Any
 
@@ -38,25 +36,3 @@ class JsonLines(logging.Formatter):
                 for frame in traceback.extract_tb(trace)
             ]
         return json.dumps(line, separators=(",", ":"), default=str)
-
-
-class Throttle:
-    """Let a few through in every minute and count the rest, so that strangers fill no disk."""
-
-    def __init__(self, per_minute: int) -> None:
-        self.per_minute = per_minute
-        self._lock = threading.Lock()
-        self._minute, self._passed, self._held = -1, 0, 0
-
-    def passes(self) -> int | None:
-        """Return how many were held back before this one, or None to hold this one back."""
-        with self._lock:
-            minute = int(time.monotonic() // 60)
-            if minute != self._minute:
-                self._minute, self._passed = minute, 0
-            if self._passed >= self.per_minute:
-                self._held += 1
-                return None
-            self._passed += 1
-            held, self._held = self._held, 0
-            return held

@@ -21,7 +21,6 @@ import re
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hedgerow import jsonfile
@@ -51,17 +50,6 @@ class Body:
 
     length: int
     pieces: Iterable[Piece]
-
-    @classmethod
-    def of_file(cls, path: Path) -> Body:
-        """Send a file, block by block."""
-
-        def blocks() -> Iterable[Piece]:
-            with path.open("rb") as file:
-                while block := file.read(BLOCK_BYTES):
-                    yield block
-
-        return cls(path.stat().st_size, blocks())
 
 
 Payload = None | Piece | Sequence[Piece] | Body
@@ -156,7 +144,7 @@ def error_fields(error: HedgerowError) -> Fields:
     return {"error": {name: text[:_MAX_TEXT] for name, text in zip(names, texts, strict=True)}}
 
 
-def told_error(fields: Any, party: str) -> HedgerowError | None:
+def parse_error(fields: Any, party: str) -> HedgerowError | None:
     """Make an error of what another party says about it; None if it says nothing."""
     return None if fields is None else _error(fields, party)
 

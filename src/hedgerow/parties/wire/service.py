@@ -15,12 +15,11 @@ from typing import Self
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
 from hedgerow.net.meeting import listen
-from hedgerow.parties.store.replays import Replays
 from hedgerow.parties.wire import requests
-from hedgerow.parties.wire.gate import Gate
-from hedgerow.parties.wire.handlers import Caller, Limits, Verb
+from hedgerow.parties.wire.gate import Gate, Replays, Throttle
+from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import TIME_ERRORS, Deadline, Incoming, Link, Rate
-from hedgerow.parties.wire.logs import Event, Throttle
+from hedgerow.parties.wire.logs import Event
 from hedgerow.parties.wire.requests import Body, Request
 
 _POLL_SECONDS = 0.2
@@ -56,9 +55,9 @@ class Service:
         *,
         host: str,
         port: int,
-        limits: Limits | None = None,
+        limits: ServiceLimits | None = None,
     ) -> None:
-        self.limits = limits = limits or Limits()
+        self.limits = limits = limits or ServiceLimits()
         self._handlers = dict(handlers)
         self.recognise(identity, members)
         self._gate = Gate(limits)

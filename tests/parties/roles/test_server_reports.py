@@ -1,15 +1,62 @@
-"""What all servers together say of a model, also if one of them talks nonsense."""
+"""What a server tells of a model is written and read without a loss, and nothing else is read."""
 
 import json
+import math
 from typing import Any
 
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.roles.model_client import ModelClient
+from hedgerow.parties.roles.server_reports import (
+    Asking,
+    LedgerLine,
+    ModelClient,
+    ModelReport,
+    Opened,
+    Sent,
+)
 from hedgerow.parties.wire.client import Reply
 from tests.parties.consortia import found
 from tests.parties.wire.parties_calls import refuses
+
+REPORT = ModelReport(
+    model="m",
+    kind="trees",
+    run="m-run",
+    job="0" * 64,
+    populations=("patients",),
+    analysts=("zoe",),
+    learned=(LedgerLine(audience="public", epsilon=math.inf, delta=0.0, relation="replace"),),
+    opened=(Opened(name="s", audience="public", shape="2", why="w", declared=3, opened=1),),
+    asking=(Asking(analyst="zoe", asked=3, left=4),),
+    rows_left=10,
+    sent=Sent(rounds=2, payload=30, wire=40),
+)
+
+
+def test_there_and_back() -> None:
+    assert ModelReport.parse(REPORT.to_json()) == REPORT
+    assert json.loads(REPORT.to_json())["learned"][0]["epsilon"] == "inf"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"learned": [{"audience": "a\nb", "epsilon": 1, "delta": 0, "relation": "r"}]},
+        {"learned": [{"audience": "a", "epsilon": -1, "delta": 0, "relation": "r"}]},
+        {"learned": [{"audience": "a", "epsilon": 1, "delta": 2, "relation": "r"}]},
+        {"rows_left": -1},
+        {"rows_left": 1.5},
+        {"sent": {"rounds": 1}},
+        {"job": "0" * 63},
+        {"analysts": "zoe"},
+        {"surprise": 1},
+    ],
+)
+def test_nonsense_has_a_number(change: dict) -> None:
+    text = json.dumps(REPORT.to_dict() | change).encode()
+    refuses(Code.BAD_REPLY, lambda: ModelReport.parse(text))
+
 
 LINE = {
     "model": "m",
@@ -19,7 +66,7 @@ LINE = {
     "populations": ["patients"],
     "analysts": ["zoe"],
 }
-REPORT = LINE | {
+SHOWN = LINE | {
     "learned": [{"audience": "public", "epsilon": 0.0, "delta": 0.0, "relation": "replace"}],
     "opened": [],
     "asking": [{"analyst": "zoe", "asked": 3, "left": 4}],
@@ -53,16 +100,16 @@ def client(tmp_path):
 
 
 def test_all_agree(client) -> None:
-    other = REPORT | {"sent": {"rounds": 2, "payload": 5, "wire": 6}}
-    shown = client([REPORT, other, other]).show("m")
+    other = SHOWN | {"sent": {"rounds": 2, "payload": 5, "wire": 6}}
+    shown = client([SHOWN, other, other]).show("m")
     assert shown.is_well
     assert (shown.cost.rounds, shown.cost.payload, shown.cost.wire) == (2, 40, 52)
 
 
 def test_counts_are_looked_at_again(client) -> None:
-    asked = REPORT | {"asking": [{"analyst": "zoe", "asked": 4, "left": 3}]}
-    assert client([REPORT, asked, asked], [asked] * 3).show("m").report.asking[0].asked == 4
-    shown = client(*[[REPORT, asked, asked]] * 3).show("m")
+    asked = SHOWN | {"asking": [{"analyst": "zoe", "asked": 4, "left": 3}]}
+    assert client([SHOWN, asked, asked], [asked] * 3).show("m").report.asking[0].asked == 4
+    shown = client(*[[SHOWN, asked, asked]] * 3).show("m")
     assert {n: said[0]["asked"] for n, said in shown.differences["asking"].items()} == {
         "alder": 3,
         "birch": 4,
@@ -71,8 +118,8 @@ def test_counts_are_looked_at_again(client) -> None:
 
 
 def test_another_ledger_is_told_at_once(client) -> None:
-    dear = REPORT["learned"][0] | {"epsilon": "inf"}
-    shown = client([REPORT, REPORT, REPORT | {"learned": [dear]}]).show("m")
+    dear = SHOWN["learned"][0] | {"epsilon": "inf"}
+    shown = client([SHOWN, SHOWN, SHOWN | {"learned": [dear]}]).show("m")
     assert list(shown.differences) == ["learned"]
     assert not shown.is_well
     assert shown.to_dict()["differences"]["learned"]["cedar"][0]["epsilon"] == "inf"
@@ -83,16 +130,16 @@ def test_another_ledger_is_told_at_once(client) -> None:
     [
         b"",
         b"[]",
-        REPORT | {"model": "../m"},
-        REPORT | {"job": "x"},
-        REPORT | {"more": 1},
-        REPORT | {"asking": [{"analyst": "zoe", "asked": -1, "left": 0}]},
-        REPORT | {"learned": [REPORT["learned"][0] | {"audience": "\x1b[2J"}]},
-        REPORT | {"learned": [REPORT["learned"][0] | {"epsilon": "nan"}]},
+        SHOWN | {"model": "../m"},
+        SHOWN | {"job": "x"},
+        SHOWN | {"more": 1},
+        SHOWN | {"asking": [{"analyst": "zoe", "asked": -1, "left": 0}]},
+        SHOWN | {"learned": [SHOWN["learned"][0] | {"audience": "\x1b[2J"}]},
+        SHOWN | {"learned": [SHOWN["learned"][0] | {"epsilon": "nan"}]},
     ],
 )
 def test_nonsense_is_a_refusal(client, nonsense: Any) -> None:
-    shown = client([REPORT, nonsense, REPORT]).show("m")
+    shown = client([SHOWN, nonsense, SHOWN]).show("m")
     assert {name: error.code for name, error in shown.refusals.items()} == {"birch": Code.BAD_REPLY}
     refuses(Code.BAD_REPLY, lambda: client([nonsense] * 3).show("m"))
 

@@ -1,0 +1,415 @@
+"""What servers report to members of models and of accounts, and where the servers differ.
+
+All of it is public among the members but for one thing: how much the analysts have asked. Owners
+and servers see that of all analysts, an analyst its own. The accounts that bind a training among
+servers are theirs: the policy and the accounts in an owner's folder are about what that owner
+computes itself. What a server answers is in `hedgerow.parties.roles.catalogue`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, Strict, StringConstraints
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.names import Name, check_name
+from hedgerow.parties.wire.client import Reply, ServerClient
+
+_LOOKS, _PAUSE = 3, 0.3
+_COUNTED = ("asking", "rows_left")
+"""What changes while answers are under way."""
+
+_Report = TypeVar("_Report")
+
+
+def _printable(text: str) -> str:
+    """Refuse what could steer a terminal."""
+    if not text.isprintable():
+        raise ValueError("text that is not printable")
+    return text
+
+
+Text = Annotated[str, Strict(), Field(max_length=2000), AfterValidator(_printable)]
+Count = Annotated[int, Strict(), Field(ge=0)]
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Nothing that could steer a terminal.
+_Ascii = Annotated[str, StringConstraints(max_length=200, pattern=r"^[ -~]*$")]
+
+
+class _Part(Numbered):
+    code: ClassVar[Code] = Code.BAD_REPLY
+
+
+class LedgerLine(_Part):
+    """What one audience, or several together, learn of a model: a line of its ledger."""
+
+    audience: Text
+    epsilon: Annotated[float, Field(ge=0, allow_inf_nan=True)]
+    delta: Annotated[float, Field(ge=0, le=1)]
+    relation: Text
+    why: Text = ""
+
+
+class Asking(_Part):
+    """What an analyst has asked, in rows that are charged, and what it may ask yet."""
+
+    analyst: Name
+    asked: Count
+    left: Count
+
+
+class Opened(_Part):
+    """A value that training may open: to whom, why, how often it was to be and how often it was."""
+
+    name: Text
+    audience: Text
+    shape: Text
+    why: Text
+    declared: Count
+    opened: Count
+
+
+class Sent(_Part):
+    """What this server has sent in the run: rounds, and bytes of payload and on the wire."""
+
+    rounds: Count
+    payload: Count
+    wire: Count
+
+
+class ModelReport(_Part):
+    """A model at one server.
+
+    `populations`, `analysts`: whose data it rests on, and who may ask it.
+    `learned`: the ledger, every charge of an answer in it.
+    `asking`: of the analysts that the asker may know about; none where the model answers by itself.
+    `rows_left`: rows that all analysts together may ask yet; None for an analyst, and where nobody
+    counts.
+    `sent`: None where nothing was kept of it.
+    Raises H884.
+    """
+
+    model: Name
+    kind: Name
+    run: Name
+    job: Hash
+    populations: tuple[Name, ...]
+    analysts: tuple[Name, ...]
+    learned: tuple[LedgerLine, ...]
+    opened: tuple[Opened, ...]
+    asking: tuple[Asking, ...] = ()
+    rows_left: Count | None = None
+    sent: Sent | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; an infinite epsilon is the text ``inf``."""
+        fields = self.model_dump()
+        for line in fields["learned"]:
+            line["epsilon"] = "inf" if math.isinf(line["epsilon"]) else line["epsilon"]
+        return fields
+
+    def to_json(self) -> bytes:
+        """Write it for the one who asked."""
+        return json.dumps(self.to_dict(), allow_nan=False).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> ModelReport:
+        """Read what a server says, hostile or not; H884 for anything else."""
+        return cls.model_validate(jsonfile.loads(data, Code.BAD_REPLY))
+
+
+class ModelLine(_Part):
+    """A model in the list of a server; see `ModelReport`."""
+
+    model: Name
+    kind: Name
+    run: Name
+    job: Hash
+    populations: tuple[Name, ...]
+    analysts: tuple[Name, ...]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A model as the servers list it.
+
+    `line`: as the first server that keeps it has it.
+    `servers`: ``kept``, ``missing``, ``differs`` or ``unreachable`` at each.
+    """
+
+    line: ModelLine
+    servers: dict[str, str]
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all servers keep the same model."""
+        return set(self.servers.values()) == {"kept"}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A model as all servers together tell of it.
+
+    `report`: as the first server that answers has it; see `differences`.
+    `sent`: by server, where it is known.
+    `differences`: what is not the same at all servers that answer: by the name of the field, what
+    each says.
+    `refusals`: servers that told nothing, and why.
+    """
+
+    report: ModelReport
+    sent: dict[str, Sent] = field(default_factory=dict)
+    differences: dict[str, dict[str, Any]] = field(default_factory=dict)
+    refusals: dict[str, HedgerowError] = field(default_factory=dict)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all servers tell the same."""
+        return not self.differences and not self.refusals
+
+    @property
+    def cost(self) -> Sent | None:
+        """Return the rounds of the run, and the bytes that all servers have sent."""
+        if not self.sent:
+            return None
+        each = self.sent.values()
+        return Sent(
+            rounds=max(sent.rounds for sent in each),
+            payload=sum(sent.payload for sent in each),
+            wire=sum(sent.wire for sent in each),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        fields = self.report.to_dict()
+        del fields["sent"]
+        cost = self.cost
+        return fields | {
+            "cost": None if cost is None else cost.model_dump(),
+            "sent": {name: sent.model_dump() for name, sent in self.sent.items()},
+            "differences": self.differences,
+            "refused": {name: error.code.number for name, error in self.refusals.items()},
+        }
+
+
+class ChargeLine(_Part):
+    """A charge at one server.
+
+    `key`: the same at all servers for one job.
+    `epsilon`: may be infinite.
+    `time`: when it was charged, in seconds since 1970.
+    `run`, `model`, `by`: what was charged and who has posted it; empty where the run is not kept
+    any more.
+    """
+
+    key: _Ascii
+    epsilon: Annotated[float, Field(ge=0)]
+    delta: _Amount
+    what: _Ascii
+    time: _Amount
+    run: Name | Literal[""]
+    model: Name | Literal[""]
+    by: Name | Literal[""]
+
+
+class ServerAccount(_Part):
+    """The account of a population at one server.
+
+    `epsilon`, `delta`: its lifetime by the policy of that server; None if that does not list it any
+    more.
+    """
+
+    epsilon: Annotated[float, Field(gt=0)] | None
+    delta: _Amount | None
+    charges: tuple[ChargeLine, ...]
+
+    @property
+    def spent(self) -> tuple[float, float]:
+        """Epsilon and delta of all charges together."""
+        return (
+            math.fsum(charge.epsilon for charge in self.charges),
+            math.fsum(charge.delta for charge in self.charges),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, with infinity as a text."""
+        rows = [charge.model_dump() | {"epsilon": plain(charge.epsilon)} for charge in self.charges]
+        return {"epsilon": plain(self.epsilon), "delta": self.delta, "charges": rows}
+
+
+def plain(value: float | None) -> float | str | None:
+    """Return a number for JSON, which has no infinity."""
+    return "inf" if value is not None and math.isinf(value) else value
+
+
+@dataclass(frozen=True)
+class PopulationCharges:
+    """What the servers have charged to one population.
+
+    `accounts`: by server, of those that tell.
+    """
+
+    population: str
+    accounts: dict[str, ServerAccount] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> list[tuple[ChargeLine, tuple[str, ...]]]:
+        """Return every charge once, as the first server that has it says, with all that have it."""
+        seen: dict[tuple[Any, ...], tuple[ChargeLine, list[str]]] = {}
+        for server, account in self.accounts.items():
+            for charge in account.charges:
+                # By when it was charged servers differ as they may.
+                same = tuple(charge.model_dump(exclude={"time"}).values())
+                seen.setdefault(same, (charge, []))[1].append(server)
+        ordered = sorted(seen.values(), key=lambda pair: pair[0].time)
+        return [(charge, tuple(servers)) for charge, servers in ordered]
+
+    @property
+    def differs(self) -> bool:
+        """Whether a charge is not the same at all servers that tell."""
+        return any(len(servers) < len(self.accounts) for _, servers in self.lines)
+
+
+class ModelClient(ServerClient):
+    """The three servers, to be asked about models; see `ServerClient`."""
+
+    def list(self) -> tuple[list[Shelf], dict[str, HedgerowError]]:
+        """Return the models that this member may know, by name, and the servers that told nothing.
+
+        Raises if none of them did.
+        """
+        told = _read_each(self._ask_all("models", {}), _model_lines)
+        lists, refusals = _split_refusals(told)
+        names = sorted({name for known in lists.values() for name in known})
+        return [_shelf(name, told) for name in names], refusals
+
+    def show(self, model: str) -> Shown:
+        """Ask all servers about a model.
+
+        Raises if none of them tells anything; H407 if none keeps it.
+        """
+        fields = {"model": check_name(model, "model")}
+        for look in range(_LOOKS):
+            time.sleep(_PAUSE if look else 0.0)
+            replies = self._ask_all("model-show", fields)
+            found = _merge_reports(_read_each(replies, ModelReport.parse))
+            # A batch of answers is not charged everywhere at the same moment.
+            if not found.differences or set(found.differences) - set(_COUNTED):
+                break
+        return found
+
+
+class ChargeClient(ServerClient):
+    """The three servers, to be asked what they have charged; see `ServerClient`."""
+
+    def charges(self) -> tuple[list[PopulationCharges], dict[str, HedgerowError]]:
+        """Return the accounts of all populations that this member may ask about, by name.
+
+        Beside them, the servers that told nothing, and why.
+        """
+        for look in range(_LOOKS):
+            time.sleep(_PAUSE if look else 0.0)
+            told = _read_each(self._ask_all("charges", {}), _server_accounts)
+            found = _merge_accounts(told)
+            # A job is not charged everywhere at the same moment.
+            if not any(one.differs for one in found):
+                break
+        return found, {name: one for name, one in told.items() if isinstance(one, HedgerowError)}
+
+
+def _read_each(
+    replies: Mapping[str, Reply | HedgerowError], parse: Callable[[bytes], _Report]
+) -> dict[str, _Report | HedgerowError]:
+    """Read replies, also of somebody hostile: H884 in the place of one that is none."""
+    found: dict[str, _Report | HedgerowError] = {}
+    for name, reply in replies.items():
+        try:
+            found[name] = parse(reply.payload) if isinstance(reply, Reply) else reply
+        except HedgerowError as error:
+            # Whatever is wrong with it, it is the reply that is.
+            bad = Code.BAD_REPLY.error(found=f"{error.found} (from {name})")
+            bad.party = name
+            found[name] = bad
+    return found
+
+
+def _split_refusals(
+    told: Mapping[str, _Report | HedgerowError],
+) -> tuple[dict[str, _Report], dict[str, HedgerowError]]:
+    """Return who told something and who did not; raise if nobody did."""
+    refusals = {name: error for name, error in told.items() if isinstance(error, HedgerowError)}
+    if len(refusals) == len(told):
+        raise next(iter(refusals.values()))
+    found = {name: one for name, one in told.items() if not isinstance(one, HedgerowError)}
+    return found, refusals
+
+
+def _model_lines(data: bytes) -> dict[str, ModelLine]:
+    """Read the list of a server."""
+    code = Code.BAD_REPLY
+    found = jsonfile.loads(data, code)
+    if set(found) != {"models"} or not isinstance(found["models"], list):
+        raise code.error(found="a list of models that is none")
+    lines = [ModelLine.model_validate(line) for line in found["models"]]
+    if len({line.model for line in lines}) < len(lines):
+        raise code.error(found="a list that names a model twice")
+    return {line.model: line for line in lines}
+
+
+def _shelf(name: str, told: Mapping[str, dict[str, ModelLine] | HedgerowError]) -> Shelf:
+    known = [lines for lines in told.values() if not isinstance(lines, HedgerowError)]
+    first = next(lines[name] for lines in known if name in lines)
+    servers = {}
+    for server, lines in told.items():
+        if isinstance(lines, HedgerowError):
+            servers[server] = "unreachable"
+        elif name not in lines:
+            servers[server] = "missing"
+        else:
+            servers[server] = "kept" if lines[name] == first else "differs"
+    return Shelf(first, servers)
+
+
+def _merge_reports(told: Mapping[str, ModelReport | HedgerowError]) -> Shown:
+    reports, refusals = _split_refusals(told)
+    plain = {name: report.to_dict() for name, report in reports.items()}
+    first = next(iter(plain.values()))
+    differences = {
+        key: {name: fields[key] for name, fields in plain.items()}
+        for key in first
+        if key != "sent" and any(fields[key] != first[key] for fields in plain.values())
+    }
+    sent = {name: report.sent for name, report in reports.items() if report.sent is not None}
+    return Shown(next(iter(reports.values())), sent, differences, refusals)
+
+
+def _server_accounts(data: bytes) -> dict[str, ServerAccount]:
+    return {
+        check_name(name, "population"): ServerAccount.model_validate(account)
+        for name, account in jsonfile.loads(data, Code.BAD_REPLY).items()
+    }
+
+
+def _merge_accounts(
+    told: Mapping[str, dict[str, ServerAccount] | HedgerowError],
+) -> list[PopulationCharges]:
+    known = {name: found for name, found in told.items() if not isinstance(found, HedgerowError)}
+    merged: dict[str, PopulationCharges] = {}
+    for server, accounts in known.items():
+        for name, account in accounts.items():
+            merged.setdefault(name, PopulationCharges(name)).accounts[server] = account
+    # A server that answers and has no such account is no reason to say that all agree.
+    for one in merged.values():
+        for server in known:
+            none = ServerAccount(epsilon=None, delta=None, charges=())
+            one.accounts.setdefault(server, none)
+    return [merged[name] for name in sorted(merged)]
