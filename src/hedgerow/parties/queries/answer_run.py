@@ -58,10 +58,7 @@ class ChargedQueries:
 
 
 class AnswerRun:
-    """One run; its engine stays in the thread that makes it.
-
-    `shares`: of the model, of the server that lives here.
-    """
+    """One run, of a name never used before; its engine stays in the thread that makes it."""
 
     def __init__(
         self, network: Network, book: ModelBook, shares: Mapping[str, Array], draw: str

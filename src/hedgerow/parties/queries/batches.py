@@ -35,6 +35,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.answer_run import AnswerRun
 from hedgerow.parties.queries.inquiry import PRINT_BYTES, WHATS
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
+from hedgerow.parties.runs.agreement import exchange_all
 from hedgerow.parties.store.library import Library, ModelBook
 from hedgerow.parties.store.query_log import QueryKey
 from hedgerow.secure.replicated.core import SERVERS
@@ -167,10 +168,7 @@ _logger = logging.getLogger(__name__)
 
 
 class BatchSession:
-    """One server at the table of a session; for one thread.
-
-    `members`: all members of the consortium, in the order that all parties have.
-    """
+    """One server in a session with the other two, which all list the members alike; one thread."""
 
     def __init__(
         self,
@@ -334,10 +332,7 @@ class BatchSession:
         for k, key in enumerate(said.keys):
             if key in errors:
                 mine[k] = LATER if errors[key] is None else REFUSED
-        plan = _to_all(mine.shape)
-        ours = {k: mine for k, route in enumerate(plan) if route.source == self.me}
-        found = self.network.exchange("agree", plan, ours)
-        every = np.stack([mine, *found.values()])
+        every = np.stack(list(exchange_all(self.network, "agree", mine).values()))
         refused, later = (every == REFUSED).any(axis=0), (every == LATER).any(axis=0)
         final = np.where(refused, REFUSED, np.where(later, LATER, ADMITTED))
         return {key: int(final[k]) for k, key in enumerate(said.keys)}
@@ -385,9 +380,3 @@ class BatchSession:
             self.room.settle(query, error=error or elsewhere)
         else:
             self.room.later(query, at_once=agreed == LATER)
-
-
-def _to_all(shape: tuple[int, ...]) -> list[Route]:
-    """Plan a message of every server to every other."""
-    both = [(a, b) for a in range(SERVERS) for b in range(SERVERS) if a != b]
-    return [Route(a, b, shape, "uint8") for a, b in both]

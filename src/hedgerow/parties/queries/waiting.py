@@ -54,8 +54,7 @@ class Pending:
     """A query that waits.
 
     `part`: of this server; None for one that was answered and is only to be confirmed.
-    `prints`: digests of the two shares that the server has, to be compared with their other
-    holders.
+    `prints`: digests of its two shares, to be compared with their other holders.
     """
 
     asked: Asked

@@ -162,10 +162,8 @@ def serve(
 ) -> None:
     """Be a server until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
 
-    SIGHUP reads policy and certificates again, see `Daemon.reload`.
-
-    `patience`: seconds for requests that were taken, once it is told to stop.
-    `ready`: called when requests are taken.
+    SIGHUP reads policy and certificates again, see `Daemon.reload`. Once it is told to stop,
+    requests that were taken have `patience` seconds.
     """
     # A handler may interrupt anything, so it does nothing but this, which it may.
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()

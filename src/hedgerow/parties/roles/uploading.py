@@ -85,7 +85,6 @@ def encode_part(
 ) -> Encoded:
     """Read a table and encode it; with `ids`, as many columns of the domain as it has.
 
-    `target`, `ids`: columns; see `hedgerow.parties.roles.uploading.share_upload`.
     Raises as `hedgerow.tables.encode`, with rows and values: for the owner's eyes alone.
     """
     table = read_table(path, domain=domain, text=text or TextFormat())
@@ -124,11 +123,7 @@ def no_progress(stage: str, done: int, total: int) -> None:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What an upload was.
-
-    `manifest`: as all three servers keep it.
-    `sent`: bytes, to all of them together.
-    """
+    """What an upload was, and the bytes that were sent to all three servers together."""
 
     manifest: UploadManifest
     sent: int

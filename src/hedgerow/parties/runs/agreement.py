@@ -83,14 +83,10 @@ def compare_uploads(network: Network, digests: Mapping[str, str]) -> None:
     """Refuse to go on where servers hold different uploads under one name.
 
     Every server has compared its parts with a manifest before; equal manifests mean parts of one
-    table.
+    table. `digests` has the SHA-256 of each by upload, in the order of the job. Raises H895.
 
     Reveals: nothing; manifests are public.
     Cost: 1 round.
-
-    `network`: with one server here.
-    `digests`: by upload, in the order of the job: SHA-256 of its manifest, 64 hexadecimal digits.
-    Raises H895.
     """
     names = list(digests)
     own = np.frombuffer(bytes.fromhex("".join(digests.values())), dtype=np.uint8)

@@ -12,7 +12,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,24 +37,18 @@ _FIELDS = {"key", "epsilon", "delta", "what", "time"}
 
 
 class Figures(Protocol):
-    """Anything with an epsilon and a delta, such as a `Guarantee`."""
+    """Anything with an epsilon, which may be infinite, and a delta, such as a `Guarantee`."""
 
     @property
-    def epsilon(self) -> float:
-        """May be infinite."""
+    def epsilon(self) -> float: ...  # noqa: D102
 
     @property
-    def delta(self) -> float:
-        """At least 0."""
+    def delta(self) -> float: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
 class AccountCharge:
-    """One entry of an account.
-
-    `key`: what it is for, such as the hash of a job; once in an account.
-    `time`: when it was recorded, in seconds since 1970.
-    """
+    """One entry of an account, whose key it has once; its time is in seconds since 1970."""
 
     key: str
     epsilon: float
@@ -76,12 +70,9 @@ class Accounts:
     """The accounts of a party, one journal per population; for all its threads and processes.
 
     Journals are open only while they are read or written, so that a daemon and its workers can
-    share them; each looks at the disk every time.
-
-    `policy`: which populations there are and what they may spend.
-    `patience`: seconds to wait for another process.
-    Raises H867 if a journal does not fit together, H868 if another process keeps it, H869 if the
-    disk does not take a charge.
+    share them; each looks at the disk every time. Raises H867 if a journal does not fit together,
+    H868 if another process keeps it for more than `patience` seconds, H869 if the disk does not
+    take a charge.
     """
 
     def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
@@ -94,12 +85,9 @@ class Accounts:
     ) -> bool:
         """Charge a population, before anything is computed; on the disk when this returns.
 
-        `key`: such as the hash of a job. A second charge with it changes nothing.
-        `epsilon`, `delta`: for the worst audience, see `worst`. An infinite epsilon is one, too.
-        `what`: in words, for whoever reads the account.
-        Returns whether it is new.
-        Raises H858 if the policy does not allow it (nothing is recorded), H889 if it was charged
-        with other figures before.
+        A second charge with the same `key` changes nothing; returns whether it is new. The figures
+        are those of the worst audience, see `worst`. Raises H858 if the policy does not allow it
+        (nothing is recorded), H889 if it was charged with other figures before.
         """
         _check(population, key, epsilon, delta)
         with self._open(population) as journal:
@@ -163,11 +151,7 @@ class Accounts:
 
 
 def read_account(path: Path, population: str, patience: float = PATIENCE) -> AccountTotal:
-    """Return what the account in a file, which must exist, has paid.
-
-    Raises H867 if it does not fit together or is of another population, H868 if another process
-    keeps it.
-    """
+    """Return what the account in a file, which must exist, has paid; H867 or H868 if it cannot."""
     with _opened(path, population, patience, create=False) as journal:
         return _spent(journal)
 
@@ -177,12 +161,11 @@ def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
 
     What every single audience learns over the years is at most the sum of these.
     """
-    found: Iterable[Figures] = costs.values()
-    pairs = [(one.epsilon, one.delta) for one in found]
-    if not pairs:
+    if not costs:
         # No figures are not the same as no cost.
         return math.inf, 0.0
-    return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+    every = costs.values()
+    return max(one.epsilon for one in every), max(one.delta for one in every)
 
 
 @contextmanager
@@ -244,11 +227,9 @@ _NOTHING = AccountTotal(0.0, 0.0, ())
 
 @dataclass(frozen=True)
 class Balance:
-    """An account of a population at one party.
+    """What an account of a party has paid, and what the party's policy leaves of it.
 
-    `spent`: with every charge.
-    `limit`: by the policy of the party; None where there is no policy beside the account, or the
-    policy does not list the population.
+    There is no `limit` where no policy is beside the account, or it does not list the population.
     """
 
     population: str
@@ -286,11 +267,11 @@ def population_of(path: Path) -> str | None:
 
 
 def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
-    """Read one account.
+    """Read the account in a file for which `population_of` gives the population.
 
-    `path`: of a file for which `population_of` gives the population.
-    `patience`: seconds for which a process of this party may be writing to it.
-    Raises H867 if it was damaged, H868 if another process keeps it, H853 or H854 for the policy.
+    For the eyes of the operator: nothing is charged, and nothing is written but what a crash has
+    left of a line is cut off, as whoever charges would do. Raises H867 if it was damaged, H868 if
+    another process keeps it, H853 or H854 for the policy.
     """
     limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
     return Balance(population, read_account(path, population, patience), limits.get(population))

@@ -50,10 +50,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_once(path: Path, data: bytes) -> bool:
-    """Make a file with this content if there is none of that name; `OSError` if it cannot be.
-
-    Returns whether it was made; False if the name was taken, also by a link.
-    """
+    """Make a file if there is none of that name, nor a link; return whether it was made."""
     made = False
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_ENDING}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
@@ -92,10 +89,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def remove_leftovers(folder: Path) -> int:
-    """Remove what writers that were killed have left; return how many files.
-
-    Call it when nobody writes there, such as at the start of a daemon.
-    """
+    """Remove what writers that were killed have left, when nobody writes; return how many files."""
     count = 0
     for part in folder.glob(f".*{_ENDING}"):
         part.unlink(missing_ok=True)
@@ -104,10 +98,7 @@ def remove_leftovers(folder: Path) -> int:
 
 
 def check_private(folder: Path) -> None:
-    """Refuse what is not a folder of this user alone: links, other owners, access by others.
-
-    Raises H854.
-    """
+    """Refuse, with H854, what is not a folder of this user alone: links, access by others."""
     try:
         found = folder.lstat()
     except OSError as error:
@@ -159,11 +150,7 @@ def write_new(path: Path, text: str) -> None:
 
 
 def read_small(path: Path, limit: int, code: Code) -> str:
-    """Read a short text file that is no link.
-
-    `limit`: bytes that it may have.
-    `code`: raised if it cannot be read, is longer or is not UTF-8.
-    """
+    """Read a text file that is no link; `code` if it has more bytes than `limit` or no UTF-8."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(limit + 1)
@@ -193,7 +180,6 @@ class StateFolder:
     def path(self, *parts: str) -> Path:
         """Return the path of a file or folder inside, which need not exist.
 
-        `*parts`: names of folders, and last of a folder or file.
         Raises H851 for a part that is not a plain name, H854 for a link on the way.
         """
         if not parts:

@@ -40,9 +40,8 @@ Entry = dict[str, Any]
 class Journal:
     """An append-only file of entries, for one process at a time and all of its threads.
 
-    `path`: made, with mode 0600, if it does not exist.
     `about`: what it is about, such as the server and the population; the same each time.
-    `create`: whether it may be a new one; False where it is known that there was one.
+    `create`: whether it may be a new one, of mode 0600; False where it is known that there was one.
     `cut`: bytes of an unfinished last line that were cut off when it was opened; 0 as a rule.
     Raises H867 if the file does not fit together or is about something else, H868 if another
     process (or this one) has it open.
@@ -77,10 +76,9 @@ class Journal:
     def append(self, *entries: Mapping[str, Any]) -> int:
         """Add entries and wait until they are on the disk.
 
-        `*entries`: JSON objects without NaN and infinity. Several are written together; a crash
-        before this returns may leave the first of them only.
-        Returns the number of the last entry; the first of a journal is 1.
-        Raises H869 if they are not on the disk for certain. The journal then takes no more.
+        They are JSON objects without NaN and infinity. Several are written together; a crash before
+        this returns may leave the first of them only. Returns the number of the last one; the first
+        of a journal is 1. Raises H869 if they are not on the disk for certain: it takes no more.
         """
         with self._lock:
             self._check_open()

@@ -22,11 +22,8 @@ from hedgerow.privacy.statement import plain
 
 
 class DurableLedger(Ledger):
-    """A ledger over a journal.
+    """A ledger over a journal, which is read if it is there.
 
-    `path`: the journal; made if it does not exist, read if it does.
-    `about`: what it is about; the same each time.
-    `domain`: see `Ledger`.
     `recognised`: entries of earlier attempts that this one has made again.
     Raises H867 if the journal does not fit together, H868 if another process has it open, H211 if
     it holds something that is no ledger.

@@ -28,9 +28,8 @@ MOST_ENTRIES = 64
 
 @dataclass
 class ModelBook:
-    """A model that can be asked.
+    """A model that can be asked, with its ledger: all answers that were charged are in it.
 
-    `ledger`: as training left it, with all answers that were charged since.
     `trained`: the ledger as training left it, as JSON.
     `charges`: how often queries were charged since the start.
     """
@@ -106,10 +105,7 @@ class ModelBook:
 
 
 class Library:
-    """Models by name; for all threads.
-
-    `octets`: bytes of shares that are kept in memory, and one model at least.
-    """
+    """Models by name, with at most `octets` bytes of shares in memory, or one; for all threads."""
 
     def __init__(
         self, state: StateFolder, key: bytes, server: int, *, octets: int = 1 << 30
@@ -125,10 +121,7 @@ class Library:
         return book.manifest if book else read_manifest(self._state, name)
 
     def book(self, name: str) -> ModelBook:
-        """Return a model that can be asked.
-
-        Raises H851, H407 if there is none; H501 if it is of another kind.
-        """
+        """Return a model that can be asked; H851, H407 if there is none, H501 if it is opened."""
         with self._lock:
             book = self._books.get(name)
             if book is None:

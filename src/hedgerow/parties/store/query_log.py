@@ -58,10 +58,7 @@ class QueryKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """One request to a model, as far as it may be written down.
-
-    `digest`: of the part of the query that this server has got.
-    """
+    """One request of `n` rows, with the digest of the part of it that this server has got."""
 
     key: QueryKey
     what: str
@@ -79,11 +76,12 @@ class Life:
 
 
 class QueryIndex:
-    """Requests by identifier; for all threads.
+    """The requests to one model by their identifiers, on the disk and not in memory.
 
-    `path`: of the file, which is made anew, with mode 0600.
+    It holds nothing that the journal of the requests does not hold, and is made anew from it at
+    every start; so it need not survive a crash, and nothing waits for the disk on its account.
     Raises H869 if the disk does not take it, also in every call after that: what is not known to be
-    charged would be charged again.
+    charged would be charged again. For all threads.
     """
 
     def __init__(self, path: Path) -> None:
@@ -171,10 +169,8 @@ _ROOM = "queries"
 
 
 class QueryLog:
-    """Charges and halves of one model at one server.
+    """Charges and halves of one model, of this tag, at one server; halves are encrypted.
 
-    `key`: the operator's; halves are encrypted with it.
-    `model`, `tag`: name of the model, and what tells it from another of that name.
     Raises H867 if the journal does not fit together or is about another model, H868 if it is open.
     """
 
@@ -238,8 +234,7 @@ class QueryLog:
     def hold(self, draw: str, keys: Iterable[QueryKey], halves: Mapping[QueryKey, Array]) -> None:
         """Keep the halves of one draw, which take the place of earlier ones; durable.
 
-        `draw`: name of the draw, the same at all servers and never used before.
-        `keys`: requests that it answers.
+        `draw`: its name, the same at all servers and never used before.
         `halves`: of this server; empty at the one that gives none.
         """
         keys = list(keys)

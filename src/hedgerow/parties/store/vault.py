@@ -72,7 +72,6 @@ Array = NDArray[Any]
 def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: About) -> None:
     """Write arrays to one encrypted file, all of it or nothing.
 
-    `path`: replaced if it exists; of mode 0600.
     `arrays`: of bool, integers, floats or complex numbers, any shape and layout. They are read in
     blocks, so a memory-mapped one takes no memory.
     `about`: what the arrays are: server, kind, run, model or upload, level. Public, and needed to

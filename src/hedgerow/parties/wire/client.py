@@ -109,13 +109,9 @@ def call(
     not been carried out then. In no other case is anything sent twice.
 
     `certificate`: PEM certificate of the other party; nobody else is spoken to.
-    `fields`: JSON, at most 64 KiB with the rest of the header.
     `payload`: a `Body` is read while it is sent, so it needs no memory; it can be read only once,
     so that such a request is not made again when the other party turns out busy in the middle.
-    `name`: of the other party, for messages; by default its address.
     `timeout`: seconds for all of it, besides the time that payloads need at 256 KiB/s.
-    `connect_timeout`: seconds for the connection and its handshake.
-    `largest_reply`: bytes of payload that the reply may have.
     `request`: identifier of 32 hexadecimal digits, never used before; drawn by default.
     `lines`: connections to take one from and to leave it for the next request. For requests that
     may be made twice: one whose old connection turns out to be closed is made again on a new one.

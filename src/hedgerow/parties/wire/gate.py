@@ -200,15 +200,12 @@ class Gate:
 
 
 class Replays:
-    """A memory of identifiers that is bounded in time and size.
+    """Requests that change something are carried out at most once: a bounded memory of identifiers.
 
-    A request whose time differs too much from the clock here is refused, so that an identifier can
-    be forgotten after a while. One from before the start is refused as well: what was carried out
-    then is not known here.
-
-    `skew`: seconds by which clocks may differ.
-    `largest`: identifiers of one member that are remembered; more within the time are refused, not
-    forgotten.
+    A request whose time differs by more than `skew` seconds from the clock here is refused, so that
+    an identifier can be forgotten after a while. One from before the start is refused as well: what
+    was carried out then is not known here. More than `largest` of one member within the time are
+    refused, not forgotten.
     """
 
     def __init__(self, skew: float, largest: int) -> None:

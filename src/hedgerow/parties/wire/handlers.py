@@ -12,11 +12,7 @@ from hedgerow.parties.wire.requests import Fields, Payload
 
 @dataclass(frozen=True)
 class Caller:
-    """Who makes a request.
-
-    `name`, `role`: as the list of members has them.
-    `request`: identifier of the request, for journals and logs.
-    """
+    """Who makes a request, as the list of members has it, and the request's identifier."""
 
     name: str
     role: str
@@ -28,16 +24,13 @@ Handler = Callable[[Caller, Fields, Incoming], tuple[Fields, Payload]]
 
 @dataclass(frozen=True)
 class Verb:
-    """One kind of request.
+    """One kind of request, who may make it, and bytes of payload that it may carry at the largest.
 
-    `roles`: who may make it.
     `function`: called as ``function(caller, fields, payload)`` in a thread of its own; returns the
     fields and the payload of the reply. Numbered errors go to the caller, others become H881.
-    `largest`: bytes of payload that it may carry.
+    `idempotent`: made twice is as made once; identifiers of other requests are used up.
     `expects`: called as ``expects(caller, fields, length)`` with the header alone, before any
     payload is asked for: raises what the request is refused with.
-    `idempotent`: whether making it twice is the same as making it once; identifiers of others are
-    used up.
     """
 
     roles: Collection[str]
@@ -57,17 +50,12 @@ class ServiceLimits:
 
     `members`, `per_member`, `strangers`, `per_address`: connections at once: of members in all and
     each, and of callers in their handshake, in all and from one address.
-    `silence`, `handshake`, `header`: seconds for a caller's first byte, for all of its handshake,
-    and for a header.
-    `payload`: seconds of waiting for payload, or for a caller to take it, besides the time that its
-    bytes need at the least rate.
-    `rate`: the least rate.
-    `skew`: seconds by which the clock of a caller may differ.
-    `remembered`: identifiers of requests of one member that are remembered.
-    `idle`: seconds for which a connection is kept for another request of its caller.
-    `requests`: requests on one connection.
-    `octets`, `octets_per_member`: bytes of payload of requests under way: of all members together,
-    and of each.
+    `silence`, `handshake`, `header`: for a caller's first byte, its handshake and a header.
+    `payload`: for payload, or for a caller to take it, besides what its bytes need at `rate`.
+    `skew`: by which the clock of a caller may differ.
+    `remembered`: identifiers of requests of one member.
+    `idle`, `requests`: how long a connection is kept for another request, and how many it has.
+    `octets`, `octets_per_member`: bytes of payload under way, of all members and of each.
     """
 
     members: int = 128

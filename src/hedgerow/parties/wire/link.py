@@ -47,12 +47,9 @@ class Deadline:
 
 
 class Rate:
-    """Some seconds, and more for every byte that comes.
+    """Some seconds, which are the most that can be saved up, and more for every byte that comes.
 
     Only the time of waiting for the other side counts, not what this side does with the bytes.
-
-    `seconds`: of waiting that are allowed at the start, and the most that can be saved up.
-    `bytes_per_second`: the least rate in the long run.
     """
 
     def __init__(self, seconds: float, bytes_per_second: float) -> None:
@@ -69,11 +66,7 @@ class Rate:
 
 
 class Link:
-    """One connection, for blocking use by one thread.
-
-    `raw`: connected. Owned by the link.
-    `peer`: the other side, for messages.
-    """
+    """One connection, for blocking use by one thread; it owns the socket."""
 
     def __init__(
         self, raw: socket.socket, context: ssl.SSLContext, *, server: bool, peer: str
@@ -197,11 +190,7 @@ class Link:
 
 
 class Incoming:
-    """The payload of a request, read from the connection by whoever handles it.
-
-    `length`: bytes in all, within what the request may carry.
-    `left`: bytes that have not been read.
-    """
+    """The payload of a request, read from the connection by whoever handles it."""
 
     def __init__(self, link: Link, length: int, patience: Patience) -> None:
         self.length = self.left = length

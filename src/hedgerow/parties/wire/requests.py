@@ -43,10 +43,7 @@ Piece = bytes | bytearray | memoryview
 
 @dataclass(frozen=True)
 class Body:
-    """A payload that is made while it is sent.
-
-    `pieces`: of any sizes; read once.
-    """
+    """A payload of so many bytes that is made while it is sent; its pieces are read once."""
 
     length: int
     pieces: Iterable[Piece]

@@ -39,12 +39,9 @@ class _Exchange:
 
 
 class Service:
-    """Answer requests of members, each in a thread of its own.
+    """Answer requests of members, each in a thread of its own; port 0 takes a free one.
 
-    `members`: who may call: their certificates in PEM, with name and role. Nobody else gets past
-    the handshake.
-    `host`, `port`: where to listen; port 0 takes a free one.
-    `address`: where it listens.
+    `members`: who may call, by certificate in PEM. Nobody else gets past the handshake.
     """
 
     def __init__(
@@ -70,10 +67,7 @@ class Service:
         self._accepting = threading.Thread(target=self._accept, name="requests", daemon=True)
 
     def recognise(self, identity: Identity, members: Mapping[str, Caller]) -> None:
-        """Answer these members from now on, with this key; requests under way are finished.
-
-        Raises H810 for a key that cannot be used; all stays as it was then.
-        """
+        """Answer these members from now on; H810 for a key that cannot be used, and all stays."""
         context = tls_context(identity, members, server=True)
         # In this order nobody is trusted by one of them and not by the other.
         self._members = {fingerprint(pem): caller for pem, caller in members.items()}
@@ -85,11 +79,7 @@ class Service:
         return self
 
     def stop(self, patience: float = 30.0) -> bool:
-        """Take nothing new, and finish what was taken.
-
-        `patience`: seconds after which connections are cut.
-        Returns whether everything that was taken has been finished.
-        """
+        """Take nothing new; return whether what was taken was finished within so many seconds."""
         self._stopping.set()
         if self._accepting.is_alive():
             self._accepting.join()
@@ -189,10 +179,7 @@ class Service:
                 return False
 
     def _attend(self, exchange: _Exchange, caller: Caller) -> bool:
-        """Answer one member, whatever happens, and write it into the log.
-
-        Returns whether another request may follow on the connection.
-        """
+        """Answer one member, whatever happens, and log it; return whether another may follow."""
         link, event, goes_on = exchange.link, exchange.event, False
         event |= {"verb": None, "outcome": "ok", "bytes_in": 0, "bytes_out": 0}
         try:
