@@ -29,7 +29,7 @@ from hedgerow import (
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Batches, Encoded, encode
-from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
+from hedgerow.tables.absorbing import AbsorbedRows
 
 AGE = Attribute(name="age", kind="numeric", bounds=(0, 100), bins=5, outside="error")
 WARD = Attribute(name="ward", kind="categorical", categories=("a", "b"))
@@ -180,7 +180,7 @@ def test_beyond_the_capacity_one_more_record_replaces_one_at_most(place: int) ->
 
     def kept(table: list[list[Any]]) -> list[tuple[int, ...]]:
         encoded = encode(table, CLASSES, [0] * len(table), absorbed=AbsorbedRows())
-        inside = within_capacity(encoded, 5, AbsorbedRows())
+        inside = encoded.within_capacity(5, AbsorbedRows())
         return [tuple(row) for row in inside.bins[inside.present].tolist()]
 
     before, after = kept(rows), kept([*rows[:place], [99, "b"], *rows[place:]])

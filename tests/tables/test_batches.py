@@ -1,6 +1,7 @@
 """Batches: the rows of the whole table, kept or read again; what is refused, and where."""
 
 import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hedgerow import Attribute, Batches, Domain, Target
+from hedgerow import Attribute, Batches, Domain, Target, threads
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode, read_batches
+from hedgerow.tables.batches import map_ahead
 
 DOMAIN = Domain(
     attributes=(
@@ -180,3 +182,40 @@ def test_numbers_as_targets(tmp_path: Path) -> None:
     ((_, rows),) = list(Batches([frame], domain))
     assert rows.target is not None
     assert rows.target.tolist() == [3.0, 10.0]
+
+
+def test_results_come_in_order_and_few_items_are_drawn_ahead() -> None:
+    drawn = []
+
+    def items():
+        for i in range(50):
+            drawn.append(i)
+            yield i
+
+    for used, result in enumerate(map_ahead(lambda i: i * i, items())):
+        assert result == used**2
+        assert len(drawn) <= used + threads.available() + 1
+    assert used == 49
+
+
+def test_an_error_comes_in_its_place_and_ends_the_work() -> None:
+    done = []
+
+    def task(i: int) -> int:
+        if i == 3:
+            raise ValueError("three")
+        done.append(i)
+        return i
+
+    results = map_ahead(task, range(1000))
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="three"):
+        next(results)
+    assert len(done) < 50
+
+
+def test_a_closed_iterator_leaves_no_thread_behind() -> None:
+    results = map_ahead(lambda i: i, range(100))
+    assert next(results) == 0
+    results.close()
+    assert not [t for t in threading.enumerate() if t.name.startswith("hedgerow-ahead")]

@@ -15,7 +15,7 @@ from hedgerow.protocols.sharing.integrate import (
     equal_slots,
 )
 from hedgerow.tables import Domain, Encoded, encode
-from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
+from hedgerow.tables.absorbing import AbsorbedRows
 
 
 def rows_of_owners(
@@ -63,7 +63,7 @@ def rows_of_owners(
     sizes[-1] += plan.n_slots - sum(sizes)
     parts = [encode(table, y) for table, y in zip(tables, ys, strict=True)]
     if absorbed is not None:
-        parts = [within_capacity(p, n, absorbed) for p, n in zip(parts, sizes, strict=True)]
+        parts = [p.within_capacity(n, absorbed) for p, n in zip(parts, sizes, strict=True)]
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         if absorbed is None and part.n_slots > size:
             raise _too_few_slots(i, part.n_slots, size, given=slots is not None)

@@ -22,7 +22,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.parameters import check_domain
 from hedgerow.tables import Domain, Encoded, encode
-from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.column import listed
 
 _SHOWN_ROWS = 3
@@ -48,7 +48,7 @@ class TableEstimator(BaseEstimator):
         encoded = encode(table, domain, declared_target(y, len(table)), absorbed=absorbed)
         if absorbed is None:
             return encoded
-        return within_capacity(encoded, domain.capacity, absorbed)
+        return encoded.within_capacity(domain.capacity, absorbed)
 
     def _tagged(self, tags: Tags) -> Tags:
         """Change scikit-learn's tags; called after its mixins have set theirs."""

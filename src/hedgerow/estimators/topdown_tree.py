@@ -29,7 +29,6 @@ from hedgerow.protocols.topdown.owner import Owner, charge, counts_of
 from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown.secure_run import SecureRun, run_secure
 from hedgerow.tables import Domain, Encoded
-from hedgerow.tables.absorbing import within_capacity
 
 _METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
 
@@ -267,7 +266,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         if absorbed is not None and plan.capacity is not None:
             room = plan.capacity
             for name, table in tables.items():
-                tables[name] = within_capacity(table, room, absorbed)
+                tables[name] = table.within_capacity(room, absorbed)
                 room -= int(tables[name].present.sum())
         counts = {name: counts_of(table, plan) for name, table in tables.items()}
         if plan.capacity is not None:

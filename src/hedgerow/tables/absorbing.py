@@ -12,12 +12,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-
-if TYPE_CHECKING:
-    from hedgerow.tables.encode import Encoded
+from typing import Any, Literal
 
 What = Literal["clipped", "missing", "unreadable", "unlisted"]
 
@@ -100,21 +95,3 @@ class AbsorbedRows:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = Lock()
-
-
-def within_capacity(encoded: Encoded, capacity: int | None, absorbed: AbsorbedRows) -> Encoded:
-    """Keep the first `capacity` records and clear the presence of the others.
-
-    One record more changes which are kept by at most one record in and one out: beyond the capacity
-    neighbours are those of the replace relation.
-    """
-    if capacity is None:
-        return encoded
-    records = np.flatnonzero(encoded.present)
-    over = records[capacity:]
-    if not over.size:
-        return encoded
-    absorbed.count_rows(over=over.size)
-    present = encoded.present.copy()
-    present[over] = False
-    return encoded.with_presence(present)

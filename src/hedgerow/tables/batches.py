@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -14,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hedgerow import threads
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
-from hedgerow.tables.ahead import ahead
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
 from hedgerow.tables.frame import view
 from hedgerow.tables.parquet_pieces import ParquetPieces, Piece
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 Source = str | PathLike[str] | Sequence[Any] | Callable[[], Iterable[Any]]
 
@@ -152,7 +155,7 @@ class Batches:
         """Clear the presence of records beyond the capacity, which were counted at first."""
         if self._room is None:
             return encoded
-        return within_capacity(encoded, self._room[number], AbsorbedRows())
+        return encoded.within_capacity(self._room[number], AbsorbedRows())
 
     def __iter__(self) -> Iterator[tuple[int, Encoded]]:
         """Give number and rows of every batch, in order."""
@@ -180,7 +183,7 @@ class Batches:
             return task(piece.number, self._kept(piece.number, self._encode(piece)))
 
         last = -1
-        for number, result in ahead(lambda item: (_number(item), work(item)), self._pieces()):
+        for number, result in map_ahead(lambda item: (_number(item), work(item)), self._pieces()):
             last = number
             yield result
         if self._complete and last + 1 != len(self._known):
@@ -319,3 +322,34 @@ def _number(item: Piece | int) -> int:
 
 def _is_path(item: Any) -> bool:
     return isinstance(item, str | PathLike)
+
+
+def map_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """Call `task` for every item on all cores and give the results in the order of the items.
+
+    Parameters
+    ----------
+    task
+        Releases the GIL for most of its time.
+    items
+        Drawn in the calling thread, one more than there are cores ahead of the results at most.
+
+    Yields
+    ------
+    Result
+        If a task fails, its error, in place of the result; later items are left out. When the
+        iterator is closed early, or by an interrupt, tasks that run are waited for.
+    """
+    cores = threads.available()
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(cores, "hedgerow-ahead") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(task, item))
+                if len(waiting) > cores:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import tomli_w
@@ -40,9 +40,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.column import listed
-
-if TYPE_CHECKING:
-    from hedgerow.tables.suggest import Missing, Spacing, Task
+from hedgerow.tables.suggest import Missing, Spacing, Task, suggest_facts, warn_read
 
 Provenance = Literal["declared", "read from data", "confirmed public"]
 
@@ -194,9 +192,7 @@ class Domain(Numbered):
         HedgerowWarning
             That the data were read, unless `quiet`.
         """
-        from hedgerow.tables.suggest import suggest_domain, warn_read
-
-        domain = suggest_domain(
+        attributes, label = suggest_facts(
             frame,
             target,
             max_bins=max_bins,
@@ -204,7 +200,12 @@ class Domain(Numbered):
             missing=missing,
             target_name=target_name,
             task=task,
+        )
+        domain = cls(
+            attributes=attributes,
+            target=label,
             capacity=capacity,
+            provenance="read from data",
         )
         if not quiet:
             warn_read()

@@ -99,6 +99,20 @@ class Encoded:
         """Return the same slots with other presence bits, bool (n_slots,)."""
         return replace(self, present=present)
 
+    def within_capacity(self, capacity: int | None, absorbed: AbsorbedRows) -> Encoded:
+        """Keep the first `capacity` records and clear the presence of the others.
+
+        One record more changes which are kept by at most one record in and one out: beyond the
+        capacity neighbours are those of the replace relation.
+        """
+        over = np.flatnonzero(self.present)[capacity:] if capacity is not None else self.present[:0]
+        if not over.size:
+            return self
+        absorbed.count_rows(over=over.size)
+        present = self.present.copy()
+        present[over] = False
+        return self.with_presence(present)
+
     def select(self, columns: Iterable[str | int], *, target: bool = True) -> Encoded:
         """Return some columns, names or positions, in that order, with or without the target."""
         index = self.domain.indices(columns)

@@ -18,8 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.cells import BadCells, as_text, kinds_of, read_cells
 from hedgerow.tables.domain import Domain
-from hedgerow.tables.records import record_pieces
-from hedgerow.tables.text import PLAIN, TextFormat, wrong_encoding
+from hedgerow.tables.text import PLAIN, TextFormat, record_pieces, wrong_encoding
 
 _Format = Literal["csv", "parquet", "arrow"]
 _FORMATS: dict[str, _Format] = {

@@ -14,7 +14,6 @@ from hedgerow.tables.attribute import MAX_BINS, Attribute, Category, Target
 from hedgerow.tables.binning import quantile_cuts
 from hedgerow.tables.categories import distinct
 from hedgerow.tables.column import Column
-from hedgerow.tables.domain import Domain
 from hedgerow.tables.frame import map_columns, view
 
 Spacing = Literal["quantile", "uniform"]
@@ -25,7 +24,7 @@ _MANY_CLASSES = 100
 """More different whole numbers than this are a quantity and not classes."""
 
 
-def suggest_domain(
+def suggest_facts(
     frame: Any,
     target: Any = None,
     *,
@@ -34,9 +33,8 @@ def suggest_domain(
     missing: Missing = "own bin",
     target_name: str | None = None,
     task: Task = "auto",
-    capacity: int | None = None,
-) -> Domain:
-    """Read a domain from data; the parameters are those of `Domain.suggest`.
+) -> tuple[tuple[Attribute, ...], Target | None]:
+    """Read attributes and target from data; the parameters are those of `Domain.suggest`.
 
     Numeric columns (dates and times too) get bounds and cuts; strings, bools and dictionaries get
     their sorted categories. A column has a missing bin only if it has missing values.
@@ -67,12 +65,8 @@ def suggest_domain(
         table.columns,
         cells=table.n_rows * len(table.columns),
     )
-    return Domain(
-        attributes=tuple(attributes),
-        target=None if label is None else _target(label, table.n_rows, target_name, task),
-        capacity=capacity,
-        provenance="read from data",
-    )
+    found = None if label is None else _target(label, table.n_rows, target_name, task)
+    return tuple(attributes), found
 
 
 def warn_read() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.parties.store.durable import read_small, write_once
 from hedgerow.tables import Domain, Encoded, encode, read_table
-from hedgerow.tables.absorbing import AbsorbedRows, within_capacity
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.batches import no_rows
 
 OWNER_ONLY_FILE = "owner-only.json"
@@ -43,7 +43,7 @@ def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows | None = No
     if absorbed is not None:
         table = read_table(path, domain=domain, absorbed=absorbed)
         encoded = encode(table, domain, domain.target.name, absorbed=absorbed)
-        return within_capacity(encoded, domain.capacity, absorbed)
+        return encoded.within_capacity(domain.capacity, absorbed)
     try:
         return encode(read_table(path, domain=domain), domain, domain.target.name)
     except HedgerowError as error:

@@ -10,7 +10,7 @@ import pytest
 
 from hedgerow.errors import HedgerowError
 from hedgerow.tables import Attribute, Domain, Target, TextFormat, encode, read_batches, read_table
-from hedgerow.tables import records as records_module
+from hedgerow.tables import text as text_module
 from hedgerow.tables.absorbing import AbsorbedRows
 
 DOMAIN = Domain(
@@ -74,7 +74,7 @@ def test_pieces_of_any_size_give_the_records_that_were_written(
     text = "".join(",".join(written(cell, draw) for cell in row) + end for row in [NAMES, *rows])
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode(encoding))
-    monkeypatch.setattr(records_module, "_PIECE_BYTES", size)
+    monkeypatch.setattr(text_module, "_PIECE_BYTES", size)
     nothing = Domain(attributes=(Attribute(name="b", kind="numeric", bounds=(0, 1)),))
     found = read_table(path, domain=nothing, text=TextFormat(encoding=encoding))
     assert [list(row.values()) for row in found.to_pylist()] == rows
@@ -84,7 +84,7 @@ def test_a_quote_within_a_cell_opens_nothing(tmp_path, monkeypatch, read):
     path = tmp_path / "t.csv"
     path.write_bytes(b'a,y,z\n31,no,5" pipe\n80,yes,"x" y "\n31,no,"say ""so"""\n' * 40)
     for size in (1, 7, 50, BLOCK):
-        monkeypatch.setattr(records_module, "_PIECE_BYTES", size)
+        monkeypatch.setattr(text_module, "_PIECE_BYTES", size)
         found = read(path)["z"].to_pylist()
         assert found[:3] == ['5" pipe', 'x y "', 'say "so"']
         assert len(found) == 40 * 4 - 1
