@@ -22,17 +22,8 @@ MAX_DIGITS = 300
 def loads(text: str | bytes, code: Code) -> dict[str, Any]:
     """Read a JSON object.
 
-    Parameters
-    ----------
-    text : str or bytes
-        Bytes are UTF-8.
-    code : Code
-        Raised for text that is no JSON or not an object, repeated keys, NaN, infinity, numbers
-        beyond the range of floats, and nesting that is too deep.
-
-    Returns
-    -------
-    dict
+    `text`: bytes are UTF-8. `code`: raised for text that is no JSON or not an object, repeated
+    keys, NaN, infinity, numbers beyond the range of floats, and nesting that is too deep.
     """
     with refusing(code):
         found = json.loads(

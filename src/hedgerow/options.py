@@ -10,19 +10,8 @@ from hedgerow.errors import Code
 def check_option(name: str, value: object, allowed: Any) -> None:
     """Refuse a value that is not one of a `Literal`'s.
 
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : object
-        What was given; values of another type are refused even where they compare as equal.
-    allowed : Literal
-        The type that the parameter is annotated with.
-
-    Raises
-    ------
-    InputError
-        H501.
+    `name`: the parameter. `value`: what was given; values of another type are refused even where
+    they compare as equal. `allowed`: the type that the parameter is annotated with. Raises H501.
     """
     choices = get_args(allowed)
     if not any(isinstance(value, type(choice)) and value == choice for choice in choices):

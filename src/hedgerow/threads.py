@@ -39,17 +39,8 @@ def run(task: Callable[[Chunk], Result], chunks: Sequence[Chunk]) -> list[Result
     Within a task the chunks are worked off one after the other: a pool whose threads wait for each
     other would stand still.
 
-    Parameters
-    ----------
-    task
-        Releases the GIL for most of its time, and writes only to what belongs to its chunk.
-    chunks
-        One per thread that should work.
-
-    Returns
-    -------
-    list
-        Results in the order of `chunks`.
+    `task`: releases the GIL for most of its time, and writes only to what belongs to its chunk.
+    `chunks`: one per thread that should work. Results in the order of `chunks`.
     """
     if len(chunks) <= 1 or getattr(_here, "in_pool", False):
         return [task(chunk) for chunk in chunks]
@@ -69,18 +60,9 @@ def run(task: Callable[[Chunk], Result], chunks: Sequence[Chunk]) -> list[Result
 def each(task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Call `task` once per item, on as many cores as there are; a free core takes the next item.
 
-    Parameters
-    ----------
-    task
-        As for `run`.
-    items
-        Any number of them, of any cost.
-
-    Returns
-    -------
-    list
-        Results in the order of `items`. If some fail, the first of them in that order raises, and
-        items that were not begun are left out.
+    `task`: as for `run`. `items`: any number of them, of any cost. Results in the order of `items`.
+    If some fail, the first of them in that order raises, and items that were not begun are left
+    out.
     """
     waiting = deque(enumerate(items))
     results: dict[int, Result] = {}
@@ -114,17 +96,8 @@ def dealt(n: int, parts: int) -> list[NDArray[np.int64]]:
 def balanced(sizes: NDArray[np.int64], parts: int) -> list[slice]:
     """Cut a sequence into runs of about equal total size.
 
-    Parameters
-    ----------
-    sizes
-        Cost of each item, shape (n,).
-    parts
-        Largest number of runs.
-
-    Returns
-    -------
-    list of slice
-        Not empty, in order, together covering 0..n-1.
+    `sizes`: cost of each item, shape (n,). `parts`: largest number of runs. Not empty, in order,
+    together covering 0..n-1.
     """
     n = int(sizes.size)
     if n == 0:

@@ -29,16 +29,9 @@ Floats = NDArray[np.float64]
 def probability_lower(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFIDENCE) -> Floats:
     """One-sided Clopper-Pearson lower bound on a probability.
 
-    Parameters
-    ----------
-    hits, runs : array_like of int, broadcast together
-        Times the event happened, and times it was tried.
-    confidence : float
-        Probability with which the bound holds, whatever the true probability is.
-
-    Returns
-    -------
-    float64 array, the shape of the broadcast; 0 where there were no hits
+    `hits`, `runs` (array_like of int, broadcast together): times the event happened, and times it
+    was tried. `confidence`: probability with which the bound holds, whatever the true probability
+    is. Returns float64 array, the shape of the broadcast; 0 where there were no hits.
     """
     k, n = np.asarray(hits, np.float64), np.asarray(runs, np.float64)
     bound = betaincinv(np.maximum(k, 1.0), n - k + 1.0, 1.0 - confidence)
@@ -62,21 +55,10 @@ def epsilon_lower(
 ) -> Floats:
     """Lower bound on epsilon from counts of one event on two neighbouring inputs.
 
-    Parameters
-    ----------
-    hits, runs : array_like of int
-        On the input where the event is likelier.
-    neighbour_hits, neighbour_runs : array_like of int
-        On its neighbour.
-    delta : float
-        Of the claim; what it forgives is taken off before the ratio.
-    confidence : float
-        Of each of the two one-sided bounds.
-
-    Returns
-    -------
-    float64 array, the shape of the broadcast
-        ``max(0, ln((p_lo - delta) / p'_hi))``.
+    `hits`, `runs` (array_like of int): on the input where the event is likelier. `neighbour_hits`,
+    `neighbour_runs` (array_like of int): on its neighbour. `delta`: of the claim; what it forgives
+    is taken off before the ratio. `confidence`: of each of the two one-sided bounds. Returns
+    float64 array, the shape of the broadcast: ``max(0, ln((p_lo - delta) / p'_hi))``.
     """
     ratio = ratio_lower(hits, runs, neighbour_hits, neighbour_runs, delta, confidence)
     return np.log(np.maximum(ratio, 1.0))
@@ -116,22 +98,10 @@ def epsilon_estimate(
 ) -> float:
     """Epsilon of the frequencies of one event: a point estimate, which proves nothing.
 
-    Parameters
-    ----------
-    hits, neighbour_hits : int
-        On the input where the event is likelier, and on its neighbour.
-    runs : int
-        On each of the two.
-    delta : float
-        Of the claim.
-    gaussian : bool
-        Whether to take the two laws for Gaussians at a distance: then every event tells the
-        distance, also one that is far from the loss that delta forgives.
-
-    Returns
-    -------
-    float
-        Half a run is added to hits and to misses, so that it is finite.
+    `hits`, `neighbour_hits`: on the input where the event is likelier, and on its neighbour.
+    `runs`: on each of the two. `delta`: of the claim. `gaussian`: whether to take the two laws for
+    Gaussians at a distance: then every event tells the distance, also one that is far from the loss
+    that delta forgives. Half a run is added to hits and to misses, so that it is finite.
     """
     p, q = ((k + 0.5) / (runs + 1.0) for k in (hits, neighbour_hits))
     if gaussian:
@@ -150,18 +120,9 @@ def ceiling(runs: int, delta: float = 0.0, confidence: float = CONFIDENCE) -> fl
 
     which for delta = 0 is -ln(expm1(-ln(a) / n)), about ln(n / 7.6) at 99.95%.
 
-    Parameters
-    ----------
-    runs : int
-        Runs on each input that the bound is computed from. `hedgerow.audit.audit`
-        measures on half of its runs.
-    delta, confidence : float
-        As in `epsilon_lower`.
-
-    Returns
-    -------
-    float
-        0 where so few runs prove nothing.
+    `runs`: runs on each input that the bound is computed from. `hedgerow.audit.audit` measures on
+    half of its runs. `delta`, `confidence`: as in `epsilon_lower`. 0 where so few runs prove
+    nothing.
     """
     rate = -math.log1p(-confidence) / runs
     low = math.exp(-rate) - delta

@@ -167,11 +167,8 @@ class Result:
 def repeated(mechanism: Callable[[Ints, NoiseSource], Ints]) -> Run:
     """Make `AuditTarget.run` of a mechanism called as ``mechanism(values, source)``.
 
-    Parameters
-    ----------
-    mechanism : callable
-        Vectorised: takes int64 values (runs, ...) and treats each leading index as a release of
-        its own.
+    `mechanism`: vectorised: takes int64 values (runs, ...) and treats each leading index as a
+    release of its own.
     """
 
     def run(values: ArrayLike, runs: int, source: NoiseSource) -> Ints:
@@ -258,15 +255,9 @@ def audit_all(
 ) -> list[Result]:
     """Attack several targets; the probability that any figure is too high stays at 0.001.
 
-    Parameters
-    ----------
-    targets : sequence of AuditTarget
-    runs : int or None
-        Upper limit on the runs per input; a target that asks for fewer gets fewer.
-    source : NoiseSource or None
-        As in `audit`. Each target draws from a child of its own, keyed in the order given.
-    track : callable
-        Goes through the targets in order, and may show how far it is.
+    `runs`: upper limit on the runs per input; a target that asks for fewer gets fewer. `source`: as
+    in `audit`. Each target draws from a child of its own, keyed in the order given. `track`: goes
+    through the targets in order, and may show how far it is.
     """
     source = NoiseSource.system() if source is None else source
     return [

@@ -52,12 +52,7 @@ SHORTLIST = 16
 class OutcomeView:
     """One integer of an outcome.
 
-    Attributes
-    ----------
-    kind : str
-        What is computed.
-    columns : tuple of int
-        The coordinates it is computed from; empty for all of them.
+    `kind`: what is computed. `columns`: the coordinates it is computed from; empty for all of them.
     """
 
     kind: Kind
@@ -116,12 +111,7 @@ def single_views(width: int) -> Iterator[OutcomeView]:
 def joint_views(width: int, leading: Ints) -> Iterator[OutcomeView]:
     """List the views of several coordinates at once.
 
-    Parameters
-    ----------
-    width : int
-        Coordinates of an outcome.
-    leading : int64 array
-        Coordinates to look at in pairs.
+    `width`: coordinates of an outcome. `leading` (int64 array): coordinates to look at in pairs.
     """
     if width == 1:
         return
@@ -138,13 +128,9 @@ def joint_views(width: int, leading: Ints) -> Iterator[OutcomeView]:
 class Tally(NamedTuple):
     """How often each value of a view was seen.
 
-    Attributes
-    ----------
-    values : (values,) int64, increasing
-    counts : (inputs=2, folds=2, values) int64
-        Run i belongs to fold i % 2.
-    codes : (inputs=2, runs) int64
-        Position in `values` of each run's value.
+    `values`: (values,) int64, increasing. `counts` ((inputs=2, folds=2, values) int64): run i
+    belongs to fold i % 2. `codes` ((inputs=2, runs) int64): position in `values` of each run's
+    value.
     """
 
     values: Ints
@@ -155,10 +141,7 @@ class Tally(NamedTuple):
 def tally(first: Ints, second: Ints) -> Tally:
     """Count the values of one view under the two inputs.
 
-    Parameters
-    ----------
-    first, second : (runs,) int64
-        The view of the outcomes under each input.
+    `first`, `second` ((runs,) int64): the view of the outcomes under each input.
     """
     both = np.stack([first, second])
     low = int(both.min())
@@ -291,15 +274,9 @@ class Bet(NamedTuple):
 class Aim(NamedTuple):
     """What an event is chosen for.
 
-    Attributes
-    ----------
-    confidence : float
-        Of the two one-sided bounds that are computed from an event's hits.
-    delta : float
-        Of the claim.
-    gaussian : bool
-        Whether the events are compared by the separation of two Gaussians, see
-        `hedgerow.audit.bounds.mu_lower`, and not by the ratio of their probabilities.
+    `confidence`: of the two one-sided bounds that are computed from an event's hits. `delta`: of
+    the claim. `gaussian`: whether the events are compared by the separation of two Gaussians, see
+    `hedgerow.audit.bounds.mu_lower`, and not by the ratio of their probabilities.
     """
 
     confidence: float = CONFIDENCE
@@ -335,13 +312,9 @@ class _Family(NamedTuple):
 def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CONFIDENCE) -> Bet:
     """Choose the event and direction with the largest lower bound on epsilon.
 
-    Parameters
-    ----------
-    first, second : (runs, k) int64
-        Outcomes under each of two neighbouring inputs. Runs that were used here must not be used
-        to measure the event that is returned.
-    delta, confidence : float
-        As in `hedgerow.audit.bounds.epsilon_lower`.
+    `first`, `second` ((runs, k) int64): outcomes under each of two neighbouring inputs. Runs that
+    were used here must not be used to measure the event that is returned. `delta`, `confidence`: as
+    in `hedgerow.audit.bounds.epsilon_lower`.
     """
     return choose_for([Aim(confidence, delta)], first, second)[0]
 

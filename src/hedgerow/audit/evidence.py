@@ -30,11 +30,8 @@ def of_counts(
 ) -> Floats:
     """Log ratio of noisy integers, the second input over the first, for each element.
 
-    Parameters
-    ----------
-    mechanism : TwoSidedGeometric
-    seen, first, second : array_like, broadcast together
-        What was released, and the exact values on the two inputs.
+    `seen`, `first`, `second` (array_like, broadcast together): what was released, and the exact
+    values on the two inputs.
     """
     a = mechanism.epsilon / mechanism.sensitivity
     value = np.asarray(seen, np.float64)
@@ -50,15 +47,9 @@ def of_choice(
 ) -> Floats:
     """Log ratio of choices, the second input over the first, for each of them.
 
-    Parameters
-    ----------
-    mechanism : Choice
-    seen : int64 (...)
-        Candidates that were chosen.
-    first, second : int64 (c,)
-        Scores of the candidates on the two inputs.
-    valid : bool (c,), optional
-        Candidates that might have been chosen.
+    `seen` (int64 (...)): candidates that were chosen. `first`, `second` (int64 (c,)): scores of the
+    candidates on the two inputs. `valid` (bool (c,), optional): candidates that might have been
+    chosen.
     """
     allowed = np.ones(len(first), dtype=np.bool_) if valid is None else valid
     scores = (tuple(side.tolist()) for side in (first, second, allowed))

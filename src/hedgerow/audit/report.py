@@ -20,12 +20,9 @@ _FAILURES = ("refuted", "missed")
 def verdict(result: Result) -> str:
     """Judge one result.
 
-    Returns
-    -------
-    str
-        ``"refuted"``: the attack proves more than the ledger says. ``"not refuted"``: it does
-        not. ``"out of reach"``: it does not, and with so few runs it could not have. ``"caught"``
-        and ``"missed"``: for a target whose claim is known to be false.
+    ``"refuted"``: the attack proves more than the ledger says. ``"not refuted"``: it does not.
+    ``"out of reach"``: it does not, and with so few runs it could not have. ``"caught"`` and
+    ``"missed"``: for a target whose claim is known to be false.
     """
     if result.refuted:
         return "refuted"
@@ -73,11 +70,7 @@ def to_json(results: Sequence[Result]) -> str:
 def table(results: Sequence[Result], *, details: bool = False) -> Table:
     """Render for people; print it with `rich.console.Console`.
 
-    Parameters
-    ----------
-    results : sequence of Result
-    details : bool
-        Say below each target which attack was the best.
+    `details`: say below each target which attack was the best.
     """
     total = min(1.0, sum(result.false_alarm for result in results))
     view = Table(

@@ -24,14 +24,8 @@ Ints = NDArray[np.int64]
 class AuditTable(NamedTuple):
     """A table of bins, with its public domain.
 
-    Attributes
-    ----------
-    rows : (n, d) int64
-        Bin of each record in each attribute, 0 <= bin < n_bins.
-    classes : (n,) int64
-        Class of each record, 0 <= class < n_classes.
-    n_bins : tuple of d int
-    n_classes : int
+    `rows` ((n, d) int64): bin of each record in each attribute, 0 <= bin < n_bins. `classes` ((n,)
+    int64): class of each record, 0 <= class < n_classes.
     """
 
     rows: Ints
@@ -128,11 +122,8 @@ _FAMILIES = (
 def families(relation: Relation = Relation.ADD_REMOVE) -> list[Pair]:
     """Build the built-in pairs ``(label, AuditTable, AuditTable)``, ready for `AuditTarget.pairs`.
 
-    Parameters
-    ----------
-    relation : Relation
-        Add/remove: the second table has one record more. Replace: both have it, and another
-        record stands in its place in the first.
+    `relation`: add/remove: the second table has one record more. Replace: both have it, and another
+    record stands in its place in the first.
     """
     pairs = []
     for family in _FAMILIES:
@@ -155,18 +146,8 @@ def neighbours(
 ) -> Pair:
     """Check that two tables are neighbours and make a pair of them.
 
-    Parameters
-    ----------
-    label : str
-    table, neighbour : AuditTable
-        Records in any order.
-    relation : Relation
-
-    Raises
-    ------
-    InputError
-        `Code.BAD_AUDIT` if they differ in more than one record, or in their public domain: an
-        attack on such a pair refutes nothing.
+    `table`, `neighbour`: records in any order. Raises `Code.BAD_AUDIT` if they differ in more than
+    one record, or in their public domain: an attack on such a pair refutes nothing.
     """
     for side in (table, neighbour):
         _check(label, side)

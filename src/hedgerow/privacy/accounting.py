@@ -150,17 +150,8 @@ def tightest(
 
     It holds for releases that were fixed in advance, such as those of one call.
 
-    Parameters
-    ----------
-    releases : iterable of Release
-    delta : float
-        In [0, 1). Releases whose own deltas add up to more have no epsilon at it.
-    relation : Relation
-
-    Returns
-    -------
-    Guarantee
-        With the name of the accountant that won; epsilon is infinite where none applies.
+    `delta`: in [0, 1). Releases whose own deltas add up to more have no epsilon at it. With the
+    name of the accountant that won; epsilon is infinite where none applies.
     """
     check_delta(delta)
     releases = list(releases)
@@ -274,18 +265,7 @@ def covers(reserved: Release, spent: list[Release]) -> bool:
 def pays_for(
     reserved: Release, total: Pair, mechanisms: Collection[str], terms: Counter[float]
 ) -> bool:
-    """Judge as `covers` does, by what the releases add up to.
-
-    Parameters
-    ----------
-    reserved : Release
-    total : Pair
-        By basic composition.
-    mechanisms : collection of str
-        Of the releases.
-    terms : Counter
-        As `sequence` returns it.
-    """
+    """Judge as `covers` does, by what the releases add up to."""
     limit = basic([reserved])
     fits = total.epsilon <= limit.epsilon * _UP and min(1.0, total.delta) <= limit.delta * _UP
     alike = reserved.rule.rho is pure_rho or all(name == reserved.mechanism for name in mechanisms)

@@ -43,15 +43,8 @@ def fold(
 ) -> T:
     """Compose costs over the tree of scopes.
 
-    Parameters
-    ----------
-    releases : iterable of Release
-    leaf : callable
-        Cost of one release, all its times together.
-    add : callable
-        Cost of a sequence; of the empty one too.
-    worst : callable
-        One cost that covers each of several (at least one).
+    `leaf`: cost of one release, all its times together. `add`: cost of a sequence; of the empty one
+    too. `worst`: one cost that covers each of several (at least one).
     """
 
     def cost(node: _Node) -> T:

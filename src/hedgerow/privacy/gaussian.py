@@ -72,18 +72,9 @@ _LARGEST = 1e6  # a curve of more standard deviations than this promises nothing
 class GaussianRelease(NamedTuple):
     """A discrete Gaussian release.
 
-    Attributes
-    ----------
-    rho : float
-        Of one time, inside its sample.
-    times : int
-        In sequence; with a sample, each on a fresh one.
-    variance : float
-        Parameter sigma^2 of the noise.
-    entries : float
-        Most entries that one record changes, in one time.
-    rate : float
-        Of the sample.
+    `rho`: of one time, inside its sample. `times`: in sequence; with a sample, each on a fresh one.
+    `variance`: parameter sigma^2 of the noise. `entries`: most entries that one record changes, in
+    one time. `rate`: of the sample.
     """
 
     rho: float
@@ -96,17 +87,9 @@ class GaussianRelease(NamedTuple):
 def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float:
     """Return an epsilon that holds at `delta` for a sequence of discrete Gaussian releases.
 
-    Parameters
-    ----------
-    releases : sequence of GaussianRelease
-        Without samples. Their noise is fixed in advance, what they are about need not be.
-    delta : float
-        In (0, 1).
-
-    Returns
-    -------
-    float
-        Never below the truth; infinity where noise is too small for this way of counting.
+    `releases`: without samples. Their noise is fixed in advance, what they are about need not be.
+    `delta`: in (0, 1). Never below the truth; infinity where noise is too small for this way of
+    counting.
     """
     best = math.inf
     for slack in _SLACKS:
@@ -121,18 +104,8 @@ def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float
 def sampled_epsilon(releases: Sequence[GaussianRelease], delta: float, near: float) -> float:
     """Return the same for a sequence with samples, under add/remove.
 
-    Parameters
-    ----------
-    releases : sequence of GaussianRelease
-    delta : float
-        In (0, 1).
-    near : float
-        An epsilon that holds, and is not far off: by it the grid of losses is chosen.
-
-    Returns
-    -------
-    float
-        Infinity also where the distribution of losses would not be accurate enough.
+    `delta`: in (0, 1). `near`: an epsilon that holds, and is not far off: by it the grid of losses
+    is chosen. Infinity also where the distribution of losses would not be accurate enough.
     """
     if delta < _LEAST_DELTA or not _LEAST_NEAR <= near <= _MOST_NEAR:
         return math.inf

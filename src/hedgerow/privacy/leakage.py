@@ -52,13 +52,7 @@ class Charges(Protocol):
 
 
 class _NoLedger:
-    """Stands in for a ledger that was not given: nobody can tell what was charged.
-
-    Parameters
-    ----------
-    found : str
-        What there is instead.
-    """
+    """Stands in for a ledger that was not given: nobody can tell what was charged."""
 
     def __init__(self, found: str = "no ledger") -> None:
         self._found = found
@@ -126,22 +120,9 @@ class Leakage:
     def check(self, name: str, to: str, shape: Iterable[int], times: int = 1) -> None:
         """Allow an opening and record it, or raise before anything is sent.
 
-        Parameters
-        ----------
-        name : str
-            A declared name.
-        to : str
-            Who is about to see it.
-        shape : iterable of int
-            Shape of the array that is about to be opened.
-        times : int
-            How many arrays of this shape are opened at once; one charge has to pay for all of them.
-
-        Raises
-        ------
-        LeakageError
-            H301 to H304 for an opening that differs from the declaration, H306 for one that was
-            not charged.
+        One charge has to pay for all `times` arrays of this shape that are opened at once. Raises
+        H301 to H304 for an opening that differs from the declaration, H306 for one that was not
+        charged.
         """
         opening = self._declared(name, to)
         if tuple(shape) != opening.shape:
@@ -158,10 +139,7 @@ class Leakage:
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
         """Return one row for every opening that an audience saw.
 
-        Returns
-        -------
-        list of dict
-            name, audience (of the opening), times, values (numbers seen in all), why.
+        Rows have name, audience (of the opening), times, values (numbers seen in all), why.
         """
         viewer = Audience.parse(audience)
         seen: Counter[str] = Counter()
@@ -236,12 +214,8 @@ class Leakage:
     def from_json(cls, text: str, ledger: Charges | None = None) -> Leakage:
         """Read what `to_json` wrote; the record is checked against the declaration.
 
-        Parameters
-        ----------
-        text : str
-        ledger : Ledger, optional
-            The one that the run was charged to. Without it the record can be read, and nothing
-            more that a release pays for can be opened.
+        `ledger`: the one that the run was charged to. Without it the record can be read, and
+        nothing more that a release pays for can be opened.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):

@@ -110,10 +110,9 @@ class Ledger:
         """Record releases, all of them or none. Call it before the noise is drawn; no refunds.
 
         Releases of one call are fixed together, before anything of them is seen: a budget with a
-        delta counts them by their tightest figure, where it adds up those of several calls.
-
-        Raises H202 for a domain that was read from the data, H207 for a budget that would be
-        exceeded; nothing is recorded then.
+        delta counts them by their tightest figure, where it adds up those of several calls. Raises
+        H202 for a domain that was read from the data, H207 for a budget that would be exceeded;
+        nothing is recorded then.
         """
         self._append("charge", releases)
 

@@ -13,11 +13,7 @@ from hedgerow.privacy.release import Release
 def planned_total(releases: Sequence[Release], delta: float | None = None) -> Guarantee:
     """Return what releases that are charged together cost the public, add/remove neighbours.
 
-    Parameters
-    ----------
-    releases : sequence of Release
-    delta : float, optional
-        At which releases by rho are stated.
+    `delta`: at which releases by rho are stated.
     """
     ledger = Ledger(delta=delta)
     ledger.charge(*releases)
@@ -25,20 +21,7 @@ def planned_total(releases: Sequence[Release], delta: float | None = None) -> Gu
 
 
 def planned(heading: str, releases: Sequence[Release], delta: float | None = None) -> str:
-    """Return a plan as text: a heading, one line for equal releases, and the total.
-
-    Parameters
-    ----------
-    heading : str
-        What will be trained.
-    releases, delta
-        As for `planned_total`.
-
-    Returns
-    -------
-    str
-        Without a line break at the end.
-    """
+    """Return a plan as text: a heading, one line for equal releases, and the total."""
     rows = [{"kind": "", **statement.row(release)} for release in releases]
     total = planned_total(releases, delta)
     return f"{heading}\n\n{statement.text([], rows)}\n\ntotal: {total}"

@@ -42,14 +42,10 @@ class By(Enum):
 class Partition:
     """A division of the records into parts, each record in one part for the whole run.
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"nodes"``. Within one scope the name is the partition: two divisions of the same
-        records (the nodes of two levels) need two names or two steps, else their parts would
-        count as siblings although one record is in both.
-    by : By or str
-        Why parts depend on each record alone; one of the values of `By`.
+    `name`: such as ``"nodes"``. Within one scope the name is the partition: two divisions of the
+    same records (the nodes of two levels) need two names or two steps, else their parts would count
+    as siblings although one record is in both. `by`: why parts depend on each record alone; one of
+    the values of `By`.
     """
 
     name: str

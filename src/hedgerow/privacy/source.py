@@ -33,10 +33,7 @@ class NoiseSource:
     that two processes never add the same noise to different values (their difference would be
     noiseless). No byte is handed out twice, and the key is not kept.
 
-    Attributes
-    ----------
-    private : bool
-        True if the key came from the operating system.
+    `private`: true if the key came from the operating system.
     """
 
     def __init__(self, key: bytes, nonce: bytes, *, private: bool) -> None:
@@ -64,10 +61,7 @@ class NoiseSource:
     def insecure_seeded(cls, seed: int) -> NoiseSource:
         """Repeat the same stream for the same seed: for tests, never for a release.
 
-        Parameters
-        ----------
-        seed : int
-            Any integer. Whoever knows or guesses it can subtract the noise.
+        `seed`: any integer. Whoever knows or guesses it can subtract the noise.
         """
         text = str(operator.index(seed)).encode()
         key = hashlib.sha256(_LABEL + b"key/" + text).digest()
@@ -85,14 +79,7 @@ class NoiseSource:
     def bytes(self, n: int) -> NDArray[np.uint8]:
         """Draw uniform bytes.
 
-        Parameters
-        ----------
-        n : int
-            How many, at least 0.
-
-        Returns
-        -------
-        ndarray of uint8, shape (n,)
+        `n`: how many, at least 0. Returns ndarray of uint8, shape (n,).
         """
         out = np.empty(n, dtype=np.uint8)
         view = out.data
@@ -112,16 +99,8 @@ class NoiseSource:
         Words above the largest multiple of `bound` are rejected: a plain remainder would favour
         the small integers.
 
-        Parameters
-        ----------
-        bound : int
-            From 1 to 2**63.
-        size : int or tuple of int
-            Shape of the result.
-
-        Returns
-        -------
-        ndarray of int64, shape `size`
+        `bound`: from 1 to 2**63. `size`: shape of the result. Returns ndarray of int64, shape
+        `size`.
         """
         if not 1 <= bound <= 1 << 63:
             raise ValueError(f"bound must be from 1 to 2**63; found {bound}")

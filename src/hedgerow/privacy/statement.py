@@ -47,11 +47,7 @@ WHICH = (
 def text(summary: Sequence[Row], table: Sequence[Row], note: str = "") -> str:
     """Return the summary and, below it, the entries; equal ones in many scopes are one line.
 
-    Parameters
-    ----------
-    summary, table : sequence of dict
-    note : str
-        Printed between them where the summary has figures of both relations.
+    `note`: printed between them where the summary has figures of both relations.
     """
     alike: Counter[tuple[Any, ...]] = Counter()
     for line in table:
@@ -84,15 +80,7 @@ def folded(summary: Sequence[Row]) -> list[Row]:
     Such a row has the audience ``any two of server 0, server 1, server 2``. Where it is the same
     under both neighbour relations, too, it has both as its relation.
 
-    Parameters
-    ----------
-    summary : sequence of dict
-        Rows of `summary_row`; a coalition is written with `` + ``.
-
-    Returns
-    -------
-    list of dict
-        In the same order.
+    `summary`: rows of `summary_row`; a coalition is written with `` + ``. In the same order.
     """
     alike: dict[tuple[Any, ...], list[str]] = {}
     for line in summary:
@@ -137,15 +125,7 @@ def _over_relations(rows: Sequence[Row]) -> list[Row]:
 def columns(rows: Sequence[Row]) -> str:
     """Return rows as aligned plain text with a heading; columns without content are left out.
 
-    Parameters
-    ----------
-    rows : sequence of dict
-        With equal keys.
-
-    Returns
-    -------
-    str
-        Without square brackets of its own, so that rich prints it as it is.
+    `rows`: with equal keys. Without square brackets of its own, so that rich prints it as it is.
     """
     if not rows:
         return ""

@@ -116,12 +116,8 @@ class Batches:
     def absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
         """Refuse no row from here on, and keep the first `capacity` records; reads every batch.
 
-        Parameters
-        ----------
-        absorbed : AbsorbedRows
-            Counts what is done to the rows, once, however often they are read.
-        capacity : int, optional
-            Public.
+        `absorbed`: counts what is done to the rows, once, however often they are read. `capacity`:
+        public.
         """
         self._absorbed, self._room, self._complete = absorbed, None, False
         self._known, self._cache, self._cached_bytes = {}, {}, 0
@@ -164,17 +160,9 @@ class Batches:
     def each(self, task: Callable[[int, Encoded], Result]) -> Iterator[Result]:
         """Pass over the rows: call `task` with number and rows of each batch, on all cores.
 
-        Yields
-        ------
-        Result
-            In the order of the batches.
-
-        Raises
-        ------
-        HedgerowError
-            What `encode` raises, with the file or table and the row within it; H105 if there are
-            no rows; H115 for a file that cannot be read; H119 if the rows are not those of the
-            first pass.
+        In the order of the batches. Raises what `encode` raises, with the file or table and the row
+        within it; H105 if there are no rows; H115 for a file that cannot be read; H119 if the rows
+        are not those of the first pass.
         """
 
         def work(piece: Piece | int) -> Result:
@@ -263,20 +251,9 @@ def encode_piece(
 ) -> Encoded:
     """Encode some rows of a larger table, which may be none.
 
-    Parameters
-    ----------
-    table : table
-        As for `encode`.
-    domain : Domain
-        With a target.
-    y : array-like or str
-        As for `encode`.
-    origin : str
-        What messages call the larger table.
-    first_row : int
-        Where `table` begins in it.
-    absorbed : AbsorbedRows, optional
-        As for `encode`.
+    `table`: as for `encode`. `domain`: with a target. `y` (array-like or str): as for `encode`.
+    `origin`: what messages call the larger table. `first_row`: where `table` begins in it.
+    `absorbed`: as for `encode`.
     """
     if absorbed is None and _n_rows(table) == 0:
         return no_rows(domain)
@@ -327,18 +304,10 @@ def _is_path(item: Any) -> bool:
 def map_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Call `task` for every item on all cores and give the results in the order of the items.
 
-    Parameters
-    ----------
-    task
-        Releases the GIL for most of its time.
-    items
-        Drawn in the calling thread, one more than there are cores ahead of the results at most.
-
-    Yields
-    ------
-    Result
-        If a task fails, its error, in place of the result; later items are left out. When the
-        iterator is closed early, or by an interrupt, tasks that run are waited for.
+    `task`: releases the GIL for most of its time. `items`: drawn in the calling thread, one more
+    than there are cores ahead of the results at most. If a task fails, its error, in place of the
+    result; later items are left out. When the iterator is closed early, or by an interrupt, tasks
+    that run are waited for.
     """
     cores = threads.available()
     waiting: deque[Future[Result]] = deque()

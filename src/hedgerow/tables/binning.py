@@ -25,17 +25,9 @@ def search_tree(cuts: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
     Counting the 16 separators of a node that are below a value has no branch to mispredict and is
     one vector instruction or two, which makes the search three times as fast as bisection.
 
-    Parameters
-    ----------
-    cuts : float64 (c,)
-        Finite and strictly increasing.
-
-    Returns
-    -------
-    tree : float64 (16 + 16**2 + ... + 16**levels,)
-        Separator j of a level is the largest cut below its j-th subtree's end.
-    levels : int
-        The smallest with c < 16**levels.
+    `cuts` (float64 (c,)): finite and strictly increasing. Returns `tree` (float64 (16 + 16**2 + ...
+    + 16**levels,)): separator j of a level is the largest cut below its j-th subtree's end;
+    `levels` (int): the smallest with c < 16**levels.
     """
     levels = 1
     while _FAN_OUT**levels <= cuts.size:
@@ -87,23 +79,10 @@ def bin_numbers(
     Numbers outside the bounds land in the first or last bin, as if they were clipped, because all
     cuts lie inside the bounds.
 
-    Parameters
-    ----------
-    numbers : float64 (n,), contiguous
-        NaN is missing.
-    cuts : float64 (c,)
-        Strictly increasing.
-    bounds : (float, float)
-        What counts as outside.
-    missing_bin : int
-        Bin for NaN.
-    out : uint8 or uint16 (n,), contiguous
-        Receives the bins.
-
-    Returns
-    -------
-    Binned
-        How many values were missing and how many outside the bounds.
+    `numbers` (float64 (n,), contiguous): NaN is missing. `cuts` (float64 (c,)): strictly
+    increasing. `bounds`: what counts as outside. `missing_bin`: bin for NaN. `out` (uint8 or uint16
+    (n,), contiguous): receives the bins. How many values were missing and how many outside the
+    bounds.
     """
     tree, levels = search_tree(cuts)
     # Arrow's buffers are read-only: one compiled kernel for all only if everything is.
@@ -116,15 +95,8 @@ def bin_numbers(
 def midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return one cut between each two neighbours, so that every value has its own bin.
 
-    Parameters
-    ----------
-    distinct : float64 (m,)
-        Finite and strictly increasing.
-
-    Returns
-    -------
-    float64 (m - 1,)
-        Strictly increasing, distinct[i] <= cut[i] < distinct[i + 1].
+    `distinct` (float64 (m,)): finite and strictly increasing. Returns float64 (m - 1,): strictly
+    increasing, distinct[i] <= cut[i] < distinct[i + 1].
     """
     below, above = distinct[:-1], distinct[1:]
     # Halved first: the sum of two large numbers may overflow. Where no number lies between the
@@ -139,17 +111,8 @@ def quantile_cuts(ordered: NDArray[np.float64], max_bins: int) -> NDArray[np.flo
     At most `max_bins` distinct values: midway between neighbours. More: at the quantiles
     i / `max_bins`, midway between the two order statistics next to each (NumPy's "midpoint").
 
-    Parameters
-    ----------
-    ordered : float64 (n,)
-        Sorted, finite, n >= 1.
-    max_bins : int
-        At least 2.
-
-    Returns
-    -------
-    float64 (c,)
-        Strictly increasing, ordered[0] <= cut < ordered[-1].
+    `ordered` (float64 (n,)): sorted, finite, n >= 1. `max_bins`: at least 2. Returns float64 (c,):
+    strictly increasing, ordered[0] <= cut < ordered[-1].
     """
     new = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     if new.size < max_bins:

@@ -31,17 +31,8 @@ def lookup(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
     1.0, not True and not "1"), whichever library the column comes from and whether it is plain or
     a dictionary. Decimals and fractions are the nearest float.
 
-    Parameters
-    ----------
-    column : Column
-        The values, (n,).
-    categories : sequence of str, bool, int or float
-        Distinct and of one family.
-
-    Returns
-    -------
-    int32 (n,)
-        The position in `categories`, `UNLISTED`, `MISSING` or `OTHER_TYPE`.
+    `column`: the values, (n,). `categories`: distinct and of one family. Returns int32 (n,): the
+    position in `categories`, `UNLISTED`, `MISSING` or `OTHER_TYPE`.
     """
     wanted = family(categories[0])
     if column.is_plain:

@@ -30,14 +30,7 @@ _TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 class BadCells:
     """Cells of one column that do not spell what the domain says.
 
-    Attributes
-    ----------
-    column : str
-    kind : Kind
-    rows : int64 (m,)
-        Within the file.
-    texts : list of str
-        The first few.
+    `rows` (int64 (m,)): within the file. `texts`: the first few.
     """
 
     column: str
@@ -66,21 +59,10 @@ def read_cells(
 ) -> tuple[pa.Table, list[BadCells]]:
     """Read the columns of a table of text, null where a cell is empty.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of strings.
-    kinds : mapping
-        Columns that are not in it stay text.
-    first_row : int
-        Where `table` begins in its file.
-
-    Returns
-    -------
-    table : pyarrow.Table
-        float64 for numbers and times (in seconds), bool or string.
-    bad : list of BadCells
-        Columns with cells that do not spell what they should; these are null.
+    `table`: of strings. `kinds`: columns that are not in it stay text. `first_row`: where `table`
+    begins in its file. Returns `table` (pyarrow.Table): float64 for numbers and times (in seconds),
+    bool or string; `bad` (list of BadCells): columns with cells that do not spell what they should;
+    these are null.
     """
     bad: list[BadCells] = []
     columns = []

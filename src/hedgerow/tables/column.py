@@ -39,12 +39,9 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 class Numbers(NamedTuple):
     """The numbers of a column.
 
-    Attributes
-    ----------
-    values : float64 (n,), contiguous
-        NaN where a value is missing, or unreadable.
-    unreadable : bool (n,) or None
-        Which values are no numbers though they are not missing; None if there are none.
+    `values` (float64 (n,), contiguous): NaN where a value is missing, or unreadable. `unreadable`
+    (bool (n,) or None): which values are no numbers though they are not missing; None if there are
+    none.
     """
 
     values: NDArray[np.float64]
@@ -54,19 +51,8 @@ class Numbers(NamedTuple):
 class Column:
     """A named column.
 
-    Parameters
-    ----------
-    name : str
-        The column's name, for messages.
-    raw : numpy 1-D, pandas Series, pyarrow Array or ChunkedArray, sequence
-        Or anything with ``__arrow_c_array__``, ``__arrow_c_stream__`` or ``__array__``. It is
-        looked at when it is used and not before.
-
-    Notes
-    -----
-    `values`, `read_numbers` and `hedgerow.tables.categories.lookup` read every value alone, as
-    `hedgerow.tables.values.plain` says. `family` and `arrow` look for one type that holds all
-    values of a column that has none: they are for drafting a domain, where nothing is promised.
+    `name`: the column's name, for messages. `raw`: or anything with ``__arrow_c_array__``,
+    ``__arrow_c_stream__`` or ``__array__``. It is looked at when it is used and not before.
     """
 
     # Where the column begins in the larger table that it is a piece of; for messages.
@@ -256,10 +242,7 @@ class Column:
     def numbers(self) -> NDArray[np.float64]:
         """Return the values as float64 (n,), contiguous, NaN where missing.
 
-        Raises
-        ------
-        InputTypeError
-            H109 if the column holds strings or anything else that is not a number.
+        Raises H109 if the column holds strings or anything else that is not a number.
         """
         numbers, unreadable = self.read_numbers()
         if unreadable is not None:

@@ -214,10 +214,8 @@ class Domain(Numbered):
     def confirm_public(self, *, capacity: int | None = None) -> Domain:
         """Return the domain as public knowledge: the caller vouches that no value is private.
 
-        Parameters
-        ----------
-        capacity : int, optional
-            Public upper bound on the number of rows, if it is not set yet or another is wanted.
+        `capacity`: public upper bound on the number of rows, if it is not set yet or another is
+        wanted.
         """
         if self.is_public and capacity is None:
             return self
@@ -256,15 +254,8 @@ class Domain(Numbered):
     def from_toml(cls, source: str | Path) -> Domain:
         """Read a domain from TOML.
 
-        Parameters
-        ----------
-        source : Path or str
-            A file, or the text itself: a str with a line break in it is text, any other a path.
-
-        Raises
-        ------
-        FormatError
-            H114 if there is no such file, it is not TOML, or it is not a domain.
+        `source`: a file, or the text itself: a str with a line break in it is text, any other a
+        path. Raises H114 if there is no such file, it is not TOML, or it is not a domain.
         """
         if isinstance(source, str) and "\n" in source:
             name, text = "the text", source

@@ -302,22 +302,9 @@ def _class_type(classes: Sequence[Category]) -> type[np.unsignedinteger[Any]]:
 def encode_target(column: Column, target: Target) -> NDArray[Any]:
     """Encode the target.
 
-    Parameters
-    ----------
-    column : Column
-        The labels or numbers, (n,).
-    target : Target
-        Its classes or bounds.
-
-    Returns
-    -------
-    uint8, uint16 or float64 (n,)
-        Class indices, or the numbers, clipped to the bounds if the target says so.
-
-    Raises
-    ------
-    InputError
-        H101 missing, H103 outside the bounds, H104 unknown class.
+    `column`: the labels or numbers, (n,). `target`: its classes or bounds. Returns uint8, uint16 or
+    float64 (n,): class indices, or the numbers, clipped to the bounds if the target says so. Raises
+    H101 missing, H103 outside the bounds, H104 unknown class.
     """
     if target.classes is not None:
         codes = _codes(column, target.classes)

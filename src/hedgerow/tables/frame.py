@@ -27,14 +27,8 @@ _WORTH_THREADS = 200_000
 class Frame:
     """The columns of a table.
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        In the table's order.
-    named : bool
-        Whether the table names its columns; otherwise they are called x0, x1, ...
-    n_rows : int
-        Length of every column.
+    `columns`: in the table's order. `named`: whether the table names its columns; otherwise they
+    are called x0, x1, ... `n_rows`: length of every column.
     """
 
     columns: tuple[Column, ...]
@@ -88,19 +82,9 @@ class Frame:
 def view(table: Any, *, empty: bool = False) -> Frame:
     """Look at a table as a `Frame`; values are converted only when they are used.
 
-    Parameters
-    ----------
-    table : numpy 2-D, pandas DataFrame, pyarrow Table or RecordBatch, mapping, sequence of rows
-        Or anything with ``__arrow_c_stream__`` (Polars, DuckDB, ...) or ``__array__``.
-    empty : bool, default=False
-        Whether a table may have no rows.
-
-    Raises
-    ------
-    InputError
-        H105 no rows or no columns, H106 duplicate column, H108 not two-dimensional or ragged.
-    InputTypeError
-        H109 not a table at all.
+    `table`: or anything with ``__arrow_c_stream__`` (Polars, DuckDB, ...) or ``__array__``.
+    `empty`: whether a table may have no rows. Raises H105 no rows or no columns, H106 duplicate
+    column, H108 not two-dimensional or ragged; H109 not a table at all.
     """
     if isinstance(table, Frame):
         return table

@@ -21,17 +21,8 @@ def row_ids(column: Column) -> NDArray[Any]:
     that the id 7 is the same in a CSV file as in Parquet, and with or without a text beside it.
     Where at least one id is another text, all are given as text; `id_bytes` does not depend on it.
 
-    Parameters
-    ----------
-    column : Column
-        Whole numbers or strings.
-
-    Raises
-    ------
-    InputError
-        H101 if an id is missing, H110 if one is repeated.
-    InputTypeError
-        H109 for ids that are neither whole numbers below 2^63 nor strings.
+    `column`: whole numbers or strings. Raises H101 if an id is missing, H110 if one is repeated;
+    H109 for ids that are neither whole numbers below 2^63 nor strings.
     """
     try:
         whole = _whole_ids(column)
@@ -111,16 +102,9 @@ def repeated_rows(ids: NDArray[Any]) -> NDArray[np.intp]:
 def keyed_digest(key: bytes, purpose: str, n_slots: int, ids: NDArray[Any]) -> bytes:
     """Return 32 bytes that follow from a key and a set of ids, given in their order.
 
-    Parameters
-    ----------
-    key : bytes
-        Whoever has it can test guesses at the ids.
-    purpose : str
-        Digests of one set for two purposes say nothing about each other.
-    n_slots : int
-        Public number of slots for the records.
-    ids : ndarray
-        As `row_ids` returns them, sorted.
+    `key`: whoever has it can test guesses at the ids. `purpose`: digests of one set for two
+    purposes say nothing about each other. `n_slots`: public number of slots for the records. `ids`
+    (ndarray): as `row_ids` returns them, sorted.
     """
     total = hmac.new(hmac.digest(key, purpose.encode(), "sha256"), digestmod="sha256")
     total.update(n_slots.to_bytes(8, "big"))

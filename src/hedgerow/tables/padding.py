@@ -24,26 +24,10 @@ def pad(
     clears one presence bit and moves nothing. Whoever sees the slots but not the presence bits
     knows the capacity alone.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        The records are its present rows.
-    capacity : int, optional
-        Public number of slots; ``encoded.domain.capacity`` if None.
-    entropy : callable, optional
-        Returns so many random bytes. Only tests pass anything but the operating system.
-
-    Returns
-    -------
-    Encoded
-        With `capacity` slots. Absent slots have bins 0, target 0 and an empty id.
-
-    Raises
-    ------
-    InputError
-        H112 if there are more records than slots.
-    PrivacyError
-        H208 if no capacity is given.
+    `encoded`: the records are its present rows. `capacity`: public number of slots;
+    ``encoded.domain.capacity`` if None. `entropy`: returns so many random bytes. Only tests pass
+    anything but the operating system. With `capacity` slots. Absent slots have bins 0, target 0 and
+    an empty id. Raises H112 if there are more records than slots; H208 if no capacity is given.
     """
     capacity = encoded.domain.capacity if capacity is None else capacity
     if capacity is None:

@@ -22,15 +22,8 @@ function, Batches(lambda: read_batches(path, domain=domain), domain)"""
 class Piece:
     """Some rows of a table that is read in pieces.
 
-    Attributes
-    ----------
-    number : int
-        Of the piece within its table, from 0.
-    origin : str
-        Where it comes from, for messages.
-    first_row : int
-        Its first row within `origin`.
-    table : pyarrow.Table
+    `number`: of the piece within its table, from 0. `origin`: where it comes from, for messages.
+    `first_row`: its first row within `origin`.
     """
 
     number: int
@@ -63,24 +56,10 @@ class ParquetPieces:
     Pieces follow from the order of the files, from their row groups and from `rows` alone: a piece
     is some whole row groups of one file, or a part of a large one.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files, or folders of which all ``*.parquet`` within are read, by name. Names of folders
-        (``year=2024``) are not columns.
-    columns : sequence of str
-        The only ones that are read.
-    rows : int
-        Of a piece, at most.
-    empty : bool, default=False
-        Whether there may be no rows at all.
-
-    Raises
-    ------
-    FormatError
-        H115 for what is not there or not Parquet.
-    InputError
-        H107 for a file without one of the columns, H105 if there are no rows.
+    `paths`: files, or folders of which all ``*.parquet`` within are read, by name. Names of folders
+    (``year=2024``) are not columns. `columns`: the only ones that are read. `rows`: of a piece, at
+    most. `empty`: whether there may be no rows at all. Raises H115 for what is not there or not
+    Parquet; H107 for a file without one of the columns, H105 if there are no rows.
     """
 
     def __init__(
@@ -136,10 +115,7 @@ class ParquetPieces:
     def read(self, without: Collection[int] = ()) -> Iterator[Piece]:
         """Read the pieces in order; those whose numbers are in `without` only where they must be.
 
-        Raises
-        ------
-        HedgerowError
-            H115 for a file that cannot be read, H119 for one that has changed.
+        Raises H115 for a file that cannot be read, H119 for one that has changed.
         """
         self.check()
         for file in self._files:

@@ -27,24 +27,10 @@ def horizontal(encoded: Encoded, owners: int, key: bytes) -> tuple[Encoded, ...]
     That is what parallel composition under add/remove neighbours needs, and what cutting a
     shuffled table into equal pieces does not give.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        With ids. Absent slots belong to nobody.
-    owners : int
-        Number of parts, at least 1.
-    key : bytes
-        16 to 64 bytes. Secret where the assignment has to be.
-
-    Returns
-    -------
-    tuple of Encoded
-        One per owner, records in their order; a part may be empty.
-
-    Raises
-    ------
-    InputError
-        H111 without ids, H110 for repeated ids, H501 for a bad number of owners or key.
+    `encoded`: with ids. Absent slots belong to nobody. `owners`: number of parts, at least 1.
+    `key`: 16 to 64 bytes. Secret where the assignment has to be. One per owner, records in their
+    order; a part may be empty. Raises H111 without ids, H110 for repeated ids, H501 for a bad
+    number of owners or key.
     """
     if owners < 1:
         raise Code.BAD_PARAMETER.error(expected="owners of at least 1", found=f"owners={owners}")
@@ -75,25 +61,10 @@ def vertical(
 ) -> tuple[Encoded, ...]:
     """Give each column to one of several owners, and the target to one of them.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        The table; presence bits and ids go to everybody.
-    groups : sequence of iterables of str or int
-        The columns of each owner, names or positions: every column exactly once.
-    target_at : int, default=0
-        Which group holds the target.
-
-    Returns
-    -------
-    tuple of Encoded
-        One per group, rows in the same order.
-
-    Raises
-    ------
-    InputError
-        H106 for a column in two groups, H107 for one that is in none or not in the table, H501
-        for an empty group or a bad `target_at`.
+    `encoded`: the table; presence bits and ids go to everybody. `groups`: the columns of each
+    owner, names or positions: every column exactly once. `target_at`: which group holds the target.
+    One per group, rows in the same order. Raises H106 for a column in two groups, H107 for one that
+    is in none or not in the table, H501 for an empty group or a bad `target_at`.
     """
     index = [encoded.domain.indices(group) for group in groups]
     if not all(index) or not 0 <= target_at < len(index):
@@ -122,24 +93,10 @@ def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...
     Sorting by id needs no word between the parties about whose order counts, and forgets the
     order in which a party stored its rows.
 
-    Parameters
-    ----------
-    parts : sequence of Encoded
-        With ids; absent slots are left out.
-    keep : {"all", "common"}, default="all"
-        "all": the ids must be the same everywhere. "common": rows whose id is not in every part
-        are left out.
-
-    Returns
-    -------
-    tuple of Encoded
-        Row i of every part has the same id; ids increase.
-
-    Raises
-    ------
-    InputError
-        H110 for an id that is repeated within a part, H111 if the ids differ or are not there, H501
-        for another `keep`.
+    `parts`: with ids; absent slots are left out. `keep` ({"all", "common"}, default="all"): "all":
+    the ids must be the same everywhere. "common": rows whose id is not in every part are left out.
+    Row i of every part has the same id; ids increase. Raises H110 for an id that is repeated within
+    a part, H111 if the ids differ or are not there, H501 for another `keep`.
     """
     check_option("keep", keep, Keep)
     if not parts:

@@ -113,33 +113,12 @@ def read_batches(
 ) -> Iterator[pa.Table]:
     """Read a file in pieces, so that it may be larger than memory.
 
-    Parameters
-    ----------
-    path : str or Path
-        As for `read_table`.
-    rows : int, default=65_536
-        Rows of each piece; the last one may have fewer.
-    domain : Domain, optional
-        As for `read_table`. Without a domain the types of a CSV file are taken from its beginning,
-        and a later line may not fit them.
-    text : TextFormat, optional
-        As for `read_table`.
-    bad : list of BadCells, optional
-        As for `read_table`; complete when the pieces are.
-    absorbed : AbsorbedRows, optional
-        As for `read_table`. A file without rows is then one empty piece.
-
-    Yields
-    ------
-    pyarrow.Table
-        Exactly `rows` rows, except for the last.
-
-    Raises
-    ------
-    FormatError
-        H115 when a piece cannot be read; H903 and H904 as `read_table`.
-    InputError
-        H105 if there are no rows, H501 if `rows` is not positive.
+    `path`: as for `read_table`. `rows`: rows of each piece; the last one may have fewer. `domain`:
+    as for `read_table`. Without a domain the types of a CSV file are taken from its beginning, and
+    a later line may not fit them. `text`: as for `read_table`. `bad`: as for `read_table`; complete
+    when the pieces are. `absorbed`: as for `read_table`. A file without rows is then one empty
+    piece. Exactly `rows` rows, except for the last. Raises H115 when a piece cannot be read; H903
+    and H904 as `read_table`; H105 if there are no rows, H501 if `rows` is not positive.
     """
     if rows < 1:
         raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")

@@ -33,12 +33,8 @@ _MARKS = {
 class TextFormat(NamedTuple):
     """How a CSV file is written; other files say it themselves.
 
-    Parameters
-    ----------
-    delimiter : str
-        One character between the cells of a line.
-    encoding : str
-        Of the characters, by a name that Python knows.
+    `delimiter`: one character between the cells of a line. `encoding`: of the characters, by a name
+    that Python knows.
     """
 
     delimiter: str = ","
@@ -149,18 +145,9 @@ def record_pieces(
 ) -> Iterator[bytes]:
     """Read a CSV file in pieces of whole records; the first begins with its names.
 
-    Parameters
-    ----------
-    path : Path
-    text : TextFormat
-        How the file is written. Bytes of UTF-8 are given as they are.
-    errors : {"strict", "replace"}
-        What to do with bytes that another encoding does not have.
-
-    Yields
-    ------
-    bytes
-        UTF-8, of about a mebibyte, or as long as the one record in it.
+    `text`: how the file is written. Bytes of UTF-8 are given as they are. `errors` ({"strict",
+    "replace"}): what to do with bytes that another encoding does not have. UTF-8, of about a
+    mebibyte, or as long as the one record in it.
     """
     # A quote opens a cell only where the cell begins; two of them within are one.
     quoted = re.compile(

@@ -28,13 +28,7 @@ def check_ending(path: Path) -> None:
 def write_pieces(pieces: Iterable[pa.Table], file: BinaryIO, ending: str) -> int:
     """Write tables of one schema one after the other, and return how many rows that were.
 
-    Parameters
-    ----------
-    pieces : iterable of pyarrow.Table
-        At least one.
-    file : BinaryIO
-    ending : str
-        ``".csv"`` or ``".parquet"``.
+    `pieces`: at least one. `ending`: ``".csv"`` or ``".parquet"``.
     """
     writer: Any = None
     n_rows = 0

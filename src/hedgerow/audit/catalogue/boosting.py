@@ -50,13 +50,8 @@ def one_of_its_class() -> Pair:
 class BoostViews:
     """Draw models on an audit table and return what the public sees of each.
 
-    Parameters
-    ----------
-    regression : bool
-        Whether classes are read as numbers.
-    sample_rate : float
-    quieter : float
-        How many times less noise is drawn than planned; anything but 1 is broken on purpose.
+    `regression`: whether classes are read as numbers. `quieter`: how many times less noise is drawn
+    than planned; anything but 1 is broken on purpose.
     """
 
     regression: bool = False

@@ -38,12 +38,8 @@ TOGETHER = 10_000
 class DPTreeViews:
     """Draw models on an audit table and return what the public sees of each.
 
-    Parameters
-    ----------
-    parameters
-        Of the estimator.
-    drawn_at
-        Epsilon of the noise; another figure than the claim is broken on purpose.
+    `parameters`: of the estimator. `drawn_at`: epsilon of the noise; another figure than the claim
+    is broken on purpose.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)

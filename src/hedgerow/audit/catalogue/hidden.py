@@ -84,12 +84,7 @@ def small_tie(n: int) -> Pair:
 class HiddenAnswers:
     """Train on an audit table, and return the classes of the two queries, one row per run.
 
-    Parameters
-    ----------
-    options
-        Of `plan_hidden`.
-    slots : int
-        Of one run; public.
+    `options`: of `plan_hidden`. `slots`: of one run; public.
     """
 
     options: dict[str, Any] = field(default_factory=dict)

@@ -164,10 +164,8 @@ def opened_trees(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Train and open `runs` trees with one split on one table; see `train_open`.
 
-    Returns
-    -------
-    split : int64 array of shape (runs,)
-    counts : int64 array of shape (runs, 2, classes)
+    Returns `split` (int64 array of shape (runs,)); `counts` (int64 array of shape (runs, 2,
+    classes)).
     """
     layout, audience = plan.layout, open_id3.AUDIENCE
     score, choose = score_of(plan), splits_of(plan, ledger, audience)
@@ -197,14 +195,8 @@ def _copied(table: SecretTable, runs: int) -> SecretTable:
 class Regression:
     """Hidden regression trees; what an analyst reads from four answers of each.
 
-    Parameters
-    ----------
-    options
-        Of `plan_regression`.
-    leaves : type
-        What puts values into leaves.
-    slots : int
-        Of the table; public.
+    `options`: of `plan_regression`. `leaves`: what puts values into leaves. `slots`: of the table;
+    public.
     """
 
     options: dict[str, Any] = field(default_factory=dict)

@@ -97,16 +97,8 @@ class Known(NamedTuple):
 class TopDownViews:
     """Draw trees of one split on an audit table and return what somebody sees of each.
 
-    Parameters
-    ----------
-    parameters
-        Of `plan_topdown`.
-    seen
-        By whom.
-    owners
-        Owners that take part.
-    drawn_at
-        Epsilon of the noise; another figure than the claim is broken on purpose.
+    `parameters`: of `plan_topdown`. `seen`: by whom. `owners`: owners that take part. `drawn_at`:
+    epsilon of the noise; another figure than the claim is broken on purpose.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)

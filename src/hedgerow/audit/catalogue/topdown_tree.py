@@ -55,13 +55,8 @@ CANARY = Cell(1, 0)
 class Decisive:
     """Tables on which the canary is decisive.
 
-    Attributes
-    ----------
-    label : str
-    known : mapping of Cell to int
-        Records of the attacked owner, without the canary.
-    others : mapping of Cell to int
-        Records of the other owner, where there is one.
+    `known`: records of the attacked owner, without the canary. `others`: records of the other
+    owner, where there is one.
     """
 
     label: str
@@ -77,19 +72,10 @@ class Decisive:
     def evidence(self, trees: Rows, owners: int) -> Rows:
         """Reduce trees of at most one split to what they say about the canary.
 
-        Parameters
-        ----------
-        trees : int64 (n, 1 + 2 * classes)
-            The split, or `NOT_SPLIT`; then the class counts of the left leaf (or the only one), and
-            of the right.
-        owners : int
-            Owners in the trees.
-
-        Returns
-        -------
-        int64 (n, 2)
-            The split; and the count of the canary's class in its leaf, less the records that are
-            known to be in it.
+        `trees` (int64 (n, 1 + 2 * classes)): the split, or `NOT_SPLIT`; then the class counts of
+        the left leaf (or the only one), and of the right. `owners`: owners in the trees. Returns
+        int64 (n, 2): the split; and the count of the canary's class in its leaf, less the records
+        that are known to be in it.
         """
         split = trees[:, 0]
         right = (split != NOT_SPLIT) & (split < CANARY.bin)

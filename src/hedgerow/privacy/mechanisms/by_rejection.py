@@ -25,10 +25,7 @@ from hedgerow.privacy.source import NoiseSource
 class ByRejection(Choice):
     """A choice by rejection; parameters and calls as in `Choice`.
 
-    Attributes
-    ----------
-    replace : bool
-        Whether a rejected candidate may be proposed again.
+    `replace`: whether a rejected candidate may be proposed again.
     """
 
     replace: ClassVar[bool]

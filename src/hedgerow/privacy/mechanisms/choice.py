@@ -28,15 +28,9 @@ _NO_MASK = np.zeros((0, 0), dtype=np.bool_)
 class Choice(ABC):
     """Choose, per row of scores, a candidate with a large score.
 
-    Parameters
-    ----------
-    epsilon : float
-        Finite and positive.
-    sensitivity : int
-        How far one record moves any single score.
-    monotone : bool
-        True if adding a record moves no two scores in opposite directions; it halves the noise.
-        It never holds when a record is replaced.
+    `epsilon`: finite and positive. `sensitivity`: how far one record moves any single score.
+    `monotone`: true if adding a record moves no two scores in opposite directions; it halves the
+    noise. It never holds when a record is replaced.
     """
 
     epsilon: float
@@ -72,18 +66,9 @@ class Choice(ABC):
     ) -> NDArray[np.int64]:
         """Choose one candidate per row.
 
-        Parameters
-        ----------
-        values : array_like of integers, shape (..., c)
-            Scores, to maximise. Clamped to magnitude 2**61.
-        source : NoiseSource
-        valid : array_like of bool, shape (..., c), optional
-            Candidates that may be chosen. Public: it must not depend on the data except through
-            earlier releases.
-
-        Returns
-        -------
-        ndarray of int64, shape (...,)
+        Scores (..., c) are maximised, and clamped to magnitude 2**61. `valid`, bool (..., c), says
+        which candidates may be chosen. Public: it must not depend on the data except through
+        earlier releases. Returns int64 (...,).
         """
         scores, mask = _check(values, valid)
         lead, c = scores.shape[:-1], scores.shape[-1]
@@ -96,14 +81,7 @@ class Choice(ABC):
     def law(self, values: ArrayLike, *, valid: ArrayLike | None = None) -> NDArray[np.float64]:
         """Exact probability of each candidate, for the ideal (untruncated) law.
 
-        Parameters
-        ----------
-        values : array_like of integers, shape (c,)
-        valid : array_like of bool, shape (c,), optional
-
-        Returns
-        -------
-        ndarray of float64, shape (c,)
+        Scores (c,) and valid (c,) give float64 (c,).
         """
         scores, mask = _check(values, valid)
         if scores.ndim != 1:

@@ -220,11 +220,10 @@ def gaussian(
     One word per try: its lowest bit is the sign, the word shifted right by `shift` finds h in
     ``floors`` (uint64, see `gaussian_tables`); ``guide`` (int64) says, by that number shifted by
     `bucket`, where the search starts. With ``digits`` b > 0 two more words: b bits for the low
-    digits l of the noise 2^b h + l, and a coin that keeps it with probability
-    exp(-x l (l + 2^(b+1) h)), which a float decides unless it comes closer than 2^-40.
-
-    Returns the row it has come to, the position of that row's first word, and a status:
-    MORE_DIGITS where the try that starts there needs more bits than its words have.
+    digits l of the noise 2^b h + l, and a coin that keeps it with probability exp(-x l (l + 2^(b+1)
+    h)), which a float decides unless it comes closer than 2^-40. Returns the row it has come to,
+    the position of that row's first word, and a status: MORE_DIGITS where the try that starts there
+    needs more bits than its words have.
     """
     n = values.size
     taken = 1 if digits == 0 else 3

@@ -74,12 +74,7 @@ def expansion(family: Family, x: Fraction, bits: int) -> int:
 class CoinTable:
     """The constants of `count` coins of one family, at a * 2^i for i = 0, ..., count - 1.
 
-    Attributes
-    ----------
-    family : {"digit", "power"}
-    a : Fraction
-        Positive.
-    count : int
+    `family`: {"digit", "power"}. `a`: positive.
     """
 
     family: Family
@@ -89,9 +84,7 @@ class CoinTable:
     def prefix(self, n_bytes: int) -> NDArray[np.uint8]:
         """First bytes of each probability, rounded down, most significant first.
 
-        Returns
-        -------
-        ndarray of uint8, shape (count, n_bytes)
+        Returns ndarray of uint8, shape (count, n_bytes).
         """
         return _prefix(self, n_bytes)
 
@@ -119,12 +112,7 @@ class Geometric:
 
     It takes the values 0, ..., 2**length - 1: the law of G given G < 2**length.
 
-    Attributes
-    ----------
-    a : Fraction
-        Positive.
-    length : int
-        Number of binary digits, L in the formulas.
+    `a`: positive. `length`: number of binary digits, L in the formulas.
     """
 
     a: Fraction
@@ -146,12 +134,8 @@ class Geometric:
         tau = m (p^(2^L) + L 2^-(t+1)): an ideal variable differs from its low L digits with
         probability p^(2^L), and each coin that is rounded to t bits is off by at most 2^-(t+1).
 
-        Parameters
-        ----------
-        m : int
-            Number of geometric variables, at least 1.
-        t : int, optional
-            Bits per coin; None for exact coins, whose rounding term is 0.
+        `m`: number of geometric variables, at least 1. `t`: bits per coin; None for exact coins,
+        whose rounding term is 0.
         """
         tail = self.log_tail
         if t is not None:
@@ -161,9 +145,7 @@ class Geometric:
     def masses(self, t: int | None = None) -> NDArray[np.float64]:
         """Probability of each value as drawn, with coins of t bits or exact ones.
 
-        Returns
-        -------
-        ndarray of float64, shape (2**length,)
+        Returns ndarray of float64, shape (2**length,).
         """
         if t is None:
             powers = [math.exp(-_clipped(self.a * 2**i)) for i in range(self.length)]
@@ -184,12 +166,7 @@ def _clipped(x: Fraction) -> float:
 def shortest(a: Fraction, log_weight: float) -> Geometric:
     """Find the fewest coins for which weight * p^(2^L) <= 2**-60.
 
-    Parameters
-    ----------
-    a : Fraction
-        p = exp(-a).
-    log_weight : float
-        Logarithm of what delta multiplies the tail with.
+    `a`: p = exp(-a). `log_weight`: logarithm of what delta multiplies the tail with.
     """
     for length in range(1, MAX_DIGITS + 1):
         variable = Geometric(a, length)

@@ -66,13 +66,9 @@ def l2_sensitivity(squared: int) -> float:
 class DiscreteGaussian:
     """Add discrete Gaussian noise to integers.
 
-    Parameters
-    ----------
-    rho : float
-        zCDP of one release, finite and positive.
-    sensitivity_squared : int
-        How far one record moves the released values: the sum of squares, over all of them, of what
-        it changes (the square of the L2 sensitivity).
+    `rho`: zCDP of one release, finite and positive. `sensitivity_squared`: how far one record moves
+    the released values: the sum of squares, over all of them, of what it changes (the square of the
+    L2 sensitivity).
     """
 
     rho: float
@@ -142,15 +138,8 @@ class DiscreteGaussian:
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
         """Add noise to each value; all of them together are one release.
 
-        Parameters
-        ----------
-        values : array_like of integers, any shape
-            Clamped to magnitude 2**61, so that value plus noise fits into 64 bits.
-        source : NoiseSource
-
-        Returns
-        -------
-        ndarray of int64, the same shape
+        Values of any shape are clamped to magnitude 2**61, so that value plus noise fits into 64
+        bits.
         """
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)

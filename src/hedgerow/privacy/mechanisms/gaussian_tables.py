@@ -37,12 +37,8 @@ _GUARD = 64
 class GaussianTable:
     """The law of |G| or of G given G >= 0, for a discrete Gaussian variable G.
 
-    Attributes
-    ----------
-    x : Fraction
-        1 / (2 sigma^2), positive.
-    halves : bool
-        True: the law of G given G >= 0. False: the law of |G|.
+    `x`: 1 / (2 sigma^2), positive. `halves`: true: the law of G given G >= 0. False: the law of
+    |G|.
     """
 
     x: Fraction
@@ -59,13 +55,7 @@ class GaussianTable:
     def resolve(self, u: int, bits: int, more: Callable[[], int]) -> int:
         """Return the value that the uniform number with the first bits `u` stands for.
 
-        Parameters
-        ----------
-        u : int
-            The first `bits` bits.
-        bits : int
-        more : callable
-            Draws the next 64 bits.
+        `u`: the first `bits` bits. `more`: draws the next 64 bits.
         """
         while True:
             floors = self.floors(bits)

@@ -58,17 +58,8 @@ class NoisyMax(Choice):
         also where t + s passes N; sum over the candidates of an event.) With coins of t bits the
         general form holds: (1 + e^epsilon) tau with tau as in `Geometric.log_tau`.
 
-        Parameters
-        ----------
-        m : int
-            Candidates.
-        t : int, optional
-            Bits per coin where coins are rounded, as under secure computation.
-
-        Returns
-        -------
-        float
-            Rounded up; below 2**-60 for m <= 2**20 with exact coins.
+        `m`: candidates. `t`: bits per coin where coins are rounded, as under secure computation.
+        Rounded up; below 2**-60 for m <= 2**20 with exact coins.
         """
         check_count(m)
         if t is not None:

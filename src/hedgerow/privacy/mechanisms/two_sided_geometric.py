@@ -37,12 +37,8 @@ from hedgerow.privacy.source import NoiseSource
 class TwoSidedGeometric:
     """Add two-sided geometric noise to integers.
 
-    Parameters
-    ----------
-    epsilon : float
-        Finite and positive.
-    sensitivity : int
-        How far one record moves the released values in total (L1).
+    `epsilon`: finite and positive. `sensitivity`: how far one record moves the released values in
+    total (L1).
     """
 
     epsilon: float
@@ -73,17 +69,8 @@ class TwoSidedGeometric:
         (With every event S: P'[S] <= P[S] + tau <= e^epsilon Q[S] + tau <= e^epsilon (Q'[S] + tau)
         + tau, where P', Q' are the laws as drawn on neighbouring inputs and P, Q the ideal ones.)
 
-        Parameters
-        ----------
-        m : int
-            Values in the release.
-        t : int, optional
-            Bits per coin where coins are rounded, as under secure computation.
-
-        Returns
-        -------
-        float
-            Rounded up; below 2**-60 for m <= 2**20 with exact coins.
+        `m`: values in the release. `t`: bits per coin where coins are rounded, as under secure
+        computation. Rounded up; below 2**-60 for m <= 2**20 with exact coins.
         """
         check_count(m)
         return upper(_log_one_plus_exp(self.epsilon) + self.variable.log_tau(2 * m, t))
@@ -91,15 +78,8 @@ class TwoSidedGeometric:
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
         """Add noise to each value.
 
-        Parameters
-        ----------
-        values : array_like of integers, any shape
-            Clamped to magnitude 2**61, so that value plus noise fits into 64 bits.
-        source : NoiseSource
-
-        Returns
-        -------
-        ndarray of int64, the same shape
+        Values of any shape are clamped to magnitude 2**61, so that value plus noise fits into 64
+        bits.
         """
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)
