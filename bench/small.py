@@ -21,7 +21,7 @@ from bench.one_table import OneTable
 from bench.small_tables import TABLES, TRIED_ON
 from hedgerow import DPBoostingClassifier, DPTreeClassifier, MedianForestClassifier
 from hedgerow.errors import HedgerowWarning
-from hedgerow.estimators.dp_auto import choose_model
+from hedgerow.protocols.choice import choose_model
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)
 SIZES: dict[int | None, int] = {500: 8, 1_000: 8, 5_000: 4, None: 2}

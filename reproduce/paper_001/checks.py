@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.median.forest import grow_median_forest
-from hedgerow.protocols.median.plan import plan_median
+from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.trees.counts.forest import Batch, LocalCounts, Splits
 from hedgerow.trees.layout import SplitKind
 from reproduce.paper_001.data import Task
@@ -61,16 +61,15 @@ def one_sided(name: str, split: int, parts: tuple[Task, Task]) -> Iterator[dict[
     for method, side in SIDES.items():
         setting = Setting(method, depth)
         seed = seed_of("check", name, split, method)
-        plan = plan_median(
-            parts[0].fine.domain,
-            epsilon=None,
-            depth=depth,
+        options = MedianOptions(
+            n_estimators=10,
+            max_depth=depth,
             variant="exp",
-            candidates=min(K, parts[0].fine.n_features),
-            partition=False,
+            max_features=min(K, parts[0].fine.n_features),
             shrinkage=False,
             public_seed=seed,
         )
+        plan = options.plan(parts[0].fine.domain)
         forest = grow_median_forest(
             OneSided([plan.batch(parts[0].fine)], side),
             plan,

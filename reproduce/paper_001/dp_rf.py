@@ -51,7 +51,7 @@ from hedgerow.privacy import (
 )
 from hedgerow.protocols.as_published import DATA_SCALED
 from hedgerow.protocols.growers.units import COARSE, Units, cut, rounded_down, units_for
-from hedgerow.protocols.median.budget import SUM_SHARE
+from hedgerow.protocols.median.plan import SUM_SHARE
 from hedgerow.tables import Domain, Encoded, check_capacity
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest

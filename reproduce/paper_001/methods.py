@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.median.forest import grow_median_forest
-from hedgerow.protocols.median.plan import plan_median
+from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.forest import Forest
@@ -117,19 +117,20 @@ def train(setting: Setting, part: Task, seed: int) -> tuple[Forest, Ledger]:
     if setting.method in WARY:
         return _wary(setting, table, ledger, source, k), ledger
     strict = setting.accounting == "strict"
-    plan = plan_median(
-        table.domain,
+    options = MedianOptions(
         epsilon=setting.epsilon or None,
-        n_trees=setting.trees,
-        depth=setting.depth,
-        variant=_VARIANTS.get(setting.method, "exp"),  # type: ignore[arg-type]
-        candidates=k,
+        n_estimators=setting.trees,
+        max_depth=setting.depth,
+        variant=_VARIANTS.get(setting.method, "exp"),
+        max_features=k,
+        split_share=0.5,
         partition=partitions(setting.method),
         accounting=setting.accounting or "strict",
         # What the paper does not have stays off where it is followed, and without noise.
         shrinkage=strict,
         public_seed=seed,
     )
+    plan = options.plan(table.domain)
     counts = LocalCounts([plan.batch(table)])
     return grow_median_forest(counts, plan, ledger=ledger, source=source), ledger
 

@@ -25,7 +25,7 @@ from hedgerow import (
     Target,
 )
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
-from hedgerow.estimators.dp_auto import BUDGET_FOR_BOOSTING, choose_model
+from hedgerow.protocols.choice import BUDGET_FOR_BOOSTING, choose_model
 from hedgerow.trees.model import model_from_json
 
 DOMAIN = Domain(

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.protocols.median.plan import plan_median
 from hedgerow.trees.counts.forest import LocalCounts, Splits
 from hedgerow.trees.layout import SplitKind
 from reproduce.paper_001 import checks, data, figures, findings, methods, published, study
+from tests.protocols.median.plans import median_plan
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,7 +187,7 @@ def test_the_slip_is_measured(done: dict[str, Any]) -> None:
 def test_one_sided_counts_show_one_side_of_subsets_alone(dataset: Read) -> None:
     dataset("parkinsons_telemonitoring")
     table = study.part("parkinsons", 0)[0].fine
-    plan = plan_median(table.domain, epsilon=None, depth=1, variant="exp", partition=False)
+    plan = median_plan(table.domain, epsilon=None, depth=1, variant="exp", partition=False)
     sex = table.domain.index("sex")
     splits = Splits(
         np.array([sex, 0], dtype=np.int32),

@@ -17,8 +17,8 @@ from hedgerow.cli.foresight import print_forecast
 from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
 
 if TYPE_CHECKING:
-    from hedgerow.estimators.dp_auto import ModelChoice
     from hedgerow.estimators.fitting import ChargeProgress, Files, Model
+    from hedgerow.protocols.choice import ModelChoice
     from hedgerow.protocols.forecast import NoiseForecast
 
 INTERRUPTED = 130

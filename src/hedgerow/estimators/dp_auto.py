@@ -1,15 +1,12 @@
 """`DPClassifier`, `DPRegressor`: one curator, a private model that public numbers choose.
 
-The rule was set by measurement, see docs/explanation/choice-of-model.md, which also says where it
-is not the best; ``python -m bench small`` repeats it.
+The rule is that of `hedgerow.protocols.choice`.
 """
 
 from __future__ import annotations
 
-import math
-import numbers
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,19 +19,14 @@ from hedgerow.estimators.curated import PlannedEstimator, is_large
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
-from hedgerow.estimators.parameters import (
-    check_domain,
-    check_epsilon,
-    check_parameter,
-    domain_to_plan,
-    is_count,
-)
+from hedgerow.estimators.parameters import domain_to_plan
 from hedgerow.estimators.public_model import (
     PublicModelClassifier,
     PublicModelEstimator,
     PublicModelRegressor,
 )
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.choice import ModelChoice, ModelOptions
 from hedgerow.tables import Batches, Domain
 from hedgerow.trees.model import Model
 
@@ -48,47 +40,7 @@ REGRESSORS = {
     "boosting": DPBoostingRegressor,
 }
 
-BUDGET_FOR_BOOSTING = 200.0
-"""Capacity times epsilon from which noise leaves enough of many small steps."""
-
-
-class ModelChoice(NamedTuple):
-    """A model and why it was chosen; both follow from public numbers."""
-
-    model: str
-    reason: str
-
-
-def choose_model(
-    domain: Domain, epsilon: float, capacity: int | None, *, in_memory: bool = True
-) -> ModelChoice:
-    """Choose by capacity and epsilon, never by rows.
-
-    Below a product of `BUDGET_FOR_BOOSTING` the one best split is all that can be told from noise,
-    and a tree finds it with one noisy maximum over all attributes; above, boosting adds up more
-    than one tree can hold. A single tree wants its rows in memory. H116 without a target, H208
-    without a capacity.
-    """
-    if domain.target is None:
-        raise Code.BAD_TARGET.error(found="a domain without a target")
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(
-            found="no capacity, by which a model is chosen",
-            fix="declare capacity in the domain, or name a model",
-        )
-    budget = capacity * epsilon
-    said = f"capacity * epsilon = {budget:g}, "
-    if budget >= BUDGET_FOR_BOOSTING:
-        return ModelChoice("boosting", f"{said}at least {BUDGET_FOR_BOOSTING:g}")
-    said = f"{said}below {BUDGET_FOR_BOOSTING:g}"
-    if domain.target.classes is None:
-        return ModelChoice("median-forest", f"{said}, and numbers to predict")
-    if not in_memory:
-        return ModelChoice("median-forest", f"{said}, and a table that is not in memory")
-    return ModelChoice("tree", said)
-
-
-# What a fit leaves behind, and what goes along with the estimator that does it.
+# What a fit leaves behind; and below, what goes along with the estimator that does it.
 _FITTED = (
     "privacy_",
     "plan_",
@@ -98,12 +50,21 @@ _FITTED = (
     "n_features_in_",
     "feature_names_in_",
 )
+# Parameters that are no option of a plan.
+_OF_EVERY_MODEL = (
+    "domain",
+    "account",
+    "bad_rows",
+    "random_state",
+    "insecure_domain_from_data",
+)
 _ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warned_of_refit")
 
 
 class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
     """A private model of one table in ``released_``, of a kind that public numbers choose."""
 
+    _options_type = ModelOptions
     _model_name = "released_"
 
     model_: Any
@@ -140,7 +101,7 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
-        choice = self._choice(self.domain, in_memory=not is_large(X))
+        choice = self._options().choose(self.domain, in_memory=not is_large(X))
         chosen = self._chosen(choice)
         earlier = self.__dict__.get("privacy_")
         for name in _ALONG:
@@ -164,23 +125,12 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
         self.released_ = chosen._fitted_model()
         return self
 
-    def _choice(self, domain: Domain | None, *, in_memory: bool = True) -> ModelChoice:
-        if self.model != "auto":
-            return ModelChoice(self.model, "it was named")
-        if domain is None:
-            # Nothing is claimed then, and how many rows there are is not asked.
-            return ModelChoice("boosting", "no domain was declared")
-        return choose_model(domain, float(self.epsilon), domain.capacity, in_memory=in_memory)
+    def _options(self) -> ModelOptions:
+        return ModelOptions.from_parameters(self.get_params(deep=False))
 
     def _chosen(self, choice: ModelChoice) -> Any:
-        names: tuple[str, ...] = ("epsilon", "domain", "account", "bad_rows", "random_state")
-        names += ("insecure_domain_from_data",)
-        parameters = {name: getattr(self, name) for name in names}
-        if choice.model != "tree":
-            parameters["public_seed"] = self.public_seed
-        if choice.model == "boosting":
-            parameters["delta"] = self.delta
-        return self._estimator(choice.model, parameters)
+        parameters = {name: getattr(self, name) for name in _OF_EVERY_MODEL}
+        return self._estimator(choice.model, parameters | self._options().passed_on(choice.model))
 
     def plan(self, domain: Domain | None = None) -> HasReleases:
         """Return what a fit would do and charge: it follows from public numbers alone.
@@ -192,11 +142,7 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
         """
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
-        plan: HasReleases = self._chosen(self._choice(public)).plan(public)
-        return plan
-
-    def _plan(self, domain: Domain, capacity: int | None) -> HasReleases:
-        plan: HasReleases = self._chosen(self._choice(domain))._plan(domain, capacity)
+        plan: HasReleases = self._chosen(self._options().choose(public)).plan(public)
         return plan
 
     @property
@@ -205,32 +151,6 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
         check_is_fitted(self, "released_")
         importances: NDArray[np.float64] = self.model_.feature_importances_
         return importances
-
-    def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        kinds = ("auto", *CLASSIFIERS)
-        check_parameter(
-            "model",
-            self.model,
-            isinstance(self.model, str) and self.model in kinds,
-            f"must be one of {', '.join(kinds)}",
-        )
-        check_parameter(
-            "delta",
-            self.delta,
-            isinstance(self.delta, numbers.Real)
-            and not isinstance(self.delta, bool)
-            and math.isfinite(self.delta)
-            and 0 < self.delta < 0.5,
-            "must lie strictly between 0 and 0.5",
-        )
-        check_parameter(
-            "public_seed",
-            self.public_seed,
-            is_count(self.public_seed, 0),
-            "must be a whole number of at least 0",
-        )
 
 
 class DPClassifier(PublicModelClassifier, _ChosenModel):

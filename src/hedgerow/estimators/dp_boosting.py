@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.curated import CuratedEstimator, boost_counts_over
-from hedgerow.estimators.parameters import (
-    check_domain,
-    check_epsilon,
-    check_parameter,
-    domain_to_plan,
-    is_count,
-)
+from hedgerow.estimators.parameters import domain_to_plan
 from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalised
-from hedgerow.protocols.boosting.plan import MOST_ROUNDS, BoostPlan, plan_boosting
+from hedgerow.protocols.boosting.options import BoostOptions
+from hedgerow.protocols.boosting.plan import BoostPlan
 from hedgerow.protocols.boosting.rounds import Tell, boost
 from hedgerow.tables import Batches, Domain
 from hedgerow.tables.absorbing import AbsorbedRows
@@ -33,6 +27,7 @@ from hedgerow.trees.counts.forest import Batch
 class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
     """Functions of private boosting in ``boosted_``, for either task."""
 
+    _options_type = BoostOptions
     _model_name = "boosted_"
     _large_table = "a table that is not read whole"
 
@@ -118,22 +113,6 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
             f"{_below(most):.0e}",
         )
 
-    def _plan(self, domain: Domain, capacity: int | None) -> BoostPlan:
-        def given(value: Any) -> Any:
-            return None if isinstance(value, str) else value
-
-        return plan_boosting(
-            domain,
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            rounds=given(self.n_estimators),
-            leaves=given(self.max_leaves),
-            rate=given(self.learning_rate),
-            sample_rate=float(self.subsample),
-            public_seed=int(self.public_seed),
-            capacity=capacity,
-        )
-
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """How far each attribute moves the score, from the released functions alone, (d,).
@@ -148,41 +127,6 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
             if features.size:
                 total[features] += float(np.std(tree.value[tree.leaves])) / features.size
         return normalised(total)
-
-    def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        for name, least, most in (("n_estimators", 1, MOST_ROUNDS), ("max_leaves", 2, 256)):
-            value = getattr(self, name)
-            auto = isinstance(value, str) and value == "auto"
-            check_parameter(
-                name,
-                value,
-                auto or (is_count(value, least) and value <= most),
-                f"must be 'auto' or a whole number from {least} to {most:,}",
-            )
-        for name, low, high, closed in (
-            ("delta", 0, 0.5, False),
-            ("subsample", 0, 1, True),
-            ("learning_rate", 0, 1, True),
-        ):
-            value = getattr(self, name)
-            auto = name == "learning_rate" and isinstance(value, str) and value == "auto"
-            inside = (
-                isinstance(value, numbers.Real)
-                and not isinstance(value, bool)
-                and (low < float(value) < high or (closed and value == high))
-            )
-            allowed = f"must lie strictly between {low} and {high}"
-            if closed:
-                allowed = f"must be above {low} and at most {high}"
-            check_parameter(name, value, auto or inside, allowed)
-        check_parameter(
-            "public_seed",
-            self.public_seed,
-            is_count(self.public_seed, 0),
-            "must be a whole number of at least 0",
-        )
 
 
 def _below(capacity: int) -> float:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Self
 
 from numpy.typing import ArrayLike
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.curated import PlannedEstimator
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
+from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.tables import Domain
-from hedgerow.trees import grow_private, plan_private
+from hedgerow.trees import grow_private
 from hedgerow.trees.growing.private import PrivatePlan
 
 
@@ -83,6 +82,7 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
     True
     """
 
+    _options_type = PrivateTreeOptions
     _noisy_counts = True
     _importance_criterion = "gini"
 
@@ -145,36 +145,3 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
             self.tree_ = grow_private(encoded, plan, ledger=ledger, source=source)
             self.criterion_ = plan.score.name
         return self
-
-    def _plan(self, domain: Domain, capacity: int | None) -> PrivatePlan:
-        return plan_private(
-            domain,
-            epsilon=float(self.epsilon),
-            depth=None if self.max_depth == "auto" else int(self.max_depth),
-            criterion=None if self.criterion == "auto" else self.criterion,
-            branching=self.branching,  # type: ignore[arg-type]
-            split_share=float(self.split_share),
-            capacity=capacity,
-        )
-
-    def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        check_parameter(
-            "max_depth",
-            self.max_depth,
-            self.max_depth == "auto" or is_count(self.max_depth),
-            "must be 'auto' or a whole number of at least 1",
-        )
-        for name, allowed in (
-            ("criterion", ("auto", "max", "gini", "entropy")),
-            ("branching", ("binary", "wary")),
-        ):
-            value = getattr(self, name)
-            check_parameter(name, value, value in allowed, f"must be one of {', '.join(allowed)}")
-        check_parameter(
-            "split_share",
-            self.split_share,
-            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
-            "must lie strictly between 0 and 1",
-        )

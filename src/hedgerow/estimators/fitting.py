@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from hedgerow.errors import Code, MissingExtraError
 from hedgerow.estimators.account import account_of
 from hedgerow.estimators.curated import CuratedEstimator
-from hedgerow.estimators.dp_auto import CLASSIFIERS, REGRESSORS, ModelChoice, choose_model
+from hedgerow.estimators.dp_auto import CLASSIFIERS, REGRESSORS
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.parties.store.durable import replacing
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.choice import ModelChoice, choose_model
 from hedgerow.protocols.forecast import NoiseForecast, forecast
 from hedgerow.reports.privacy_curve import privacy_curve
 from hedgerow.tables import Batches, Domain, TextFormat, read_batches, read_table

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
@@ -15,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.curated import CuratedEstimator, forest_counts_over
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalised
-from hedgerow.options import check_option
-from hedgerow.protocols.median.budget import DepthBudget
 from hedgerow.protocols.median.forest import grow_median_forest
-from hedgerow.protocols.median.plan import Accounting, MedianPlan, Variant, plan_median
+from hedgerow.protocols.median.options import MedianOptions
+from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Batches, Domain
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Forest, impurity_decrease
@@ -31,6 +29,7 @@ from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, Local
 class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     """A forest of private medians in ``forest_``, for either task."""
 
+    _options_type = MedianOptions
     _model_name = "forest_"
     _large_table = "a table that is not read whole"
     _importance_criterion: ClassVar[str]
@@ -96,23 +95,6 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
         # A partitioned forest is planned for one row in each tree at the least.
         return max(rows, self.n_estimators)
 
-    def _plan(self, domain: Domain, capacity: int | None) -> MedianPlan:
-        return plan_median(
-            domain,
-            epsilon=float(self.epsilon),
-            n_trees=int(self.n_estimators),
-            depth=None if self.max_depth == "auto" else int(self.max_depth),
-            variant=self.variant,  # type: ignore[arg-type]
-            candidates=None if self.max_features == "auto" else int(self.max_features),
-            split_share=float(self.split_share),
-            partition=self.partition,
-            accounting=self.accounting,  # type: ignore[arg-type]
-            depth_budget=self.depth_budget,  # type: ignore[arg-type]
-            shrinkage=self.shrinkage,
-            public_seed=int(self.public_seed),
-            capacity=capacity,
-        )
-
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
         """Normalised decrease of impurity per attribute, from the released leaves alone, (d,)."""
@@ -125,35 +107,12 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
         return normalised(total)
 
     def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        check_option("variant", self.variant, Variant)
-        check_option("accounting", self.accounting, Accounting)
-        check_option("depth_budget", self.depth_budget, DepthBudget)
-        for name, least, word in (
-            ("n_estimators", 1, None),
-            ("max_depth", 1, "auto"),
-            ("max_features", 1, "auto"),
-            ("public_seed", 0, None),
-            ("verbose", 0, None),
-        ):
-            value = getattr(self, name)
-            is_word = isinstance(value, str) and value == word
-            allowed = f"must be {word!r} or" if word else "must be"
-            check_parameter(
-                name,
-                value,
-                is_word or is_count(value, least),
-                f"{allowed} a whole number of at least {least}",
-            )
-        for name in ("partition", "shrinkage"):
-            value = getattr(self, name)
-            check_parameter(name, value, isinstance(value, bool), "must be True or False")
+        super()._check_parameters()
         check_parameter(
-            "split_share",
-            self.split_share,
-            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
-            "must lie strictly between 0 and 1",
+            "verbose",
+            self.verbose,
+            is_count(self.verbose, 0),
+            "must be a whole number of at least 0",
         )
 
 

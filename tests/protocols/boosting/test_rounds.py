@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import dp_accounting
 import numpy as np
@@ -14,9 +15,16 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger, NoiseSource, rho_for
 from hedgerow.privacy.accounting import tightest
 from hedgerow.protocols.boosting.marginals import read_marginals
-from hedgerow.protocols.boosting.plan import COUNT_UNITS, BoostPlan, plan_boosting
-from hedgerow.protocols.boosting.rounds import assemble, boost, draw, step_of
-from hedgerow.protocols.boosting.shapes import Shapes, shares
+from hedgerow.protocols.boosting.options import BoostOptions
+from hedgerow.protocols.boosting.plan import COUNT_UNITS, BoostPlan
+from hedgerow.protocols.boosting.rounds import (
+    Shapes,
+    assemble,
+    boost,
+    draw,
+    shares,
+    step_of,
+)
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.counts.boosting import LocalBoostCounts
@@ -44,9 +52,8 @@ WINE = table(*load_wine(return_X_y=True), Target(name="y", classes=(0, 1, 2)))
 DIABETES = table(*load_diabetes(return_X_y=True), Target(name="y", bounds=(0, 400)))
 
 
-def planned(encoded: Encoded, epsilon: float = 1.0, **more: object) -> BoostPlan:
-    options = {"epsilon": epsilon, "delta": DELTA, "capacity": 1_000} | more
-    return plan_boosting(encoded.domain, **options)  # type: ignore[arg-type]
+def planned(encoded: Encoded, epsilon: float = 1.0, **more: Any) -> BoostPlan:
+    return BoostOptions(epsilon=epsilon, delta=DELTA, **more).plan(encoded.domain)
 
 
 def trained(encoded: Encoded, plan: BoostPlan, seed: int = 1) -> Boosted:
@@ -72,7 +79,7 @@ def test_a_plan_uses_the_room_of_the_exact_curve(epsilon: float, least: float) -
 
 @pytest.mark.parametrize("rate", [0.1, 0.5])
 def test_a_plan_with_samples_uses_the_room_of_their_losses(rate: float) -> None:
-    plan = planned(CANCER, 1.0, sample_rate=rate, rounds=100)
+    plan = planned(CANCER, 1.0, subsample=rate, n_estimators=100)
     found = tightest(plan.releases(), DELTA)
     assert found.method == "Gaussian losses (PLD)"
     assert 0.99 < found.epsilon <= 1.0
@@ -93,7 +100,7 @@ def test_the_ledger_never_shows_more_than_epsilon(encoded: Encoded, epsilon: flo
 
 @pytest.mark.parametrize("encoded", [CANCER, WINE, DIABETES], ids=["two", "three", "number"])
 def test_one_record_moves_the_releases_as_far_as_declared(encoded: Encoded) -> None:
-    plan = planned(encoded, rounds=3)
+    plan = planned(encoded, n_estimators=3)
     whole = LocalBoostCounts([plan.batch(encoded)])
     n_bins = plan.domain.n_bins.tolist()
     scale = np.array([COUNT_UNITS, 1]) if plan.n_classes is None else np.ones(1, np.int64)
@@ -125,7 +132,7 @@ def test_models_learn_where_there_is_budget() -> None:
 
 
 def test_the_model_is_the_mean_of_the_last_iterates() -> None:
-    plan = planned(CANCER, 8.0, rounds=10)
+    plan = planned(CANCER, 8.0, n_estimators=10)
     counts = LocalBoostCounts([plan.batch(CANCER)])
     drawn = draw(counts, plan, NoiseSource.insecure_seeded(4))
     seen = []
@@ -146,7 +153,7 @@ def test_the_model_is_the_mean_of_the_last_iterates() -> None:
 
 
 def test_batches_make_the_same_model_and_seeds_the_same_noise() -> None:
-    plan = planned(CANCER, rounds=20)
+    plan = planned(CANCER, n_estimators=20)
     halves = [
         plan.batch(CANCER.rows(np.arange(300)), 0),
         plan.batch(CANCER.rows(np.arange(300, 569)), 1),
@@ -161,7 +168,10 @@ def test_batches_make_the_same_model_and_seeds_the_same_noise() -> None:
 
 
 def test_samples_give_each_round_more() -> None:
-    plain, sampled = planned(CANCER, rounds=50), planned(CANCER, rounds=50, sample_rate=0.2)
+    plain, sampled = (
+        planned(CANCER, n_estimators=50),
+        planned(CANCER, n_estimators=50, subsample=0.2),
+    )
     assert sampled.round_rho > 5 * plain.round_rho
     ledger = Ledger(delta=DELTA)
     ledger.charge(*sampled.releases())
@@ -170,7 +180,7 @@ def test_samples_give_each_round_more() -> None:
 
 
 def test_shares_of_leaves_add_up() -> None:
-    plan = planned(DIABETES, 5.0, rounds=30)
+    plan = planned(DIABETES, 5.0, n_estimators=30)
     exact = LocalBoostCounts([plan.batch(DIABETES)]).marginals(plan.domain.n_bins.tolist(), None)
     marginals = read_marginals(plan, [histogram * [COUNT_UNITS, 1] for histogram in exact])
     assert marginals.records == pytest.approx(442)
@@ -187,12 +197,12 @@ def test_bounds_as_wide_as_floats_go_are_counted_and_too_narrow_ones_are_refused
     wide = DIABETES.domain.model_copy(
         update={"target": Target(name="y", bounds=(-1.5e308, 1.5e308))}
     )
-    plan = plan_boosting(wide, epsilon=1.0, delta=DELTA, capacity=1_000)
+    plan = BoostOptions(epsilon=1.0, delta=DELTA).plan(wide)
     batch = plan.batch(encode(np.zeros((2, 10)), wide, np.array([1.5e308, -1.5e308])))
     assert batch.target.tolist() == [plan.gradients.half, -plan.gradients.half]
     narrow = wide.model_copy(update={"target": Target(name="y", bounds=(0.0, 5e-324))})
     with pytest.raises(HedgerowError) as caught:
-        plan_boosting(narrow, epsilon=1.0, delta=DELTA, capacity=1_000)
+        BoostOptions(epsilon=1.0, delta=DELTA).plan(narrow)
     assert caught.value.code is Code.BAD_TARGET
 
 
@@ -201,7 +211,7 @@ def test_refusals() -> None:
     bare = Domain(attributes=CANCER.domain.attributes, target=CANCER.domain.target)
     for domain, code in ((none, Code.BAD_TARGET), (bare, Code.MISSING_CAPACITY)):
         with pytest.raises(HedgerowError) as caught:
-            plan_boosting(domain, epsilon=1.0, delta=DELTA)
+            BoostOptions(epsilon=1.0, delta=DELTA).plan(domain)
         assert caught.value.code is code
     with pytest.raises(HedgerowError) as caught:
         planned(CANCER).batch(WINE)

@@ -6,7 +6,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.boosting.marginals import Marginals, Profile, read_marginals
-from hedgerow.protocols.boosting.plan import plan_boosting
+from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost, draw, step_of
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.boosted import Boosted
@@ -23,16 +23,14 @@ def domain_of(d: int, capacity: int) -> Domain:
 
 
 def trained(encoded: Encoded, epsilon: float, seed: int) -> Boosted:
-    plan = plan_boosting(
-        encoded.domain, epsilon=epsilon, delta=DELTA, capacity=encoded.domain.capacity
-    )
+    plan = BoostOptions(epsilon=epsilon, delta=DELTA).plan(encoded.domain)
     counts = LocalBoostCounts([plan.batch(encoded)])
     source = NoiseSource.insecure_seeded(seed)
     return boost(counts, plan, ledger=Ledger(delta=DELTA), source=source)
 
 
 def test_a_noisy_prior_does_not_turn_the_order_of_the_leaves_around() -> None:
-    plan = plan_boosting(domain_of(1, 600), epsilon=0.1, delta=DELTA, capacity=600)
+    plan = BoostOptions(epsilon=0.1, delta=DELTA).plan(domain_of(1, 600))
     part = np.repeat([0, 1], [8, 8])
     profile = Profile(part, np.array([0.9, 0.1]), 1.0)
     # The prior says one half. In truth 30% of the 540 records in the dense leaf are positive, and
@@ -63,7 +61,7 @@ def test_a_model_of_noise_is_as_good_as_the_prior() -> None:
 def test_cuts_are_left_where_noise_is_larger_than_the_table() -> None:
     X = np.random.default_rng(1).random((600, 20))
     encoded = encode(X, domain_of(20, 600), (X[:, 0] > 0.5).astype(int))
-    plan = plan_boosting(encoded.domain, epsilon=0.1, delta=DELTA, capacity=600)
+    plan = BoostOptions(epsilon=0.1, delta=DELTA).plan(encoded.domain)
     counts = LocalBoostCounts([plan.batch(encoded)])
     drawn = draw(counts, plan, NoiseSource.insecure_seeded(2))
     groups = [len(profile.share) for profile in read_marginals(plan, drawn.histograms).profiles]

@@ -9,10 +9,11 @@ from scipy.stats import chi2
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import ExponentialMechanism, Ledger, NoiseSource, PermuteAndFlip
 from hedgerow.protocols.median.forest import assemble, draw_forest, grow_median_forest
-from hedgerow.protocols.median.plan import MedianPlan, plan_median
+from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.layout import SplitKind
+from tests.protocols.median.plans import median_plan
 
 X = tuple(Attribute(name=f"x{i}", kind="numeric", bounds=(0, 4), bins=4) for i in range(2))
 TINY = Domain(attributes=X, target=Target(classes=(0, 1)), capacity=50)
@@ -39,7 +40,7 @@ def tiny() -> Encoded:
 @pytest.mark.parametrize("variant", ["exp", "flip"])
 def test_the_law_of_a_split_is_that_of_two_medians_and_a_choice(variant: str) -> None:
     table, copies, epsilon = tiny(), 40_000, 3.0
-    plan = plan_median(
+    plan = median_plan(
         TINY,
         epsilon=epsilon * copies,
         n_trees=copies,
@@ -80,7 +81,7 @@ def gini(table: Encoded, feature: int, cut: int) -> int:
 
 def test_leaf_counts_are_the_exact_ones_plus_geometric_noise() -> None:
     table, copies = tiny(), 20_000
-    plan = plan_median(
+    plan = median_plan(
         TINY, epsilon=copies, n_trees=copies, partition=False, depth=1, variant="random"
     )
     drawn = draw_forest(counts_of(plan, table), plan, NoiseSource.insecure_seeded(5))
@@ -129,7 +130,7 @@ def grown(plan: MedianPlan, counts: LocalCounts, seed: int = 3):
 @pytest.mark.parametrize("domain", [MIXED, REALS], ids=["classes", "numbers"])
 @pytest.mark.parametrize("variant", ["base", "exp", "flip", "max", "random"])
 def test_batches_make_no_difference(domain: Domain, variant: str) -> None:
-    plan = plan_median(
+    plan = median_plan(
         domain, epsilon=2.0, n_trees=3, depth=4, variant=variant, candidates=3, partition=False
     )
     table = table_of(domain)
@@ -142,7 +143,7 @@ def test_batches_make_no_difference(domain: Domain, variant: str) -> None:
 
 @pytest.mark.parametrize("domain", [MIXED, REALS], ids=["classes", "numbers"])
 def test_blocks_make_no_difference_without_noise(domain: Domain) -> None:
-    plan = plan_median(domain, epsilon=None, n_trees=5, depth=5, variant="exp", candidates=3)
+    plan = median_plan(domain, epsilon=None, n_trees=5, depth=5, variant="exp", candidates=3)
     table = table_of(domain)
     forests = []
     for cells in (1, 1000, 1 << 20):
@@ -156,7 +157,7 @@ def test_blocks_make_no_difference_without_noise(domain: Domain) -> None:
 
 
 def test_without_noise_a_split_is_the_median_and_leaves_are_exact() -> None:
-    plan = plan_median(REALS, epsilon=None, n_trees=1, depth=1, variant="exp", candidates=4)
+    plan = median_plan(REALS, epsilon=None, n_trees=1, depth=1, variant="exp", candidates=4)
     table = table_of(REALS)
     ledger = Ledger(domain=REALS)
     forest = grow_median_forest(
@@ -185,7 +186,7 @@ def test_nodes_whose_attributes_are_used_up_become_leaves() -> None:
     )
     rows = np.random.default_rng(0).integers(0, 2, (60, 2))
     table = encoded(flags, rows, rows[:, 0].astype(np.uint8))
-    plan = plan_median(flags, epsilon=5.0, n_trees=3, depth=6, variant="flip", candidates=2)
+    plan = median_plan(flags, epsilon=5.0, n_trees=3, depth=6, variant="flip", candidates=2)
     forest = grown(plan, counts_of(plan, table))
     assert [tree.depth for tree in forest.trees] == [2, 2, 2]
     assert [tree.n_leaves for tree in forest.trees] == [4, 4, 4]
@@ -194,7 +195,7 @@ def test_nodes_whose_attributes_are_used_up_become_leaves() -> None:
 def test_an_empty_table_grows_a_forest_too() -> None:
     for domain in (MIXED, REALS):
         table = table_of(domain).rows(np.arange(0))
-        plan = plan_median(domain, epsilon=1.0, n_trees=2, depth=3, candidates=3)
+        plan = median_plan(domain, epsilon=1.0, n_trees=2, depth=3, candidates=3)
         assert grown(plan, counts_of(plan, table)).n_nodes == 2 * 15
 
 
@@ -208,7 +209,7 @@ class Unreadable(LocalCounts):
 
 
 def test_everything_is_charged_before_a_row_is_counted() -> None:
-    plan = plan_median(MIXED, epsilon=1.0, candidates=3, depth=3)
+    plan = median_plan(MIXED, epsilon=1.0, candidates=3, depth=3)
     ledger = Ledger(domain=MIXED)
     counts = Unreadable([plan.batch(table_of(MIXED))])
     with pytest.raises(Stop):
@@ -218,9 +219,9 @@ def test_everything_is_charged_before_a_row_is_counted() -> None:
 
 
 def test_a_refusal_charges_nothing() -> None:
-    small = plan_median(MIXED, epsilon=1.0, candidates=3, capacity=799)
+    small = median_plan(MIXED, epsilon=1.0, candidates=3, capacity=799)
     draft = MIXED.model_copy(update={"provenance": "read from data"})
-    read = plan_median(draft, epsilon=1.0, candidates=3)
+    read = median_plan(draft, epsilon=1.0, candidates=3)
     for plan, table, code in (
         (small, table_of(MIXED), Code.CAPACITY_EXCEEDED),
         (read, table_of(draft), Code.DOMAIN_READ_FROM_DATA),
@@ -235,7 +236,7 @@ def test_a_refusal_charges_nothing() -> None:
 
 
 def test_seeded_noise_is_marked() -> None:
-    plan = plan_median(MIXED, epsilon=1.0, candidates=3, depth=2)
+    plan = median_plan(MIXED, epsilon=1.0, candidates=3, depth=2)
     ledger = Ledger(domain=MIXED)
     grow_median_forest(
         counts_of(plan, table_of(MIXED)),
@@ -248,6 +249,6 @@ def test_seeded_noise_is_marked() -> None:
 
 
 def test_trees_are_assembled_from_the_releases_alone() -> None:
-    plan = plan_median(MIXED, epsilon=1.0, n_trees=2, candidates=3, depth=3)
+    plan = median_plan(MIXED, epsilon=1.0, n_trees=2, candidates=3, depth=3)
     drawn = draw_forest(counts_of(plan, table_of(MIXED)), plan, NoiseSource.insecure_seeded(9))
     assert assemble(plan, drawn) == assemble(plan, drawn)

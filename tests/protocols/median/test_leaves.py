@@ -7,19 +7,19 @@ import pytest
 
 from hedgerow.privacy import NoiseSource, TwoSidedGeometric
 from hedgerow.protocols.median.leaves import (
-    Shape,
+    ForestNodes,
     draw_leaves,
+    node_totals,
     node_values,
-    summed,
 )
-from hedgerow.protocols.median.plan import plan_median
 from hedgerow.tables import Attribute, Domain, Target
+from tests.protocols.median.plans import median_plan
 
 X = (Attribute(name="x", kind="numeric", bounds=(0, 1), bins=4),)
 CLASSES = Domain(attributes=X, target=Target(classes=(0, 1)), capacity=1000)
 NUMBERS = Domain(attributes=X, target=Target(bounds=(10.0, 30.0)), capacity=1000)
 # Two trees: one of depth 2 with three leaves, one that is a leaf.
-NODES = Shape(
+NODES = ForestNodes(
     parent=np.array([-1, -1, 0, 0, 2, 2]),
     depth=np.array([0, 0, 1, 1, 2, 2]),
     leaves=np.array([4, 5, 3, 1]),
@@ -29,11 +29,11 @@ COUNTS = np.array([[30.0, 10.0], [2.0, 50.0], [0.0, 0.0], [7.0, 3.0]])
 
 def plan(domain: Domain, epsilon: float | None, **options):
     options = {"n_trees": 2, "depth": 2, "variant": "base", "shrinkage": False} | options
-    return plan_median(domain, epsilon=epsilon, **options)
+    return median_plan(domain, epsilon=epsilon, **options)
 
 
 def test_inner_nodes_are_sums_of_their_leaves() -> None:
-    totals = summed(COUNTS, NODES)
+    totals = node_totals(COUNTS, NODES)
     assert totals.tolist() == [[32, 60], [7, 3], [32, 60], [0, 0], [30, 10], [2, 50]]
 
 
@@ -47,7 +47,7 @@ def test_variance_of_the_noise(epsilon: float) -> None:
 def test_without_noise_a_node_holds_its_counts_and_an_empty_leaf_answers_as_its_parent() -> None:
     value, weight = node_values(COUNTS, NODES, plan(CLASSES, None))
     assert weight.tolist() == [92, 10, 92, 0, 40, 52]
-    np.testing.assert_allclose(value[[0, 1, 2, 4, 5]], summed(COUNTS, NODES)[[0, 1, 2, 4, 5]])
+    np.testing.assert_allclose(value[[0, 1, 2, 4, 5]], node_totals(COUNTS, NODES)[[0, 1, 2, 4, 5]])
     np.testing.assert_allclose(value[3], [32 / 92, 60 / 92])
 
 
@@ -62,7 +62,7 @@ def test_means_without_noise() -> None:
 
 def test_unshrunk_private_counts_are_released_as_they_are() -> None:
     value, weight = node_values(COUNTS - 5, NODES, plan(CLASSES, 1.0))
-    np.testing.assert_array_equal(value, summed(COUNTS - 5, NODES))
+    np.testing.assert_array_equal(value, node_totals(COUNTS - 5, NODES))
     np.testing.assert_array_equal(weight, value.sum(axis=1))
 
 
@@ -87,7 +87,7 @@ def test_shrinkage_has_a_smaller_error_than_the_released_counts() -> None:
         above = np.flatnonzero(np.array(depth) == level)
         parent += np.repeat(above, 2).tolist()
         depth += [level + 1] * (2 * above.size)
-    nodes = Shape(np.array(parent), np.array(depth), np.flatnonzero(np.array(depth) == 8))
+    nodes = ForestNodes(np.array(parent), np.array(depth), np.flatnonzero(np.array(depth) == 8))
     truth = np.clip(0.3 + 0.25 * np.sin(np.arange(leaves) / 20), 0, 1)
     n = rng.integers(1, 40, leaves)
     ones = rng.binomial(n, truth)

@@ -11,12 +11,13 @@ from hedgerow import Attribute, Batches, Domain, Ledger, Target
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.median.forest import grow_median_forest
-from hedgerow.protocols.median.plan import MedianPlan, plan_median
+from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import encode
 from hedgerow.trees import Forest
 from hedgerow.trees.counts.batches import BatchCounts
 from hedgerow.trees.counts.forest import ForestCounts, LocalCounts, Splits
 from hedgerow.trees.layout import SplitKind
+from tests.protocols.median.plans import median_plan
 
 ATTRIBUTES = (
     *(Attribute(name=f"x{i}", kind="numeric", bounds=(0, 1), bins=40) for i in range(3)),
@@ -36,7 +37,7 @@ def table() -> pa.Table:
 
 
 def plan_of(domain: Domain, partition: bool = True) -> MedianPlan:
-    return plan_median(domain, epsilon=3.0, n_trees=3, depth=4, candidates=3, partition=partition)
+    return median_plan(domain, epsilon=3.0, n_trees=3, depth=4, candidates=3, partition=partition)
 
 
 def grown(counts: ForestCounts, plan: MedianPlan) -> Forest:

@@ -11,16 +11,16 @@ import pytest
 from hedgerow import Attribute, Domain, Ledger, Target
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.boosting.plan import plan_boosting
+from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.protocols.median.forest import grow_median_forest
-from hedgerow.protocols.median.plan import plan_median
 from hedgerow.tables import encode
 from hedgerow.trees import Forest
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
 from hedgerow.trees.counts.dask import FAN_IN, DaskBoostCounts, DaskCounts
 from hedgerow.trees.counts.forest import ForestCounts, LocalCounts
+from tests.protocols.median.plans import median_plan
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -36,7 +36,7 @@ DOMAIN = Domain(
     target=Target(name="y", classes=(0, 1)),
     capacity=2000,
 )
-PLAN = plan_median(DOMAIN, epsilon=3.0, n_trees=3, depth=4, candidates=3)
+PLAN = median_plan(DOMAIN, epsilon=3.0, n_trees=3, depth=4, candidates=3)
 
 
 def frame() -> pd.DataFrame:
@@ -82,7 +82,7 @@ def test_the_forest_is_that_of_the_partitions_in_memory() -> None:
 def test_arrays_are_read_by_position_and_empty_partitions_count_nothing() -> None:
     rows = frame()
     domain = DOMAIN.select(["x0", "x1", "x2"])
-    plan = plan_median(domain, epsilon=3.0, n_trees=3, depth=2, candidates=3)
+    plan = median_plan(domain, epsilon=3.0, n_trees=3, depth=2, candidates=3)
     X = da.from_array(rows[["x0", "x1", "x2"]].to_numpy(), chunks=(400, 2))
     y = da.from_array(rows.y.to_numpy(), chunks=400)
     counts = DaskCounts(X, y, domain, plan.batch)
@@ -119,7 +119,7 @@ def test_refusals_name_the_partition() -> None:
     assert "'c'" in error.found
 
 
-BOOST = plan_boosting(DOMAIN, epsilon=3.0, delta=1e-6, rounds=8, sample_rate=0.5, capacity=2000)
+BOOST = BoostOptions(epsilon=3.0, n_estimators=8, subsample=0.5).plan(DOMAIN)
 
 
 def boosted(counts: BoostCounts) -> Boosted:

@@ -24,8 +24,9 @@ from hedgerow.audit.evidence import outcome
 from hedgerow.audit.tables import AuditTable, Side, neighbours, sides
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.boosting.marginals import read_marginals
-from hedgerow.protocols.boosting.plan import BoostPlan, plan_boosting
-from hedgerow.protocols.boosting.rounds import Drawn, draw, exact_marginals, step_of
+from hedgerow.protocols.boosting.options import BoostOptions
+from hedgerow.protocols.boosting.plan import BoostPlan
+from hedgerow.protocols.boosting.rounds import BoostDraws, draw, exact_marginals, step_of
 from hedgerow.tables import encode
 from hedgerow.trees.counts.boosting import LocalBoostCounts
 
@@ -61,15 +62,14 @@ class BoostViews:
     def plan(self, table: AuditTable) -> BoostPlan:
         """Return the plan of one model."""
         domain = bounded_domain(table) if self.regression else domain_of(table)
-        plan = plan_boosting(
-            domain,
+        options = BoostOptions(
             epsilon=EPSILON,
             delta=DELTA,
-            rounds=ROUNDS,
-            leaves=2,
-            sample_rate=self.sample_rate,
-            capacity=600,
+            n_estimators=ROUNDS,
+            max_leaves=2,
+            subsample=self.sample_rate,
         )
+        plan = options.plan(domain, 600)
         louder = self.quieter**2
         return replace(
             plan,
@@ -93,7 +93,7 @@ class BoostViews:
 
 
 def _told(
-    plan: BoostPlan, drawn: Drawn, first: LocalBoostCounts, second: LocalBoostCounts
+    plan: BoostPlan, drawn: BoostDraws, first: LocalBoostCounts, second: LocalBoostCounts
 ) -> float:
     """Return the log likelihood ratio of all releases, the second table over the first."""
     marginals = read_marginals(plan, drawn.histograms)

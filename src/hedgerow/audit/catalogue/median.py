@@ -26,7 +26,8 @@ from hedgerow.audit.tables import AuditTable, Side, families, neighbours, sides
 from hedgerow.estimators.median_forest import MedianForestClassifier
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.median.forest import draw_forest
-from hedgerow.protocols.median.plan import MedianPlan, plan_median
+from hedgerow.protocols.median.options import MedianOptions
+from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Domain, Target, encode
 from hedgerow.trees.counts.forest import LocalCounts
 
@@ -83,7 +84,7 @@ def bounded_domain(table: AuditTable) -> Domain:
 class MedianViews:
     """Draw trees on an audit table and return what the public sees of each.
 
-    `options`: of `plan_median`. `drawn_at`: epsilon of each tree; another figure than the claim is
+    `options`: of `MedianOptions`. `drawn_at`: epsilon of each tree; another figure than the claim is
     broken on purpose. `regression`: whether classes are read as numbers.
     """
 
@@ -94,16 +95,15 @@ class MedianViews:
     def plan(self, table: AuditTable, copies: int = 1) -> MedianPlan:
         """Return the plan of independent trees that all see the same rows."""
         domain = bounded_domain(table) if self.regression else domain_of(table)
-        options: dict[str, Any] = {"depth": 1, "variant": "exp", "candidates": len(table.n_bins)}
-        options |= self.options
-        return plan_median(
-            domain,
-            epsilon=self.drawn_at * copies,
-            n_trees=copies,
-            partition=False,
-            capacity=CAPACITY,
-            **options,
-        )
+        options: dict[str, Any] = {
+            "epsilon": self.drawn_at * copies,
+            "n_estimators": copies,
+            "max_depth": 1,
+            "variant": "exp",
+            "max_features": len(table.n_bins),
+            "split_share": 0.5,
+        }
+        return MedianOptions(**options | self.options).plan(domain, CAPACITY)
 
     def __call__(self, side: Side, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return what trees tell about the record, one row per tree."""
@@ -178,7 +178,7 @@ def median_forests() -> list[AuditTarget]:
     equal = sides([equal_attributes()])
     every = sides([*families(), unbalanced()])
     paper = MedianViews({"accounting": "paper", "split_share": 0.98}, drawn_at=PAPER_EPSILON)
-    base = MedianViews({"variant": "base", "candidates": 1})
+    base = MedianViews({"variant": "base", "max_features": 1})
     fitted = sides(pair for pair in families() if pair[0] == "single record")
     return [
         _target("base", base, every),

@@ -27,18 +27,11 @@ _PRIOR, _PRIOR_NUMBER = 0.5, 0.05
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """One attribute.
+    """One attribute: the group of each bin, (bins,), and noisy shares of the records, (groups,).
 
-    Attributes
-    ----------
-    group : int64, shape (bins,)
-        Group of each bin; groups are neighbours in the order of the attribute, or of its noisy
-        means if it has categories.
-    share : float64, shape (groups,)
-        Noisy shares of the records.
-    use : float
-        How much of the loss this attribute alone would explain, noise taken off, and how much
-        more it could be: two standard deviations of the noise. At least 0.
+    Groups are neighbours in the order of the attribute, or of its noisy means if it has categories.
+    `use` is how much of the loss this attribute alone would explain, noise taken off, and how much
+    more it could be: two standard deviations of the noise. At least 0.
     """
 
     group: NDArray[np.int64]
@@ -47,17 +40,10 @@ class Profile:
 
 
 class Marginals(NamedTuple):
-    """All attributes together.
+    """All attributes together, and the noisy number of records, at least 1.
 
-    Attributes
-    ----------
-    records : float
-        Noisy number of records, at least 1.
-    start : float64, shape (k,)
-        Scores before the first round.
-    hessian : float64, shape (k,)
-        Second derivative of the loss there, per record.
-    profiles : list of Profile
+    `start`, (k,), are the scores before the first round, and `hessian`, (k,), the second derivative
+    of the loss there, per record.
     """
 
     records: float
@@ -77,14 +63,7 @@ class _Prior(NamedTuple):
 
 
 def read_marginals(plan: BoostPlan, noisy: Sequence[NDArray[np.int64]]) -> Marginals:
-    """Read noisy histograms.
-
-    Parameters
-    ----------
-    plan : BoostPlan
-    noisy : sequence of int64, shape (bins, classes or 2)
-        As they were released.
-    """
+    """Read noisy histograms as they were released, (bins, classes or 2) each."""
     sigma = math.sqrt(plan.marginals.sigma2)
     if plan.n_classes is None:
         scale = np.array([1 / COUNT_UNITS, 1 / HALF])

@@ -1,9 +1,5 @@
 """What is fixed about private boosting before a row is touched: rounds, leaves and budget.
 
-The rules follow from one public number, the *signal*: how many records' worth of noise the whole
-budget can drown, capacity * sqrt(2 rho). They were chosen on two data sets and confirmed on
-others, see docs/explanation/private-boosting.md.
-
 Releases, all to the public, fixed in advance and charged together:
 
 1. The marginals. One record adds 1 to one cell of each of d histograms, so that the sum of squares
@@ -19,17 +15,17 @@ What else a model is made of follows from these and from public randomness.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, DiscreteGaussian, Release, rho_for, step
-from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy import ROOT, DiscreteGaussian, Opening, Release, step
 from hedgerow.privacy.mechanisms.discrete_gaussian import l2_sensitivity
 from hedgerow.privacy.planned import cost, planned, planned_total
-from hedgerow.privacy.planning import largest
 from hedgerow.protocols.growers.units import Units
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.boosting import Gradients
@@ -41,20 +37,13 @@ ROUNDS = "gradient sums of a round's leaves"
 UNIT = 1 << 16
 """Units of a gradient of 1."""
 
-_TARGET_BITS = 12
-HALF = 1 << _TARGET_BITS
+TARGET_BITS = 12
+HALF = 1 << TARGET_BITS
 """Units of half the range of a numeric target."""
 
 COUNT_UNITS = HALF // 2
 """Weight of a count beside a sum in the marginals of a numeric target: they only serve shapes."""
 
-MOST_ROUNDS = 10_000
-_LEAST_ROUNDS = 80
-# With pairs there have to be rounds enough to try each of few pairs several times.
-_PAIR_ROUNDS, _FEW_PAIRS, _PAIR_SIGNAL = 150, 45, 40.0
-_MARGINALS_SHARE = 0.3
-_STEPS = 4
-_MOST_SAMPLED_RHO = 64.0  # of a round with a sample: no larger one is searched for
 _CLIP = 0.8
 # A residual seldom is as long as half the range of the target.
 _CLIP_NUMBER = 0.4
@@ -62,23 +51,11 @@ _CLIP_NUMBER = 0.4
 
 @dataclass(frozen=True)
 class BoostPlan:
-    """A private boosted model's public parameters; made by `plan_boosting`.
+    """A private boosted model's public parameters; made by `BoostOptions.plan`.
 
-    Attributes
-    ----------
-    domain : Domain
-    delta : float
-    rounds, leaves : int
-        Rounds, and parts into which a round cuts its attribute.
-    pair_share : float
-        Share of the rounds, the last ones, that cut two attributes into three parts each.
-    rate : float
-        Learning rate.
-    marginals_rho, round_rho : float
-        zCDP of the marginals and of each round.
-    sample_rate : float
-        Of each round's Poisson sample.
-    public_seed : int
+    A round cuts its attribute into `leaves` parts; the share `pair_share` of the rounds, the last
+    ones, cut two attributes into three parts each. `marginals_rho` and `round_rho` are the zCDP of
+    the marginals and of each round, and `sample_rate` is that of each round's Poisson sample.
     """
 
     domain: Domain
@@ -148,7 +125,44 @@ class BoostPlan:
 
     def releases(self) -> list[Release]:
         """All that will be released."""
-        return _releases(self)
+        widths = 2 if self.n_classes is None else self.n_classes
+        cells = int(self.domain.n_bins.sum()) * widths
+        leaves = max(self.leaves, 9 if self.pair_share else 0)
+        return [
+            Release(
+                mechanism=DiscreteGaussian.name,
+                epsilon=math.inf,
+                delta=0.0,
+                sensitivity=l2_sensitivity(self.marginals_moved),
+                scope=ROOT / step("marginals"),
+                audience="public",
+                reason=MARGINALS,
+                variables=cells,
+                rho=self.marginals_rho,
+            ),
+            Release(
+                mechanism=DiscreteGaussian.name,
+                epsilon=math.inf,
+                delta=0.0,
+                sensitivity=l2_sensitivity(self.gradients.limit**2),
+                scope=ROOT / step("rounds"),
+                audience="public",
+                reason=ROUNDS,
+                times=self.rounds,
+                variables=leaves * self.gradients.n_scores,
+                rho=self.round_rho,
+                sample_rate=self.sample_rate,
+            ),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return named | {"domain": self.domain.to_dict()}
+
+    def openings(self) -> Sequence[Opening]:
+        """Nothing: rows and gradients lie with one curator."""
+        return ()
 
     def batch(self, encoded: Encoded, number: int = 0) -> Batch:
         """Return encoded rows as they are counted."""
@@ -170,191 +184,4 @@ class BoostPlan:
         if self.domain.target is None or self.domain.target.bounds is None:
             raise Code.BAD_TARGET.error(found="a target without bounds")
         low, high = self.domain.target.bounds
-        return Units(float(low), float(high), _TARGET_BITS)
-
-
-def plan_boosting(
-    domain: Domain,
-    *,
-    epsilon: float,
-    delta: float,
-    rounds: int | None = None,
-    leaves: int | None = None,
-    rate: float | None = None,
-    sample_rate: float = 1.0,
-    public_seed: int = 0,
-    capacity: int | None = None,
-) -> BoostPlan:
-    """Plan private boosting from public numbers.
-
-    Parameters
-    ----------
-    domain : Domain
-        Public description of the table.
-    epsilon, delta : float
-        Whole budget, add/remove neighbours.
-    rounds, leaves, rate
-        None for the public rules, which need `capacity`.
-    sample_rate : float
-        Probability with which a record is in a round's sample, by a coin that nobody sees.
-    public_seed : int
-        Of the shapes.
-    capacity : int
-        Public upper bound on the number of records.
-
-    Raises
-    ------
-    HedgerowError
-        H116 without classes or bounds, H208 without a capacity, H209 for noise that is too large
-        to be drawn, H501 for what cannot be planned.
-    """
-    target = domain.target
-    if target is None or (target.classes is None and target.bounds is None):
-        raise Code.BAD_TARGET.error(found="a domain whose target has neither classes nor bounds")
-    if target.classes is not None and len(target.classes) < 2:
-        raise Code.BAD_TARGET.error(found="a target of one class", expected="two or more classes")
-    if target.bounds is not None and not (Units(*target.bounds, _TARGET_BITS).half > 0):
-        raise Code.BAD_TARGET.error(
-            found=f"bounds {target.bounds}", expected="bounds that floats tell apart"
-        )
-    if int(domain.n_bins.max(initial=0)) < 2:
-        raise Code.BAD_PARAMETER.error(
-            expected="at least one attribute with two bins", found="none to learn from"
-        )
-    if capacity is None and None in (rounds, leaves):
-        raise Code.MISSING_CAPACITY.error(
-            found="no capacity, and rounds and leaves by the public rule",
-            fix="declare capacity in the domain, or set n_estimators and max_leaves",
-        )
-    rho = rho_for(epsilon, delta)
-    if not rho > 0:
-        raise Code.BAD_PARAMETER.error(
-            expected="an epsilon that some noise can keep at this delta",
-            found=f"epsilon={epsilon:g}, delta={delta:g}",
-        )
-    signal = (capacity or 0) * math.sqrt(2 * rho)
-    n_pairs = math.comb(int((domain.n_bins > 1).sum()), 2)
-    pair_share = _pair_share(signal, n_pairs, target.classes is None)
-    if rounds is None:
-        least = _LEAST_ROUNDS if target.classes is None or not pair_share else _PAIR_ROUNDS
-        rounds = round(min(max(300 * (signal / 11_000) ** 0.4, least), 1_000))
-    if leaves is None:
-        leaves = 4 if signal < 3_000 else 6 if signal < 30_000 else 8
-    marginals_rho = _MARGINALS_SHARE * rho
-    plan = BoostPlan(
-        domain,
-        delta,
-        rounds,
-        leaves,
-        pair_share,
-        0.15 if rate is None else rate,
-        marginals_rho,
-        (rho - marginals_rho) / rounds,
-        sample_rate,
-        public_seed,
-    )
-    plan = _with_all_room(plan, epsilon)
-    # Noise that cannot be drawn is refused here, where no row was read.
-    _ = plan.marginals, plan.sums
-    return plan
-
-
-def _pair_share(signal: float, n_pairs: int, number: bool) -> float:
-    """Pairs pay where steps are steep, as those of numbers are, or where there is budget left.
-
-    Or where they are so few that every one can be tried and the best tried again.
-    """
-    if number:
-        return 0.7
-    if n_pairs and signal >= _PAIR_SIGNAL * math.sqrt(n_pairs) and n_pairs <= _FEW_PAIRS:
-        return 0.5
-    return 0.4 if signal >= 15_000 else 0.0
-
-
-def _with_all_room(plan: BoostPlan, epsilon: float) -> BoostPlan:
-    """Lower the noise as far as epsilon allows, by what the ledger counts of these very releases.
-
-    Of the marginals and all rounds alike; where rounds have samples, of the rounds alone.
-    """
-    # What else is in a plan changes nothing of what its releases cost.
-    costs = tuple((r.rho, r.sensitivity, r.times, r.sample_rate) for r in _releases(plan))
-    factor = _room(costs, plan.delta, epsilon)
-    marginals = plan.marginals_rho * (factor if plan.sample_rate == 1 else 1.0)
-    return replace(plan, marginals_rho=marginals, round_rho=plan.round_rho * factor)
-
-
-@lru_cache(maxsize=64)
-def _room(
-    costs: tuple[tuple[float | None, float, int, float], ...], delta: float, epsilon: float
-) -> float:
-    """Return by how much, at least 1, the rho of releases may grow, given as in `Release`."""
-    sampled = any(rate < 1 for *_, rate in costs)
-
-    def total(factor: float, known: float = 1.0) -> float:
-        releases = []
-        for rho, sensitivity, times, rate in costs:
-            assert rho is not None
-            grown = rho * factor if rate < 1 or not sampled else rho
-            if rate < 1 and grown > _MOST_SAMPLED_RHO:
-                return math.inf
-            releases.append(
-                Release(
-                    DiscreteGaussian.name,
-                    math.inf,
-                    0.0,
-                    sensitivity * known,
-                    ROOT,
-                    "public",
-                    "plan",
-                    times=times,
-                    rho=grown,
-                    sample_rate=rate,
-                )
-            )
-        return tightest(releases, delta).epsilon
-
-    if not sampled:
-        return max(1.0, largest(lambda factor: total(factor) <= epsilon, 1.0, 1e-6))
-    # Losses of samples take long to compute: a few steps from where moments, which do not look at
-    # sensitivities, have led to. Epsilon grows like a root of rho, or faster where it is large.
-    best = factor = largest(lambda factor: total(factor, 1e-150) <= epsilon, 1.0, 1e-3)
-    for _ in range(_STEPS):
-        found = total(factor)
-        if found <= epsilon:
-            best = max(best, factor)
-        if not 0 < found < math.inf:
-            break
-        factor *= (epsilon / found) ** 1.7
-    return max(1.0, best)
-
-
-def _releases(plan: BoostPlan) -> list[Release]:
-    widths = 2 if plan.n_classes is None else plan.n_classes
-    cells = int(plan.domain.n_bins.sum()) * widths
-    leaves = max(plan.leaves, 9 if plan.pair_share else 0)
-    return [
-        Release(
-            mechanism=DiscreteGaussian.name,
-            epsilon=math.inf,
-            delta=0.0,
-            sensitivity=l2_sensitivity(plan.marginals_moved),
-            scope=ROOT / step("marginals"),
-            audience="public",
-            reason=MARGINALS,
-            variables=cells,
-            rho=plan.marginals_rho,
-        ),
-        Release(
-            mechanism=DiscreteGaussian.name,
-            epsilon=math.inf,
-            delta=0.0,
-            sensitivity=l2_sensitivity(plan.gradients.limit**2),
-            scope=ROOT / step("rounds"),
-            audience="public",
-            reason=ROUNDS,
-            times=plan.rounds,
-            variables=leaves * plan.gradients.n_scores,
-            rho=plan.round_rho,
-            sample_rate=plan.sample_rate,
-        ),
-    ]
+        return Units(float(low), float(high), TARGET_BITS)

@@ -2,8 +2,8 @@
 
 Paper: consul2021diprime, algorithms 1 and 2.
 
-1. Depth, candidates and the parts of epsilon come from public numbers (`plan_median`). All releases
-   are charged before the first is drawn.
+1. Depth, candidates and the parts of epsilon come from public numbers (`MedianOptions.plan`). All
+   releases are charged before the first is drawn.
 2. Each record gets its tree by its own secret coin (algorithm 2, line 10); unpartitioned, it is in
    every tree.
 3. Level by level, for all nodes of all trees: K attributes by public coins (algorithm 1, line 20),
@@ -23,15 +23,25 @@ Cost: in the clear, no messages; per level and block of nodes, one histogram and
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ExponentialMechanism, Ledger, NoiseSource
-from hedgerow.protocols.median.cuts import Asks, draw_medians
-from hedgerow.protocols.median.leaves import Shape, draw_leaves, node_values
+from hedgerow.privacy import (
+    ExponentialMechanism,
+    Ledger,
+    NoiseSource,
+    NoisyMax,
+    PermuteAndFlip,
+)
+from hedgerow.privacy.mechanisms import Choice
+from hedgerow.privacy.mechanisms.coin_streams import feed_rows, in_lanes
+from hedgerow.privacy.mechanisms.coins import MAX_DIGITS, CoinTable
+from hedgerow.protocols.median import kernels
+from hedgerow.protocols.median.leaves import ForestNodes, draw_leaves, node_values
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.median.ranges import Ranges, draw_attributes, widest_choice
 from hedgerow.tables import check_capacity
@@ -44,9 +54,11 @@ from hedgerow.trees.tree import Tree
 
 # Any epsilon draws uniformly where all scores are equal.
 _UNIFORM = ExponentialMechanism(1.0)
+# Scores of noisy max that are held at a time.
+_MATRIX = 1 << 22
 
 
-class Drawn(NamedTuple):
+class MedianDraws(NamedTuple):
     """What was released: splits level by level, and what `draw_leaves` gives for the leaves."""
 
     levels: list[Splits]
@@ -56,24 +68,11 @@ class Drawn(NamedTuple):
 def grow_median_forest(
     counts: ForestCounts, plan: MedianPlan, *, ledger: Ledger, source: NoiseSource
 ) -> Forest:
-    """Charge a plan and grow the forest.
+    """Charge a plan and grow the forest from batches of `MedianPlan.batch`.
 
-    Parameters
-    ----------
-    counts : ForestCounts
-        Where the rows are; batches come from `MedianPlan.batch`.
-    plan : MedianPlan
-        From `plan_median`.
-    ledger : Ledger
-        Charged before anything is drawn; marked as not private if the noise is seeded or off.
-    source : NoiseSource
-        Where noise and the rows' coins come from.
-
-    Raises
-    ------
-    HedgerowError
-        H112 for more records than the capacity, H202 for a domain read from the data unless the
-        ledger is marked as not private; nothing is charged.
+    The ledger is charged before anything is drawn, and marked as not private if the noise is seeded
+    or off. H112 for more records than the capacity, H202 for a domain read from the data unless
+    the ledger is marked as not private; nothing is charged.
     """
     if not plan.domain.is_public and not ledger.not_private and plan.is_private:
         raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
@@ -86,7 +85,7 @@ def grow_median_forest(
     return assemble(plan, draw_forest(counts, plan, source))
 
 
-def draw_forest(counts: ForestCounts, plan: MedianPlan, source: NoiseSource) -> Drawn:
+def draw_forest(counts: ForestCounts, plan: MedianPlan, source: NoiseSource) -> MedianDraws:
     """Draw the releases of a plan, which must have been charged."""
     counts.begin(plan.shape, draw_key(source))
     ranges = Ranges.roots(plan.attributes, plan.n_trees)
@@ -96,7 +95,7 @@ def draw_forest(counts: ForestCounts, plan: MedianPlan, source: NoiseSource) -> 
         levels.append(splits)
         counts.advance(splits)
         ranges = ranges.below(splits)
-    return Drawn(levels, draw_leaves(counts.channels(), plan, source))
+    return MedianDraws(levels, draw_leaves(counts.channels(), plan, source))
 
 
 def _draw_level(
@@ -141,11 +140,85 @@ def _candidates(
     if plan.variant == "random":
         offsets = np.zeros(len(nodes) + 1, dtype=np.int64)
         blank = np.zeros(int(plan.attributes.n_bins.max()), dtype=np.int64)
-        asks = Asks(nodes, features, blank, offsets)
+        asks = Asks(blank, offsets, nodes, features)
         return draw_medians(asks, ranges, tables, _UNIFORM, source, widest)
-    asks = Asks(nodes, features, *counts.histogram(nodes, features))
+    asks = Asks(*counts.histogram(nodes, features), nodes, features)
     mechanism = plan.median_at(level) if plan.is_private else None
     return draw_medians(asks, ranges, tables, mechanism, source, widest)
+
+
+class Asks(NamedTuple):
+    """Attributes of nodes whose median is wanted, and their records by bin.
+
+    Histograms as `ForestCounts.histogram` returns them; nodes number the rows of `Ranges`, (m,).
+    """
+
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    features: NDArray[np.int64]
+
+
+def draw_medians(
+    asks: Asks,
+    ranges: Ranges,
+    tables: NDArray[np.uint64],
+    mechanism: Choice | None,
+    source: NoiseSource,
+    widest: int,
+) -> Splits:
+    """Draw a cut for each ask, of at most `widest` candidates.
+
+    The score of a cut is the balance of its two sides, of sensitivity 1 and not monotone. `tables`
+    are those of `Attributes.bipartitions` for this level. Without a mechanism the best balance is
+    taken.
+    """
+    own, m = ranges.attributes, len(asks.nodes)
+    is_subset = own.categorical[asks.features]
+    row = np.where(is_subset, np.cumsum(is_subset) - 1, -1).astype(np.int64)
+    cuts = np.empty(m, dtype=np.int32)
+    subsets = np.zeros((int(is_subset.sum()), own.widest_category), dtype=np.bool_)
+    domain = (own.categorical, own.place)
+    limits = (ranges.low, ranges.high, ranges.possible, tables)
+    if isinstance(mechanism, NoisyMax):
+        at_once = max(1, _MATRIX // widest)
+        for begin in range(0, m, at_once):
+            here = slice(begin, min(m, begin + at_once))
+            some = (asks.counts, asks.offsets[here], asks.nodes[here], asks.features[here])
+            scores = np.empty((here.stop - begin, widest), dtype=np.int64)
+            valid = np.empty(scores.shape, dtype=np.bool_)
+            kernels.balance_scores(some, domain, limits, scores, valid)
+            picks = mechanism(scores, source, valid=valid)
+            kernels.write_picks(
+                picks, some, domain, limits, widest, (cuts[here], row[here], subsets)
+            )
+    elif m:
+        if mechanism is None:
+            mode, a = kernels.BEST, ExponentialMechanism(1.0).a
+        else:
+            assert isinstance(mechanism, ExponentialMechanism | PermuteAndFlip)
+            mode = kernels.REPLACE if mechanism.replace else kernels.LEAVE_OUT
+            a = mechanism.a
+        # A gap is at most 2**62.
+        coins = CoinTable("power", a, MAX_DIGITS + 2)
+        arguments = (
+            tuple(asks),
+            domain,
+            (own.measure, own.measure_first, own.uniform),
+            limits,
+            mode,
+            widest,
+            (cuts, row, subsets),
+        )
+
+        def work(begin: int, end: int, stream: NoiseSource) -> None:
+            kernel = partial(kernels.draw_cuts, *arguments, begin, end)
+            feed_rows(stream, coins, end - begin, kernel)
+
+        # A lane's work is reading histograms more than flipping coins.
+        in_lanes(m, 64 + asks.counts.size // m, source, work)
+    kind = np.where(is_subset, SplitKind.SUBSET, SplitKind.THRESHOLD).astype(np.uint8)
+    return Splits(asks.features.astype(np.int32), kind, cuts, subsets)
 
 
 def _choose(
@@ -193,7 +266,7 @@ def _blocks(nodes: NDArray[np.int64], cells: NDArray[np.int32], most: int) -> It
         begin, before = int(stops[at]), int(ends[at])
 
 
-def assemble(plan: MedianPlan, drawn: Drawn) -> Forest:
+def assemble(plan: MedianPlan, drawn: MedianDraws) -> Forest:
     """Make trees of what was released; reads nothing else."""
     names = ("tree", "parent", "depth", "kind", "feature", "cut", "first_child")
     levels = [_roots(plan.n_trees)]
@@ -224,7 +297,7 @@ def assemble(plan: MedianPlan, drawn: Drawn) -> Forest:
         following[splits.first[:-1][inner] + 1] = children[1::2]
         frontier = following
     nodes = {name: np.concatenate([each[name] for each in levels]) for name in names}
-    shape = Shape(nodes["parent"], nodes["depth"], frontier)
+    shape = ForestNodes(nodes["parent"], nodes["depth"], frontier)
     value, weight = node_values(drawn.leaves, shape, plan)
     tables = _tables(subsets)
     return Forest(tuple(_trees(plan, nodes, value, weight, tables)))

@@ -28,16 +28,10 @@ from hedgerow.protocols.median.plan import MedianPlan
 Floats = NDArray[np.float64]
 
 
-class Shape(NamedTuple):
-    """The nodes of all trees of a forest, parents before children.
+class ForestNodes(NamedTuple):
+    """The nodes of all trees, parents before children; leaves in the order of the last frontier.
 
-    Attributes
-    ----------
-    parent : int64, shape (n,)
-        -1 for roots.
-    depth : int64, shape (n,)
-    leaves : int64, shape (leaves,)
-        The leaves, in the order of the last frontier.
+    `parent` is -1 for roots; it and `depth` are (n,), `leaves` (leaves,).
     """
 
     parent: NDArray[np.int64]
@@ -53,19 +47,10 @@ class Values(NamedTuple):
 
 
 def draw_leaves(channels: NDArray[np.int64], plan: MedianPlan, source: NoiseSource) -> Floats:
-    """Release the channels of the leaves, which must have been charged.
+    """Release the channels of the leaves, (leaves, k), which must have been charged.
 
-    Parameters
-    ----------
-    channels : int64, shape (leaves, k)
-        As `ForestCounts.channels` returns them.
-    plan : MedianPlan
-    source : NoiseSource
-
-    Returns
-    -------
-    float64, shape (leaves, classes), (leaves, 2) or (leaves, 1)
-        Class counts; count and sum in units; the mean in units, for the paper's leaves.
+    Class counts, (leaves, classes); or count and sum in units, (leaves, 2); or, for the paper's
+    leaves, the mean in units, (leaves, 1).
     """
     if plan.spending is None:
         return (channels if plan.is_classifier else channels[:, :2]).astype(np.float64)
@@ -91,19 +76,19 @@ def _paper_means(channels: NDArray[np.int64], plan: MedianPlan, source: NoiseSou
     return means[:, None]
 
 
-def node_values(drawn: Floats, nodes: Shape, plan: MedianPlan) -> Values:
+def node_values(drawn: Floats, nodes: ForestNodes, plan: MedianPlan) -> Values:
     """Turn released leaves into what every node of the trees holds."""
     if not plan.is_classifier and drawn.shape[1] == 1:
         value = np.full((len(nodes.parent), 1), np.nan)
         value[nodes.leaves] = _in_bounds(drawn, plan)
         return Values(value, np.full(len(nodes.parent), np.nan))
-    totals = summed(drawn, nodes)
+    totals = node_totals(drawn, nodes)
     if plan.is_classifier:
         estimates = _shares(totals, nodes, plan)
     else:
         estimates = _in_bounds(_means(totals, nodes, plan), plan)
     held = np.maximum(drawn.sum(axis=1) if plan.is_classifier else drawn[:, 0], 0.0)
-    weight = summed(held[:, None], nodes)[:, 0]
+    weight = node_totals(held[:, None], nodes)[:, 0]
     if not plan.is_classifier:
         return Values(estimates, weight)
     if plan.is_private and not plan.shrinkage:
@@ -112,7 +97,7 @@ def node_values(drawn: Floats, nodes: Shape, plan: MedianPlan) -> Values:
     return Values(estimates * np.where(weight > 0, weight, 1.0)[:, None], weight)
 
 
-def summed(drawn: Floats, nodes: Shape) -> Floats:
+def node_totals(drawn: Floats, nodes: ForestNodes) -> Floats:
     """Give each node the sum of its leaves; float64 (n, k)."""
     totals = np.zeros((len(nodes.parent), drawn.shape[1]))
     totals[nodes.leaves] = drawn
@@ -122,15 +107,15 @@ def summed(drawn: Floats, nodes: Shape) -> Floats:
     return totals
 
 
-def _levels(nodes: Shape) -> list[NDArray[np.int64]]:
+def _levels(nodes: ForestNodes) -> list[NDArray[np.int64]]:
     return [np.flatnonzero(nodes.depth == level) for level in range(int(nodes.depth.max()) + 1)]
 
 
-def _shares(totals: Floats, nodes: Shape, plan: MedianPlan) -> Floats:
+def _shares(totals: Floats, nodes: ForestNodes, plan: MedianPlan) -> Floats:
     """Estimate the class shares of every node; float64 (n, classes)."""
     k = totals.shape[1]
     noise = plan.count.variance if plan.spending is not None else 0.0
-    below = summed(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
+    below = node_totals(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
     shares = np.empty_like(totals)
     for here in _levels(nodes):
         parent = nodes.parent[here]
@@ -150,12 +135,12 @@ def _shares(totals: Floats, nodes: Shape, plan: MedianPlan) -> Floats:
     return shares
 
 
-def _means(totals: Floats, nodes: Shape, plan: MedianPlan) -> Floats:
+def _means(totals: Floats, nodes: ForestNodes, plan: MedianPlan) -> Floats:
     """Estimate the mean of every node, in units; float64 (n, 1)."""
     of_count = of_sum = 0.0
     if plan.spending is not None:
         of_count, of_sum = plan.count.variance, plan.sum.variance
-    below = summed(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
+    below = node_totals(np.ones((len(nodes.leaves), 1)), nodes)[:, 0]
     means = np.empty((len(totals), 1))
     assert plan.units is not None
     for here in _levels(nodes):

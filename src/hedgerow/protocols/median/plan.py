@@ -1,21 +1,30 @@
 """`MedianPlan`: everything about a forest of private medians that is fixed before a row is seen.
 
-Paper: consul2021diprime.
+Paper: consul2021diprime, section 4: of one tree's epsilon the share rho (`split_share` here) goes
+to the splits, level by level, and the rest to the leaves.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.options import check_option
 from hedgerow.privacy import (
     EACH,
     ROOT,
     By,
+    ExponentialMechanism,
+    NoisyMax,
+    Opening,
     Partition,
+    PermuteAndFlip,
     Release,
     Scope,
     TwoSidedGeometric,
@@ -25,17 +34,15 @@ from hedgerow.privacy import (
 from hedgerow.privacy.mechanisms import Choice
 from hedgerow.privacy.planned import cost, planned, planned_total
 from hedgerow.protocols.as_published import DATA_SCALED
-from hedgerow.protocols.median.budget import (
-    DepthBudget,
-    candidates_for,
-    depth_for,
-    divide_tree,
-    tree_epsilon,
-)
-from hedgerow.protocols.median.mechanisms import Accounting as Accounting
-from hedgerow.protocols.median.mechanisms import MedianMechanisms
-from hedgerow.protocols.median.mechanisms import Variant as Variant
-from hedgerow.tables import Domain
+from hedgerow.protocols.growers.units import COARSE, Units, rounded_down, units_for
+from hedgerow.protocols.median.ranges import Attributes, widest_choice
+from hedgerow.tables import Domain, Encoded
+from hedgerow.trees.counts.forest import Batch, ForestShape
+from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
+
+Variant = Literal["base", "exp", "flip", "max", "random"]
+Accounting = Literal["strict", "paper"]
+DepthBudget = Literal["uniform", "rising", "falling"]
 
 MEDIANS = "median of each candidate attribute"
 CHOICES = "attribute of each node"
@@ -43,15 +50,165 @@ COUNTS = "counts of each leaf"
 SUMS = "sum of each leaf"
 MEANS = "mean of each leaf"
 
-MOST_NODES = 1 << 22
+RATIOS: dict[str, float] = {"uniform": 1.0, "rising": math.sqrt(2), "falling": math.sqrt(0.5)}
+"""Budget of a level over that of the level above. Nodes halve from level to level."""
+SUM_SHARE = 2 / 3
+"""Of a regression leaf's epsilon for the sum: the count divides a number that is below 1."""
+# Real scores stand on a grid of 2^-10 records: far below the noise of any useful epsilon.
+GRID_BITS = 10
+
+_MECHANISMS: dict[str, type[Choice]] = {
+    "base": ExponentialMechanism,
+    "exp": ExponentialMechanism,
+    "flip": PermuteAndFlip,
+    "max": NoisyMax,
+}
+
+
+@dataclass(frozen=True)
+class MedianSpending:
+    """Epsilon of one tree, cut into releases.
+
+    Per level, that of each private median, of which a node draws `times`, and that of the choice
+    among them, if there is one; of a leaf, that of its count or class counts, and that of its sum,
+    0 for classification.
+    """
+
+    medians: tuple[float, ...]
+    choices: tuple[float, ...]
+    times: int
+    counts: float
+    sums: float
 
 
 @dataclass(frozen=True, eq=False)
-class MedianPlan(MedianMechanisms):
-    """A forest of private medians in public numbers; made by `plan_median`.
+class MedianPlan:
+    """A forest of private medians in public numbers; made by `MedianOptions.plan`.
 
-    Attributes are those of `MedianMechanisms`. A plan knows every release before it is drawn.
+    `candidates` is K, the attributes of which a node draws a median; with `partition` a record is
+    in one tree, by its own coin, and else in all; `spending` is that of one tree, None without
+    noise.
     """
+
+    domain: Domain
+    capacity: int
+    n_trees: int
+    depth: int
+    variant: Variant
+    candidates: int
+    partition: bool
+    spending: MedianSpending | None
+    accounting: Accounting
+    shrinkage: bool
+    public_seed: int
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether the target has classes."""
+        return self.domain.target is not None and self.domain.target.classes is not None
+
+    @property
+    def score(self) -> Criterion:
+        """The criterion, with its sensitivities."""
+        return criterion_named(
+            *(("gini", "classes") if self.is_classifier else ("squared_error", "sums"))
+        )
+
+    @property
+    def is_private(self) -> bool:
+        """Whether there is noise."""
+        return self.spending is not None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a node chooses among several candidates by looking at the target."""
+        return self.variant not in ("base", "random")
+
+    @cached_property
+    def shape(self) -> ForestShape:
+        """What whoever counts rows has to know."""
+        classes = self.domain.target.n_classes if self.domain.target else None
+        bins = tuple(int(b) for b in self.domain.n_bins)
+        return ForestShape(bins, self.n_trees, self.partition, classes)
+
+    @cached_property
+    def attributes(self) -> Attributes:
+        """Candidates that the domain has."""
+        return Attributes.of(self.domain)
+
+    @cached_property
+    def units(self) -> Units | None:
+        """Scale of a numeric target."""
+        return None if self.is_classifier else units_for(self.domain, self.capacity, COARSE)
+
+    @property
+    def shift(self) -> int:
+        """Grid of the scores, in bits: fractions of a record matter for `gini` alone."""
+        return GRID_BITS if self.is_classifier else 0
+
+    @cached_property
+    def public(self) -> Public:
+        """Public numbers that sensitivities rest on."""
+        if self.units is None:
+            return Public(self.capacity, self.shape.n_classes)
+        return Public(self.capacity, bounds=(-self.units.most, self.units.most))
+
+    def median_at(self, level: int) -> Choice:
+        """Mechanism of each median; the balance of two sides moves by 1, and both ways."""
+        assert self.spending is not None
+        return _MECHANISMS[self.variant](self.spending.medians[level], 1)
+
+    def choice_at(self, level: int) -> Choice:
+        """Mechanism of the choice of an attribute."""
+        assert self.spending is not None
+        figure = self.score.integer_sensitivity(self.public, self.shift)
+        epsilon, mechanism = self.spending.choices[level], _MECHANISMS[self.variant]
+        if self.accounting == "strict":
+            return mechanism(epsilon, figure.add_remove, monotone=figure.monotone)
+        return mechanism(epsilon, self._paper_sensitivity(figure.add_remove))
+
+    def _paper_sensitivity(self, global_one: int) -> int:
+        """Return 4 B^2 of the paper in integer units: its N cancels against the score's.
+
+        The paper weighs -SSE/N with a sensitivity of 4 B^2/N; both divide by the same N, so that
+        the law is that of -SSE with 4 B^2. B bounds the magnitude of the target, not its width.
+        """
+        if self.units is None:
+            return global_one
+        reach = max(abs(self.units.low), abs(self.units.high)) / self.units.half
+        return max(1, math.ceil((2 * reach * self.units.most) ** 2)) << self.shift
+
+    @cached_property
+    def count(self) -> TwoSidedGeometric:
+        """Mechanism of counts in the leaves; one record is in one leaf and one class."""
+        assert self.spending is not None
+        return TwoSidedGeometric(self.spending.counts)
+
+    @cached_property
+    def sum(self) -> TwoSidedGeometric:
+        """Mechanism of sums in the leaves, in units: centred, so that a record adds U at most."""
+        assert self.spending is not None
+        assert self.units is not None
+        return TwoSidedGeometric(self.spending.sums, self.units.most)
+
+    def batch(self, encoded: Encoded, number: int = 0) -> Batch:
+        """Make a batch of an encoded table, a numeric target in whole units; H117, H116."""
+        if encoded.domain is not self.domain and encoded.domain != self.domain:
+            raise Code.BAD_DOMAIN.error(
+                expected="a table of the domain that was planned for", found="another domain"
+            )
+        if encoded.target is None:
+            raise Code.BAD_TARGET.error(found="a table without a target")
+        if self.units is None:
+            return Batch(encoded.bins, encoded.target, encoded.present, number)
+        counted = self.units.count(encoded).target
+        assert counted is not None
+        return Batch(encoded.bins, counted.astype(np.int64), encoded.present, number)
+
+    @cached_property
+    def _widest(self) -> int:
+        """Candidates of a median at most."""
+        return widest_choice(self.attributes)
 
     def __str__(self) -> str:
         return planned(self._heading, self.releases())
@@ -69,6 +226,16 @@ class MedianPlan(MedianMechanisms):
             f"{task}, {trees}, depth {self.depth}, {self.variant} with "
             f"K = {self.candidates}, {self.accounting} accounting"
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        spending = None if self.spending is None else asdict(self.spending)
+        named = {field.name: getattr(self, field.name) for field in fields(self)}
+        return named | {"domain": self.domain.to_dict(), "spending": spending}
+
+    def openings(self) -> Sequence[Opening]:
+        """Nothing: rows and counts lie with one curator."""
+        return ()
 
     def releases(self) -> list[Release]:
         """List every release: trees that share no record are parts, others are steps.
@@ -149,139 +316,44 @@ def _release(
     )
 
 
-def plan_median(
-    domain: Domain,
+def divide_tree(
+    epsilon: float,
+    depth: int,
     *,
-    epsilon: float | None,
-    n_trees: int = 10,
-    depth: int | None = None,
-    variant: Variant = "flip",
-    candidates: int | None = None,
-    split_share: float = 0.5,
-    partition: bool = True,
-    accounting: Accounting = "strict",
+    split_share: float,
+    times: int,
+    chooses: bool,
+    regression: bool,
     depth_budget: DepthBudget = "uniform",
-    criterion: str | None = None,
-    shrinkage: bool = True,
-    public_seed: int = 0,
-    capacity: int | None = None,
-) -> MedianPlan:
-    """Plan a forest of private medians from public numbers.
+    strict: bool = True,
+) -> MedianSpending:
+    """Cut one tree's epsilon into releases whose exact sum is no larger.
 
-    Parameters
-    ----------
-    domain : Domain
-        Public description of the table, with its target.
-    epsilon : float or None
-        Whole budget, add/remove neighbours; None grows the same forest without noise.
-    n_trees : int
-    depth : int, optional
-        Levels of splits; by a public rule if None.
-    variant : {"base", "exp", "flip", "max", "random"}
-        "base": one attribute at random, its median by the exponential mechanism. "exp", "flip",
-        "max": medians of `candidates` attributes, and one of these, by the exponential
-        mechanism, permute-and-flip or noisy max. "random": attribute and cut at random, so that
-        the whole budget is for the leaves.
-    candidates : int, optional
-        K, at most the number of attributes; by a public rule if None.
-    split_share : float
-        Share of epsilon for the splits.
-    partition : bool
-        Put each record into one tree, by its own secret coin, or into all of them.
-    accounting : {"strict", "paper"}
-        "paper" draws as published; what that costs is in the ledger, beside what is claimed.
-    depth_budget : {"uniform", "rising", "falling"}
-        How the splits' budget is spread over the levels.
-    criterion : str, optional
-        ``"gini"`` or ``"max"`` for classes.
-    shrinkage : bool
-    public_seed : int
-        Of the choices that depend on no record; not secret.
-    capacity : int, optional
-        Instead of the domain's.
+    `split_share` is rho, 0 where splits cost nothing. A node draws `times` medians; where one of
+    them is then chosen, half of a level's budget is for that. Unless `strict`, every median gets
+    what all of them should share, as the paper has it: their sum is then larger than epsilon.
 
-    Raises
-    ------
-    HedgerowError
-        H116 without a target, H208 without a capacity, H501 for a forest that cannot be grown.
+    H201 for an epsilon too small to be cut into so many parts.
     """
-    check_option("variant", variant, Variant)
-    check_option("accounting", accounting, Accounting)
-    check_option("depth_budget", depth_budget, DepthBudget)
-    if domain.target is None:
-        raise Code.BAD_TARGET.error(found="a domain without a target")
-    capacity = domain.capacity if capacity is None else capacity
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
-    classes = domain.target.n_classes
-    _check_trees(n_trees, partition, capacity)
-    own = None if epsilon is None else tree_epsilon(epsilon, n_trees, partition)
-    if variant in ("base", "random"):
-        candidates = 1
-    elif candidates is None:
-        many = len(domain.attributes)
-        candidates = many if epsilon is None else candidates_for(capacity, epsilon, many)
-    times = candidates
-    _check_attributes(domain, times)
-    share = 0.0 if variant == "random" else split_share
-    if depth is None:
-        records = capacity / (n_trees if partition else 1)
-        depth = depth_for(records, math.inf if own is None else own, share)
-    if n_trees << min(depth, 40) > MOST_NODES:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"at most {MOST_NODES:,} leaves",
-            found=f"{n_trees} trees of depth {depth}",
-            fix="choose a smaller max_depth or fewer trees",
+    ratio = RATIOS[depth_budget]
+    weights = [ratio**level for level in range(depth)]
+    levels = [epsilon * split_share * weight / sum(weights) for weight in weights]
+    if split_share == 0:
+        medians: tuple[float, ...] = ()
+        choices: tuple[float, ...] = ()
+    else:
+        together = [level / 2 if chooses else level for level in levels]
+        medians = tuple(part / times if strict else part for part in together)
+        choices = tuple(together) if chooses else ()
+    drawn = times if strict else 1
+    # The ledger multiplies floats, which may round up.
+    spent = sum((max(Fraction(p) * drawn, Fraction(p * drawn)) for p in medians), Fraction(0))
+    spent += sum((Fraction(part) for part in choices), Fraction(0))
+    leaf = rounded_down(Fraction(epsilon) - spent)
+    sums = leaf * SUM_SHARE if regression and strict else 0.0
+    counts = rounded_down(Fraction(leaf) - Fraction(sums))
+    if min([*medians, *choices, counts]) <= 0:
+        raise Code.BAD_EPSILON.error(
+            found=f"epsilon={epsilon!r} of a tree, too small to be cut into its parts"
         )
-    spending = None
-    if own is not None:
-        spending = divide_tree(
-            own,
-            depth,
-            split_share=share,
-            times=times,
-            chooses=variant in ("exp", "flip", "max"),
-            regression=classes is None,
-            depth_budget=depth_budget,
-            strict=accounting == "strict",
-        )
-    if criterion is None:
-        criterion = "gini" if classes is not None else "squared_error"
-    plan = MedianPlan(
-        domain,
-        capacity,
-        n_trees,
-        depth,
-        variant,
-        times,
-        partition,
-        spending,
-        accounting,
-        criterion,
-        shrinkage,
-        int(public_seed),
-    )
-    plan.score.check(plan.public, plan.shift)
-    return plan
-
-
-def _check_trees(n_trees: int, partition: bool, capacity: int) -> None:
-    if n_trees < 1 or (partition and n_trees > capacity):
-        raise Code.BAD_PARAMETER.error(
-            expected=f"from 1 to {capacity} trees, the capacity",
-            found=f"{n_trees} trees",
-            fix="choose fewer trees, or partition=False",
-        )
-
-
-def _check_attributes(domain: Domain, candidates: int) -> None:
-    if not any(bins >= 2 for bins in domain.n_bins):
-        raise Code.BAD_PARAMETER.error(
-            expected="at least one attribute with two bins", found="no candidate split"
-        )
-    d = len(domain.attributes)
-    if not 1 <= candidates <= d:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"max_features from 1 to {d}, the number of attributes",
-            found=f"max_features={candidates}",
-        )
+    return MedianSpending(medians, choices, times, counts, sums)

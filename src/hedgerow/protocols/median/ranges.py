@@ -28,19 +28,11 @@ _MEASURE = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Candidates of a domain, as the kernels read them.
+    """Candidates of a domain, as the kernels read them; arrays of shape (d,) unless said.
 
-    Attributes
-    ----------
-    n_bins : int32, shape (d,)
-    categorical : bool, shape (d,)
-    place : int64, shape (d + 1,)
-        Where the bins of a categorical attribute begin among all categorical bins.
-    measure : int64, shape (total bins + d,)
-        Running sums of the integer widths of the bins, attribute after attribute.
-    measure_first : int64, shape (d,)
-    uniform : bool, shape (d,)
-        Whether all widths of an attribute are equal.
+    `place`, (d + 1,), is where the bins of a categorical attribute begin among all categorical
+    bins; `measure`, (total bins + d,), are running sums of the integer widths of the bins,
+    attribute after attribute; `uniform` tells whether all widths of an attribute are equal.
     """
 
     n_bins: NDArray[np.int32]
@@ -78,12 +70,9 @@ class Attributes:
         return -(-self.widest_category // 64)
 
     def bipartitions(self, public_seed: int, level: int) -> NDArray[np.uint64]:
-        """Random bipartitions of the attributes with many categories.
+        """Random bipartitions of the attributes with many categories: bit b, if bin b goes left.
 
-        Returns
-        -------
-        uint64, shape (d, SAMPLED, n_words), or (0, SAMPLED, 1) where no attribute needs them
-            Bit b of a table says that bin b goes left.
+        uint64 (d, SAMPLED, n_words), or (0, SAMPLED, 1) where no attribute needs them.
         """
         if not (self.categorical & (self.n_bins > EXHAUSTIVE)).any():
             return np.zeros((0, SAMPLED, 1), dtype=np.uint64)
@@ -110,12 +99,8 @@ def widest_choice(attributes: Attributes) -> int:
 class Ranges:
     """What is still possible in the nodes of a frontier.
 
-    Attributes
-    ----------
-    attributes : Attributes
-    low, high : int32, shape (nodes, d)
-        First and last bin of a numeric attribute; unused for categorical ones.
-    possible : bool, shape (nodes, categorical bins)
+    First and last bin of a numeric attribute, (nodes, d), and which categorical bins are possible,
+    (nodes, categorical bins).
     """
 
     attributes: Attributes
@@ -164,10 +149,7 @@ def draw_attributes(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw up to `candidates` different attributes for each node, by public coins.
 
-    Returns
-    -------
-    nodes, features : int64, shape (asks,)
-        By node; a node without an attribute to split has none.
+    Nodes and attributes, (asks,), by node; a node without an attribute to split has none.
     """
     words = public_words(public_seed, f"attributes/{level}", available.shape)
     # Ties are too rare to matter, and public.

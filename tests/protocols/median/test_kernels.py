@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from hedgerow.privacy import ExponentialMechanism, NoiseSource, NoisyMax, PermuteAndFlip
-from hedgerow.protocols.median.cuts import Asks, draw_medians
+from hedgerow.protocols.median.forest import Asks, draw_medians
 from hedgerow.protocols.median.ranges import Attributes, Ranges, widest_choice
 from hedgerow.tables import Attribute, Domain, Target
 from hedgerow.trees.layout import SplitKind
@@ -35,7 +35,7 @@ def drawn(feature: int, counts: list[int], mechanism, low=0, high=None, possible
         ranges.possible[0, OWN.place[feature] : OWN.place[feature + 1]] = possible
     nodes = np.zeros(draws, dtype=np.int64)
     offsets = np.zeros(draws + 1, dtype=np.int64)
-    asks = Asks(nodes, nodes + feature, np.array(counts, dtype=np.int64), offsets)
+    asks = Asks(np.array(counts, dtype=np.int64), offsets, nodes, nodes + feature)
     source = NoiseSource.insecure_seeded(11)
     return draw_medians(asks, ranges, TABLES, mechanism, source, WIDEST[feature])
 

@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.median.budget import (
-    candidates_for,
-    depth_for,
-    divide_tree,
-    tree_epsilon,
+from hedgerow.protocols.median.options import candidates_for, depth_for
+from hedgerow.protocols.median.plan import divide_tree
+from hedgerow.tables import Attribute, Domain, Target
+from tests.protocols.median.plans import median_plan
+
+DOMAIN = Domain(
+    attributes=(Attribute(name="x", kind="numeric", bounds=(0, 1), bins=4),),
+    target=Target(classes=(0, 1)),
+    capacity=5000,
 )
 
 
@@ -76,14 +80,17 @@ def test_random_splits_leave_everything_to_the_leaves() -> None:
 
 @given(epsilon=st.floats(1e-6, 1e3), n_trees=st.integers(1, 1000))
 def test_trees_that_share_rows_share_epsilon(epsilon: float, n_trees: int) -> None:
-    assert n_trees * Fraction(tree_epsilon(epsilon, n_trees, False)) <= Fraction(epsilon)
-    assert tree_epsilon(epsilon, n_trees, True) == epsilon
+    for partition, parts in ((False, n_trees), (True, 1)):
+        options = {"n_trees": n_trees, "depth": 1, "partition": partition, "variant": "random"}
+        counts = median_plan(DOMAIN, epsilon=epsilon, **options).spending.counts
+        assert parts * Fraction(counts) <= Fraction(epsilon)
+        assert parts * counts == pytest.approx(epsilon)
 
 
 def test_what_cannot_be_divided_is_refused() -> None:
     for epsilon in (0.0, -1.0, float("inf"), float("nan")):
         with pytest.raises(HedgerowError) as caught:
-            tree_epsilon(epsilon, 3, True)
+            median_plan(DOMAIN, epsilon=epsilon)
         assert caught.value.code is Code.BAD_EPSILON
     with pytest.raises(HedgerowError) as caught:
         divide_tree(5e-324, 2, split_share=0.5, times=1, chooses=True, regression=False)
