@@ -84,8 +84,8 @@ def bounded_domain(table: AuditTable) -> Domain:
 class MedianViews:
     """Draw trees on an audit table and return what the public sees of each.
 
-    `options`: of `MedianOptions`. `drawn_at`: epsilon of each tree; another figure than the claim is
-    broken on purpose. `regression`: whether classes are read as numbers.
+    `options`: of `MedianOptions`. `drawn_at`: epsilon of each tree; another figure than the claim
+    is broken on purpose. `regression`: whether classes are read as numbers.
     """
 
     options: dict[str, Any] = field(default_factory=dict)
