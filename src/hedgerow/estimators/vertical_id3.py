@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code
-from hedgerow.estimators.account import Account
+from hedgerow.crypto.prg import KEY_BYTES
+from hedgerow.errors import Code, warn_caller
+from hedgerow.estimators.account import Account, account_of
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.parameters import check_epsilon, check_parameter, is_count
-from hedgerow.estimators.vertical_growth import GrownAtSites
-from hedgerow.estimators.vertical_sites import columns_of_sites, parts_of_sites
+from hedgerow.estimators.table import TableClassifier
+from hedgerow.estimators.vertical_sites import columns_of_sites, empty_site, parts_of_sites
+from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
+from hedgerow.privacy import Ledger
 from hedgerow.protocols.run import EngineName
-from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring
-from hedgerow.protocols.vertical_id3.site import SiteTable
-from hedgerow.tables import Domain
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.leakage import INSTANCES, OF_QUESTIONS, exact, parties_of
+from hedgerow.protocols.vertical_id3.messages import Token
+from hedgerow.protocols.vertical_id3.options import VerticalOptions, VerticalPlan
+from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
+from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
+from hedgerow.protocols.vertical_id3.secret.session import mark_secret, session_of_tables
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.tables import Domain, encode
+from hedgerow.trees.tree import Tree
 
-Cardinality = Literal["commutative", "secret"]
 
-
-class VerticalID3Classifier(GrownAtSites):
+class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     """ID3 over columns at several sites: no site sees another's columns, the class lies at one.
 
     Paper: vaidya2005vertical. The sites of this estimator live in one process and exchange the real
@@ -104,6 +116,18 @@ class VerticalID3Classifier(GrownAtSites):
     >>> str(model.root_)
     'S1L1'
     """
+
+    _model_name: ClassVar[str] = "root_"
+    insecure_domain_from_data = False
+    epsilon: float | None  # type: ignore[assignment]
+
+    sites_: list[Site]
+    root_: Token
+    columns_: list[list[int]]
+    n_records_: int
+    server_traffic_: Reading | None
+    # None where no servers took part.
+    _server_learned: list[dict[str, Any]] | None
 
     def __init__(
         self,
@@ -216,6 +240,150 @@ class VerticalID3Classifier(GrownAtSites):
             job = self._job(len(parts), class_at, align=ids is not None)
             return self._grow(job, [table for _, table in parts], ledger)
 
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Have the sites classify instances; class probabilities for the site that asks.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Each site looks at its own columns only.
+
+        Returns
+        -------
+        NDArray[float64], shape (n_rows, n_classes)
+        """
+        # Before the question: one that is refused must not have been asked.
+        if self._answered_to() != "asker":
+            raise Code.BAD_PARAMETER.error(
+                expected="answers_to='asker'",
+                found="answers_to='class site': the class site keeps what it finds",
+                fix="call answers_of_class_site, at the class site",
+            )
+        counts = self._classify(X)
+        assert counts is not None
+        return _shares(counts)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Have the sites classify instances; the lowest class index wins ties.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+        """
+        shares = self.predict_proba(X)
+        return _most(self.classes_, shares)
+
+    def answers_of_class_site(self, X: ArrayLike) -> NDArray[Any]:
+        """Have the sites classify instances for the class site alone, and look there.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+
+        Returns
+        -------
+        NDArray, shape (n_rows,)
+            Labels that the class site keeps; no message carried them.
+        """
+        if self._answered_to() != "class site":
+            raise Code.BAD_PARAMETER.error(
+                expected="answers_to='class site'",
+                found=f"answers_to={self._answered_to()!r}: the asker learns the classes",
+                fix="call predict, or fit with answers_to='class site'",
+            )
+        holder = self.sites_[self.sites_[0].job.starter]
+        before = len(holder.kept)
+        self._classify(X)
+        # Instances are named by their place.
+        kept = [
+            (int.from_bytes(name[1:], "little"), counts)
+            for names, counts in holder.kept[before:]
+            for name in names
+        ]
+        counts = np.array([own for _, own in sorted(kept)], dtype=np.int64)
+        return _most(self.classes_, _shares(counts))
+
+    def joined_tree(self) -> Tree:
+        """Put the parts of all sites together: what no site sees, for checks or publication."""
+        check_is_fitted(self, "root_")
+        return joined_tree(self.sites_, self.root_, self.domain_, self.columns_)
+
+    @property
+    def intersections_(self) -> int:
+        """Set intersections that were counted."""
+        check_is_fitted(self, "root_")
+        return sum(site.meter.intersections for site in self.sites_)
+
+    @property
+    def encryptions_(self) -> int:
+        """Elements that were encrypted for set intersections."""
+        check_is_fitted(self, "root_")
+        return sum(site.meter.encryptions for site in self.sites_)
+
+    @property
+    def what_was_learned_(self) -> dict[str, list[dict[str, Any]]]:
+        """What each site learned, in training and from questions since; and the servers."""
+        check_is_fitted(self, "root_")
+        sites = {f"site {site.index}": site.what_was_learned() for site in self.sites_}
+        return sites if self._server_learned is None else sites | {"server": self._server_learned}
+
+    def _grow(self, job: SiteJob, tables: Sequence[SiteTable], ledger: Ledger) -> Self:
+        for i, table in enumerate(tables):
+            if not table.bins.shape[1] and table.labels is None:
+                raise empty_site(i)
+        secret = self.cardinality == "secret"
+        self._charge_growth(
+            VerticalPlan(self.domain_, session_of_tables(job, tables), secret), ledger
+        )
+        seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
+        self.server_traffic_, self._server_learned = None, None
+        if secret:
+            run = run_secret(job, tables, self.engine, seed=self.random_state, seeds=seeds)  # type: ignore[arg-type]
+            self.server_traffic_, self._server_learned = run.meter, run.learned
+            self.root_, self.sites_ = run.root, run.sites
+        else:
+            self.sites_ = sites_of(job, tables, seeds)
+            self.root_ = LocalSites(self.sites_).grow()
+        self.n_records_ = self.sites_[0].table.n_records
+        return self
+
+    def _charge_growth(self, plan: VerticalPlan, ledger: Ledger) -> None:
+        """Charge all of a run, as one call."""
+        job = plan.session.job
+        ledger.parties = tuple(parties_of(job, servers=SERVERS if plan.secret else 0))
+        if self.random_state is not None:
+            warn_caller(
+                "random_state makes keys and noise repeatable: the ledger records this model as "
+                "not private",
+            )
+            ledger.mark_not_private("keys and noise were seeded")
+        ledger.charge(*plan.releases())
+        if plan.secret:
+            mark_secret(ledger, job)
+
+    def _promises(self) -> bool:
+        return super()._promises() and self.epsilon is not None
+
+    def _job(self, n_sites: int, class_at: int | None, *, align: bool) -> SiteJob:
+        return self._options().job(n_sites, class_at, len(self.classes_), align=align)
+
+    def _options(self) -> VerticalOptions:
+        given = self.get_params(deep=False)
+        # Without one there is no noise, and nothing to check.
+        given = {key: value for key, value in given.items() if (key, value) != ("epsilon", None)}
+        return VerticalOptions.from_parameters(given)
+
+    def _seeds(self, site: int) -> tuple[bytes, int]:
+        return self._key(site, KEY_BYTES), int.from_bytes(self._key(site, 8), "little")
+
+    def _key(self, site: int, size: int) -> bytes:
+        text = f"hedgerow site {site} seed {self.random_state}".encode()
+        return hashlib.blake2b(text, digest_size=size).digest()
+
     def _class_site(self, n_sites: int) -> int | None:
         if self.class_at == "all":
             return None
@@ -229,9 +397,14 @@ class VerticalID3Classifier(GrownAtSites):
         return at % n_sites
 
     def _check_parameters(self) -> None:
-        check_option("ring", self.ring, Ring)
-        check_option("answers_to", self.answers_to, AnswersTo)
-        check_option("cardinality", self.cardinality, Cardinality)
+        if self.epsilon is not None:
+            check_epsilon(self.epsilon)
+            if self.domain is None:
+                raise Code.MISSING_DOMAIN.error(found="domain=None")
+            if not self.domain.is_public:
+                found = f"provenance {self.domain.provenance!r}"
+                raise Code.DOMAIN_READ_FROM_DATA.error(found=found)
+        self._options()
         check_option("engine", self.engine, EngineName)
         check_parameter(
             "engine",
@@ -247,27 +420,60 @@ class VerticalID3Classifier(GrownAtSites):
             "must be the number of a site, or 'all'",
         )
         check_parameter(
-            "max_depth",
-            self.max_depth,
-            self.max_depth is None or is_count(self.max_depth),
-            "must be None or a whole number of at least 1",
-        )
-        check_parameter(
             "random_state",
             self.random_state,
             self.random_state is None or is_count(self.random_state, 0),
             "must be None or >= 0",
         )
-        if self.epsilon is None:
-            return
-        check_epsilon(self.epsilon)
-        if self.domain is None:
-            raise Code.MISSING_DOMAIN.error(found="domain=None")
-        if not self.domain.is_public:
-            raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
 
     def _tagged(self, tags: Tags) -> Tags:
         tags.non_deterministic = self.epsilon is not None
         if tags.classifier_tags is not None:
             tags.classifier_tags.poor_score = self.epsilon is not None
         return tags
+
+    def _answered_to(self) -> str:
+        """Return whom the sites agreed to tell the class of an instance."""
+        check_is_fitted(self, "root_")
+        return self.sites_[0].job.answers_to
+
+    def _classify(self, X: Any) -> NDArray[np.int64] | None:
+        check_is_fitted(self, "root_")
+        query = encode(self._table(X, reset=False), self.domain_)
+        account = account_of(self.account)
+        if account is not None:
+            # Refused before it is asked: a question shows the sites exact branches.
+            account.check([exact("site", INSTANCES)])
+        bins = [query.bins[:, group] for group in self.columns_]
+        found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
+        self._charge_questions()
+        return found
+
+    def _charge_questions(self) -> None:
+        """Charge, once for each site, that it has seen exact branches or leaves of instances."""
+        due = [
+            exact(who, name)
+            for who, rows in self.what_was_learned_.items()
+            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS))
+            if not self.privacy_.charged(name, who)
+        ]
+        if not due:
+            return
+        self.privacy_.charge(*due)
+        account = account_of(self.account)
+        if account is not None:
+            account.charge(due)
+
+
+def _shares(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return counts (n, c) as probabilities; without any count, all classes alike."""
+    total = counts.sum(axis=1, keepdims=True)
+    shares: NDArray[np.float64] = np.where(
+        total > 0, counts / np.maximum(total, 1), 1 / counts.shape[1]
+    )
+    return shares
+
+
+def _most(classes: NDArray[Any], shares: NDArray[np.float64]) -> NDArray[Any]:
+    labels: NDArray[Any] = classes[np.argmax(shares, axis=1)]
+    return labels

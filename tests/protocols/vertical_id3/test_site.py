@@ -187,11 +187,7 @@ def test_sites_with_different_jobs_do_not_begin() -> None:
         {"n_sites": 1, "class_at": 0},
         {"n_sites": 2, "class_at": 2},
         {"n_sites": 2, "class_at": 0, "n_classes": 1},
-        {"n_sites": 2, "class_at": 0, "max_depth": 0},
-        {"n_sites": 2, "class_at": 0, "ring": "some"},
-        {"n_sites": 2, "class_at": 0, "answers_to": "all"},
         {"n_sites": 2, "class_at": None, "answers_to": "class site"},
-        {"n_sites": 2, "class_at": 0, "epsilon": 1.0},
     ],
 )
 def test_jobs_that_make_no_run_are_refused(job: dict) -> None:

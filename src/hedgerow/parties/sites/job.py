@@ -37,6 +37,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_files import JobText
 from hedgerow.parties.runs.job_plans import AtLeastOne, Positive
 from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring, SiteJob
+from hedgerow.protocols.vertical_id3.options import Cardinality, VerticalOptions
 from hedgerow.tables import Target
 
 ALL = "all"
@@ -117,7 +118,7 @@ class VerticalJob(JobText):
     class_at: Name
     classes: Annotated[int, Strict(), Field(ge=2)] | tuple[Label, ...]
     max_depth: AtLeastOne | None = None
-    cardinality: Literal["commutative", "secret"] = "commutative"
+    cardinality: Cardinality = "commutative"
     ring: Ring = "needed"
     align: Annotated[bool, Strict()] = True
     least_records: AtLeastOne = 1
@@ -153,6 +154,12 @@ class VerticalJob(JobText):
         return self
 
     @property
+    def options(self) -> VerticalOptions:
+        """The parameters of the protocol."""
+        names = VerticalOptions.model_fields
+        return VerticalOptions.from_table({name: getattr(self, name) for name in names})
+
+    @property
     def n_classes(self) -> int:
         """Number of classes."""
         return self.classes if isinstance(self.classes, int) else len(self.classes)
@@ -169,16 +176,9 @@ class VerticalJob(JobText):
 
     def protocol_job(self, server_keys: tuple[str, ...] = ()) -> SiteJob:
         """Return what the protocol needs of it, in an attempt with these keys of its servers."""
-        return SiteJob(
-            n_sites=len(self.sites),
-            class_at=None if self.class_at == ALL else self.sites.index(self.class_at),
-            n_classes=self.n_classes,
-            max_depth=self.max_depth,
-            ring=self.ring,
-            align=self.align,
-            answers_to=self.answers_to,
-            epsilon=self.epsilon,
-            server_keys=server_keys,
+        class_at = None if self.class_at == ALL else self.sites.index(self.class_at)
+        return self.options.job(
+            len(self.sites), class_at, self.n_classes, align=self.align, server_keys=server_keys
         )
 
     def label(self, index: int) -> str:

@@ -18,27 +18,17 @@ _KEY = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SiteJob:
-    """The public facts of a run.
+    """The public facts of a run: checked `VerticalOptions`, and who takes part.
 
     Parameters
     ----------
-    n_sites : int
-        At least 2.
     class_at : int or None
         The site that holds the class; None if all of them do.
-    n_classes : int
-    max_depth : int, optional
-        Largest depth of a leaf; None for no limit.
     ring : {"needed", "all"}
-        Who takes part in an intersection: the sites whose constraints can make a difference, or
-        all of them, as published. A site without a constraint would bring all its records. Which
-        sites have constraints follows from the structure of the tree, which all may know.
+        A site without a constraint would bring all its records to an intersection. Which sites
+        have constraints follows from the structure of the tree, which all may know.
     align : bool
         Find the records that all sites have first.
-    answers_to : {"asker", "class site"}
-        Who learns the class of an instance.
-    epsilon : float, optional
-        Noise for the public's sake (`vertical_id3.leakage.CountNoise`); needs `max_depth`.
     server_keys : three texts of 64 hexadecimal digits, or none
         Public sealing keys of three servers that count on shares
         (`vertical_id3.secret.cardinality`); without them sites count by a commutative cipher.
@@ -70,16 +60,9 @@ class SiteJob:
                 self.n_classes < 2,
                 "one class" if self.n_classes == 1 else f"{self.n_classes} classes",
             ),
-            (self.max_depth is not None and self.max_depth < 1, f"max_depth={self.max_depth}"),
-            (self.ring not in ("needed", "all"), f"ring={self.ring!r}"),
-            (self.answers_to not in ("asker", "class site"), f"answers_to={self.answers_to!r}"),
             (
                 self.answers_to == "class site" and self.class_at is None,
                 "answers for the class site alone where all sites hold the class",
-            ),
-            (
-                self.epsilon is not None and self.max_depth is None,
-                "noise without a max_depth: what it costs would depend on the records",
             ),
             (
                 (len(self.server_keys), len(set(self.server_keys)))
@@ -90,12 +73,7 @@ class SiteJob:
         )
         for wrong, found in reasons:
             if wrong:
-                noise = found.startswith("noise")
-                raise Code.BAD_SITES.error(
-                    expected="a max_depth beside epsilon" if noise else None,
-                    found=found,
-                    fix="set max_depth" if noise else None,
-                )
+                raise Code.BAD_SITES.error(found=found)
 
     @property
     def secret(self) -> bool:

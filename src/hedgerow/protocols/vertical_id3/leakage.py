@@ -108,7 +108,7 @@ def exact(audience: str, reason: str) -> Release:
     return Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), audience, reason)
 
 
-def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
+def setup_openings(job: SiteJob, site: int, records: int, *, secret: bool) -> list[Opening]:
     """Declare what a site learns before the tree: alignment and announcements.
 
     On shares, where noise protects what records say, ids and their number are all that this depends
@@ -131,7 +131,7 @@ def setup_openings(job: SiteJob, site: int, records: int) -> list[Opening]:
         ]
         if site == job.starter:
             found.append(site_opening(site, subsets_name((1,) * k), (2,) * k, _LEMMA_2, 1))
-    return [free_of_values(job, one) for one in found] if job.secret else found
+    return [free_of_values(job, one) for one in found] if secret else found
 
 
 def free_of_values(job: SiteJob, opening: Opening) -> Opening:

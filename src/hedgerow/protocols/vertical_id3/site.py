@@ -246,7 +246,7 @@ class Site:
         self._instances: dict[bytes, int] = {}
         self._instance_bins = table.bins[:0]
         self._calls = 0
-        self.declare(setup_openings(job, index, table.n_records))
+        self.declare(setup_openings(job, index, table.n_records, secret=job.secret))
 
     def declare(self, openings: list[Opening]) -> None:
         """Charge for what may be learned from here on, but for what questions show, and check it.

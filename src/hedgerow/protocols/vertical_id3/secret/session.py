@@ -89,7 +89,12 @@ class Session:
     @cached_property
     def noise(self) -> CountNoise | None:
         """Noise of the counts, where the job has an epsilon."""
-        return CountNoise.of(self.job, [p for said in self._said for p in said.values])
+        return CountNoise.of(self.job, self.widths)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """Values of the attributes of all sites."""
+        return [p for said in self._said for p in said.values]
 
     @cached_property
     def drawn(self) -> Precision | None:

@@ -1,0 +1,173 @@
+"""`VerticalOptions`: the parameters of a vertical ID3, and the plan that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hedgerow.errors import Code
+from hedgerow.privacy import Opening, Release
+from hedgerow.protocols.contract import AtLeastOne, Epsilon, Options, Size
+from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring, SiteJob
+from hedgerow.protocols.vertical_id3.leakage import (
+    Announced,
+    CountNoise,
+    growth_openings,
+    setup_openings,
+    summary_releases,
+)
+from hedgerow.protocols.vertical_id3.secret.session import (
+    Session,
+    server_openings,
+    site_openings,
+    summary_of_secret,
+)
+from hedgerow.tables import Domain, Target
+
+Cardinality = Literal["commutative", "secret"]
+
+
+class VerticalOptions(Options):
+    """Parameters of every vertical ID3, between machines and in one process.
+
+    Fails with H755 for noise without a depth: what it costs would depend on the records.
+    """
+
+    max_depth: AtLeastOne | None = Field(
+        None,
+        description="Largest depth of a leaf; None grows until the leaves are pure or no attribute "
+        "is left.",
+    )
+    epsilon: Epsilon | None = Field(
+        None,
+        description="Budget of the noise on all counts, for the public's sake; needs `max_depth`.",
+    )
+    cardinality: Cardinality = Field(
+        "commutative",
+        description="How sizes of intersections are found: under a commutative cipher by the "
+        "sites, as published, or on shares by three servers.",
+    )
+    ring: Ring = Field(
+        "needed",
+        description="Who takes part in an intersection: the sites whose constraints can change "
+        "it, or all of them, as published.",
+    )
+    answers_to: AnswersTo = Field(
+        "asker", description="Who learns the class of an instance that the sites are asked about."
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.epsilon is not None and self.max_depth is None:
+            raise Code.BAD_SITES.error(
+                expected="a max_depth beside epsilon",
+                found="noise without a max_depth: what it costs would depend on the records",
+                fix="set max_depth",
+            )
+        return self
+
+    def job(
+        self,
+        n_sites: int,
+        class_at: int | None,
+        n_classes: int,
+        *,
+        align: bool,
+        server_keys: tuple[str, ...] = (),
+    ) -> SiteJob:
+        """Return what all sites of a run agree on; H755 for facts that make no run."""
+        return SiteJob(
+            n_sites,
+            class_at,
+            n_classes,
+            max_depth=self.max_depth,
+            ring=self.ring,
+            align=align,
+            answers_to=self.answers_to,
+            epsilon=self.epsilon,
+            server_keys=server_keys,
+        )
+
+    def plan(
+        self,
+        domain: Domain,
+        capacity: int | None = None,
+        *,
+        columns: Sequence[Sequence[int]] | None = None,
+        class_at: int | None = -1,
+        align: bool = False,
+    ) -> VerticalPlan:
+        """Return what a run reveals and charges.
+
+        `columns` says which of the domain's lie at which site, by default one at each;
+        `class_at` is the site with the class, None if all have it.
+        """
+        groups = [[i] for i in range(len(domain.names))] if columns is None else columns
+        classes = domain.target.n_classes if domain.target is not None else None
+        if not classes:
+            raise Code.BAD_TARGET.error(found="a domain without target classes")
+        holder = None if class_at is None else class_at % max(len(groups), 1)
+        job = self.job(len(groups), holder, classes, align=align)
+        widths, records = domain.n_bins.tolist(), capacity or domain.capacity or 0
+        announced = {
+            site: Announced(
+                tuple(sorted(widths[i] for i in group)),
+                classes if job.knows_class(site) else 0,
+                records,
+            )
+            for site, group in enumerate(groups)
+        }
+        return VerticalPlan(domain, Session(job, announced), self.cardinality == "secret")
+
+    def size(self, target: Target | None) -> Size:
+        """See `Options.size`; a depth of 0 is one without a limit."""
+        del target
+        return Size(depth=self.max_depth or 0, epsilon=self.epsilon or 0.0)
+
+
+@dataclass(frozen=True)
+class VerticalPlan:
+    """What a run of vertical ID3 reveals and charges: one ledger over all who take part in it.
+
+    Attributes
+    ----------
+    session : Session
+        The job, and the sizes that every site announces.
+    secret : bool
+        Whether three servers count on shares.
+    """
+
+    domain: Domain
+    session: Session
+    secret: bool
+
+    def releases(self) -> list[Release]:
+        """Return the charges: for every audience why its values are exact, or what noise costs."""
+        if self.secret:
+            return summary_of_secret(self.session)
+        noise = CountNoise.of(self.session.job, self.session.widths)
+        return [*summary_releases(self.session.job), *(noise.releases() if noise else ())]
+
+    def openings(self) -> list[Opening]:
+        """Return what each site may learn, and the servers: setting up, growing and answering."""
+        job, announced = self.session.job, self.session.announced
+        found = []
+        for site, own in sorted(announced.items()):
+            found += setup_openings(job, site, own.records, secret=self.secret)
+            found += (
+                site_openings(self.session, site)
+                if self.secret
+                else growth_openings(job, site, announced)
+            )
+        return [*found, *(server_openings(self.session) if self.secret else ())]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            "job": {key: value for key, value in asdict(self.session.job).items() if value != ()},
+            "secret": self.secret,
+            "sites": [said._asdict() for _, said in sorted(self.session.announced.items())],
+        }
