@@ -99,5 +99,5 @@ def test_cost_is_as_declared() -> None:
         agree(network, QUESTION, FRESH)
         all_kept(network)
 
-    engine = type("Metered", (), {"network": network})
+    engine = type("Metered", (), {"network": network, "n_parties": 3})
     assert metered(engine, both) == cost_meeting()
