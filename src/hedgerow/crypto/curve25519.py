@@ -49,16 +49,8 @@ def hash_to_curve(messages: Sequence[bytes], domain: bytes) -> NDArray[np.uint8]
     One of the two candidates is on the curve and the other on the twist. The result may have a
     part of order 8; the first encryption removes it.
 
-    Parameters
-    ----------
-    messages : sequence of bytes
-    domain : bytes
-        What separates this use of the hash from all others, at most 255 bytes.
-
-    Returns
-    -------
-    uint8 (n, 32)
-        u-coordinates, little-endian.
+    `domain`: what separates this use of the hash from all others, at most 255 bytes. Returns:
+    u-coordinates, little-endian.
     """
     first = [_candidate(_field_element(message, domain)) for message in messages]
     points = elements(first)
@@ -76,14 +68,7 @@ def elements(values: Sequence[int]) -> NDArray[np.uint8]:
 def classify(points: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Tell for each row of 32 bytes whether it is a point that may be encrypted.
 
-    Parameters
-    ----------
-    points : uint8 (n, 32)
-
-    Returns
-    -------
-    uint8 (n,)
-        GOOD, NOT_CANONICAL (not below p), ON_TWIST or SMALL_ORDER (the identity among them).
+    Returns: GOOD, NOT_CANONICAL (not below p), ON_TWIST or SMALL_ORDER (the identity among them).
     """
     words = np.ascontiguousarray(points).view("<u8").astype(np.uint64, copy=False)
     kinds = np.empty(len(points), dtype=np.uint8)

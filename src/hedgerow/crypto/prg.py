@@ -28,13 +28,9 @@ _ZEROS = memoryview(bytes(1 << 18))
 class Prg:
     """Addressed streams of uniform words.
 
-    Parameters
-    ----------
-    key : bytes of length 16
-        From the operating system, or from a seed in tests. It is not printed.
-    once : bool, default False
-        Refuse to fill from the same address a second time. A mask that is used twice shows the
-        difference of what it hides.
+    `key`: from the operating system, or from a seed in tests. It is not printed. `once`: refuse to
+    fill from the same address a second time. A mask that is used twice shows the difference of what
+    it hides.
     """
 
     def __init__(self, key: bytes, *, once: bool = False) -> None:
@@ -48,19 +44,9 @@ class Prg:
     ) -> NDArray[np.unsignedinteger]:
         """Draw uniform words at an address.
 
-        Parameters
-        ----------
-        address : bytes or str
-            Text counts as its UTF-8 bytes. The same address gives the same words; a longer
-            array begins with the bytes of a shorter one.
-        shape : int or tuple of int
-        dtype : dtype
-            ``uint8``, ``uint16``, ``uint32`` or ``uint64``.
-
-        Returns
-        -------
-        ndarray of `dtype`, shape `shape`
-            The same on machines of either byte order.
+        `address`: text counts as its UTF-8 bytes. The same address gives the same words; a longer
+        array begins with the bytes of a shorter one. `dtype`: ``uint8``, ``uint16``, ``uint32`` or
+        ``uint64``. Returns of `dtype`, shape `shape`: the same on machines of either byte order.
         """
         kind = np.dtype(dtype)
         if kind.name not in _DTYPES:

@@ -46,10 +46,7 @@ _NONCE_BYTES = 12
 class SealingKey:
     """The key pair of a receiver.
 
-    Parameters
-    ----------
-    secret : bytes of length 32, optional
-        From `secret`, of a key that was made before; a new key by default.
+    `secret`: from `secret`, of a key that was made before; a new key by default.
     """
 
     def __init__(self, secret: bytes | None = None) -> None:
@@ -70,10 +67,7 @@ class SealingKey:
     def open(self, sealed: bytes, context: bytes) -> bytes:
         """Return what was sealed to this key in this context.
 
-        Raises
-        ------
-        FormatError
-            H760 for a message that was changed, sealed to another key or in another context.
+        Raises H760 for a message that was changed, sealed to another key or in another context.
         """
         message = bytes(sealed)
         if len(message) < OVERHEAD or message[:1] != _VERSION:
@@ -102,20 +96,9 @@ def seal(
 ) -> bytes:
     """Seal a message to a public key.
 
-    Parameters
-    ----------
-    message : bytes
-    to : bytes of length 32
-        Public key of the receiver, known to be authentic.
-    context : bytes
-        Both sides know it; it is not sent.
-    entropy : callable
-        Returns so many random bytes; only tests pass anything but the operating system's.
-
-    Raises
-    ------
-    FormatError
-        H760 for a key that is none.
+    `to`: public key of the receiver, known to be authentic. `context`: both sides know it; it is
+    not sent. `entropy`: returns so many random bytes; only tests pass anything but the operating
+    system's. Raises H760 for a key that is none.
     """
     fresh = X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES))
     try:
@@ -130,17 +113,8 @@ def seal(
 def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
     """Sign a sealing key with the key behind a party's certificate, for one context.
 
-    Parameters
-    ----------
-    identity : Identity
-        Of the party whose sealing key it is.
-    public : bytes of length 32
-    context : bytes
-        What the key is for, such as the digest of a plan and the name of the party.
-
-    Returns
-    -------
-    bytes of length 64
+    `identity`: of the party whose sealing key it is. `context`: what the key is for, such as the
+    digest of a plan and the name of the party.
     """
     identity.check()
     try:
@@ -155,17 +129,8 @@ def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
 def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
     """Return a sealing key that the holder of a certificate signed for this context.
 
-    Parameters
-    ----------
-    certificate : str
-        PEM text, known to be that party's.
-    public, signature, context : bytes
-        From `sign_key`.
-
-    Raises
-    ------
-    FormatError
-        H760 if the signature is of another key, party or context.
+    `certificate`: PEM text, known to be that party's. `public`, `signature`, `context`: from
+    `sign_key`. Raises H760 if the signature is of another key, party or context.
     """
     try:
         key = x509.load_pem_x509_certificate(certificate.encode()).public_key()

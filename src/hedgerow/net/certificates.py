@@ -32,12 +32,8 @@ DAYS = 3650
 class Identity:
     """Where a party keeps its key and its certificate.
 
-    Parameters
-    ----------
-    key : Path
-        PEM file with the private key, of mode 0600.
-    certificate : Path
-        PEM file with the certificate, which is public.
+    `key`: PEM file with the private key, of mode 0600. `certificate`: PEM file with the
+    certificate, which is public.
     """
 
     key: Path
@@ -68,16 +64,9 @@ def make_identity(
 ) -> Identity:
     """Make a new Ed25519 key and a self-signed certificate.
 
-    Parameters
-    ----------
-    folder : Path
-        Existing folder for ``<stem>.key`` and ``<stem>.pem``; an existing key is not replaced.
-    name : str
-        For people to read; it proves nothing.
-    stem : str, optional
-        Of the files' names; by default, `name`.
-    days : int, default 3650
-        From now on, for which the certificate is valid.
+    `folder`: existing folder for ``<stem>.key`` and ``<stem>.pem``; an existing key is not
+    replaced. `name`: for people to read; it proves nothing. `stem`: of the files' names; by
+    default, `name`. `days`: from now on, for which the certificate is valid.
     """
     stem = name if stem is None else stem
     identity = Identity(folder / f"{stem}.key", folder / f"{stem}.pem")
@@ -126,10 +115,7 @@ def make_identity(
 def fingerprint(certificate: str | bytes) -> bytes:
     """SHA-256 of a certificate, 32 bytes.
 
-    Parameters
-    ----------
-    certificate : str or bytes
-        PEM text or DER bytes.
+    `certificate`: PEM text or DER bytes.
     """
     if isinstance(certificate, bytes):
         return hashlib.sha256(certificate).digest()
@@ -147,15 +133,9 @@ def readable(print_: bytes) -> str:
 def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:
     """Set up TLS 1.3 with certificates required on both sides.
 
-    Parameters
-    ----------
-    identity : Identity
-        Of this party.
-    peers : iterable of str
-        PEM certificates of the others: nothing else is trusted. Which of them is at the other
-        end is for the caller to compare.
-    server : bool
-        Whether this side accepts connections.
+    `identity`: of this party. `peers`: PEM certificates of the others: nothing else is trusted.
+    Which of them is at the other end is for the caller to compare. `server`: whether this side
+    accepts connections.
     """
     identity.check()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)

@@ -21,18 +21,8 @@ MAX_KEY_BYTES = 1 << 38
 class Channel:
     """One connection to one peer, as conversations of a `Loop`.
 
-    Parameters
-    ----------
-    stream : Stream
-        Owned by the channel.
-    me, peer : int
-        Parties at the two ends.
-    session : bytes of length 16
-
-    Attributes
-    ----------
-    left : bool
-        The peer has ended its program in good order.
+    `stream`: owned by the channel. `me`, `peer`: parties at the two ends. `left`: the peer has
+    ended its program in good order.
     """
 
     def __init__(self, stream: Stream, me: int, peer: int, session: bytes) -> None:

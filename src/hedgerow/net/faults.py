@@ -39,19 +39,11 @@ _VERSION, _SENDER, _SESSION, _STEP, _SIZE = 4, 6, 8, 32, 48
 class Fault:
     """What goes wrong, and when.
 
-    Parameters
-    ----------
-    kind : str
-        ``"delay"`` (by `seconds`), ``"drop"`` (the frame is never sent), ``"cut"`` (the connection
-        is closed), ``"die"`` (the process ends), ``"garbage"`` (random bytes instead of the
-        frame), ``"replay"`` (the frame before instead of this one), ``"repeat"`` (this frame
-        twice), ``"half"`` (half of the frame, then silence), or one header field that is wrong.
-    step : str
-        In which step.
-    peer : int, optional
-        Only in frames to this party; by default to all.
-    seconds : float
-        For ``"delay"``.
+    `kind`: ``"delay"`` (by `seconds`), ``"drop"`` (the frame is never sent), ``"cut"`` (the
+    connection is closed), ``"die"`` (the process ends), ``"garbage"`` (random bytes instead of the
+    frame), ``"replay"`` (the frame before instead of this one), ``"repeat"`` (this frame twice),
+    ``"half"`` (half of the frame, then silence), or one header field that is wrong. `step`: in
+    which step. `peer`: only in frames to this party; by default to all. `seconds`: for ``"delay"``.
     """
 
     kind: Kind
@@ -69,11 +61,7 @@ class Fault:
 class FaultyNetwork(TLSNetwork):
     """A `TLSNetwork` that sends wrong frames in one step.
 
-    Parameters
-    ----------
-    *args, **options
-        Of `TLSNetwork`.
-    fault : Fault
+    `*args`, `**options`: of `TLSNetwork`.
     """
 
     def __init__(self, *args: Any, fault: Fault, **options: Any) -> None:

@@ -100,18 +100,8 @@ def _digest(step: str, plan: tuple[Route, ...]) -> bytes:
 def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Header:
     """Read a header from bytes that may be hostile.
 
-    Parameters
-    ----------
-    data : bytes-like of length `HEADER_BYTES`
-    peer : int
-        Who sent it, for the error.
-    step : str
-        What was under way, for the error.
-
-    Raises
-    ------
-    NetworkError
-        H806 or H807, and nothing else, whatever the bytes are.
+    `data`: bytes-like of length `HEADER_BYTES`. `peer`: who sent it, for the error. `step`: what
+    was under way, for the error. Raises H806 or H807, and nothing else, whatever the bytes are.
     """
     if len(data) != HEADER_BYTES:
         raise bad_frame(peer, step, f"a header of {len(data)} bytes", f"{HEADER_BYTES} bytes")
@@ -133,11 +123,8 @@ def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Head
 def check(header: Header, expected: Header, *, peer: int, step: str) -> None:
     """Compare a header with the only one that may come next.
 
-    Raises
-    ------
-    NetworkError
-        H805 if the peer has stopped, H804 if it has left, H808 if its greeting differs, H806 for
-        all else.
+    Raises H805 if the peer has stopped, H804 if it has left, H808 if its greeting differs, H806 for
+    all else.
     """
     if header == expected:
         return

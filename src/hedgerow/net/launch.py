@@ -40,18 +40,9 @@ _ECHOES = {Code.PEER_STOPPED, Code.PEER_GONE, Code.PEER_TIMEOUT}
 class Outcome:
     """How one party ended.
 
-    Attributes
-    ----------
-    value
-        What its program returned; None after an error.
-    meter : Reading or None
-    error : HedgerowError or None
-    seconds, cpu_seconds : float
-        Of the program alone, without start and meeting.
-    peak_bytes : int
-        Largest memory of the process.
-    log : str
-        What the process printed.
+    `value`: what its program returned; None after an error. `seconds`, `cpu_seconds`: of the
+    program alone, without start and meeting. `peak_bytes`: largest memory of the process. `log`:
+    what the process printed.
     """
 
     value: Any
@@ -76,28 +67,11 @@ def run_parties(
 ) -> list[Outcome]:
     """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
 
-    Parameters
-    ----------
-    program : callable or str
-        A function of a module that can be imported, or ``"module:function"``.
-    n : int, default 3
-    args : sequence
-        Values and arrays for all parties, see `hedgerow.net.values.write_value`.
-    own : mapping of int to sequence, optional
-        Further arguments of one party, which no other process is handed.
-    timeout : float, default 60
-        Seconds that a step may take.
-    limit : float, default 600
-        Seconds after which the processes are ended.
-    check : bool, default True
-        Raise the error that came first, if any.
-    faults : mapping of int to Fault, optional
-        Parties whose connections misbehave.
-
-    Returns
-    -------
-    list of Outcome
-        One for each party.
+    `program`: a function of a module that can be imported, or ``"module:function"``. `args`: values
+    and arrays for all parties, see `hedgerow.net.values.write_value`. `own`: further arguments of
+    one party, which no other process is handed. `timeout`: seconds that a step may take. `limit`:
+    seconds after which the processes are ended. `check`: raise the error that came first, if any.
+    `faults`: parties whose connections misbehave. Returns: one for each party.
     """
     name = program if isinstance(program, str) else f"{program.__module__}:{program.__qualname__}"
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as place:

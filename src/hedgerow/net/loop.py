@@ -31,10 +31,7 @@ Conversation = Generator[Want, None, None]
 class Loop:
     """Advance conversations until a goal is reached or a deadline has passed.
 
-    Attributes
-    ----------
-    waited : float
-        Seconds in which no conversation could advance.
+    `waited`: seconds in which no conversation could advance.
     """
 
     def __init__(self) -> None:
@@ -54,17 +51,9 @@ class Loop:
     def run(self, done: Callable[[], bool], deadline: float) -> bool:
         """Advance all conversations until `done`.
 
-        Parameters
-        ----------
-        done : callable
-            Asked each time after some conversation has advanced.
-        deadline : float
-            On the clock of `time.monotonic`.
-
-        Returns
-        -------
-        bool
-            False if the deadline passed first. What a conversation raises comes through.
+        `done`: asked each time after some conversation has advanced. `deadline`: on the clock of
+        `time.monotonic`. Returns: false if the deadline passed first. What a conversation raises
+        comes through.
         """
         while True:
             ready, self._new = self._new, []

@@ -33,12 +33,7 @@ _MAX_STRANGERS = 64
 class Member:
     """A party as the others know it.
 
-    Parameters
-    ----------
-    host, port
-        Where it listens.
-    certificate : str
-        Its certificate in PEM, exchanged beforehand.
+    `host`, `port`: where it listens. `certificate`: its certificate in PEM, exchanged beforehand.
     """
 
     host: str
@@ -225,26 +220,10 @@ def meet(
 ) -> dict[int, Channel]:
     """Connect to all other parties.
 
-    Parameters
-    ----------
-    me : int
-        This party.
-    roster : sequence of Member
-        All parties, the same list at each.
-    identity : Identity
-    session : bytes of length 16
-        The same at all parties, never used before.
-    program : bytes
-        Hash of the program or job; the same at all parties.
-    deadline : float
-        On the clock of `time.monotonic`.
-    listener : socket, optional
-        From `listen`; by default, one on the address of the list. It is closed at the end.
-
-    Returns
-    -------
-    dict of int to Channel
-        Every other party, greeted.
+    `me`: this party. `roster`: all parties, the same list at each. `session`: the same at all
+    parties, never used before. `program`: hash of the program or job; the same at all parties.
+    `deadline`: on the clock of `time.monotonic`. `listener`: from `listen`; by default, one on the
+    address of the list. It is closed at the end. Returns: every other party, greeted.
     """
     meeting = Meeting(me, roster, identity, session, program)
     listener = listener or listen(roster[me].host, roster[me].port)

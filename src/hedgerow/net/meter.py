@@ -49,11 +49,7 @@ _NOTHING = Traffic()
 class Reading:
     """The state of a meter at one moment, or the difference of two.
 
-    Parameters
-    ----------
-    parties : sequence of int
-        Whose traffic is counted.
-    traffic : dict of (step, party) to Traffic
+    `parties`: whose traffic is counted.
     """
 
     def __init__(self, parties: Sequence[int], traffic: dict[tuple[str, int], Traffic]) -> None:
@@ -156,10 +152,7 @@ class Reading:
 class Meter:
     """Count what the local parties send.
 
-    Parameters
-    ----------
-    parties : sequence of int
-        The local parties.
+    `parties`: the local parties.
     """
 
     def __init__(self, parties: Sequence[int]) -> None:

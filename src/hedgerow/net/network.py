@@ -39,13 +39,8 @@ MAX_PARTIES = 1 << 16
 class Route:
     """One array of a plan.
 
-    Parameters
-    ----------
-    source, destination : int
-        Parties; never the same.
-    shape : tuple of int
-    dtype : str
-        Name of a NumPy dtype of integers, such as ``"uint64"``.
+    `source`, `destination`: parties; never the same. `dtype`: name of a NumPy dtype of integers,
+    such as ``"uint64"``.
     """
 
     source: int
@@ -75,20 +70,9 @@ class Route:
 class Network(ABC):
     """Parties that exchange arrays, some of them in this process.
 
-    Parameters
-    ----------
-    n : int
-        Parties 0, ..., n - 1. The three servers are 0, 1 and 2; owners and analysts come after.
-    local : sequence of int
-        Parties that live in this process.
-
-    Attributes
-    ----------
-    n : int
-    local : tuple of int
-        Ascending.
-    meter : Meter
-        What the local parties have sent.
+    `n`: parties 0, ..., n - 1. The three servers are 0, 1 and 2; owners and analysts come after.
+    `local`: parties that live in this process. `local`: ascending. `meter`: what the local parties
+    have sent.
     """
 
     def __init__(self, n: int, local: Sequence[int]) -> None:
@@ -111,20 +95,10 @@ class Network(ABC):
     ) -> dict[int, Array]:
         """Send and receive the arrays of a plan: one round.
 
-        Parameters
-        ----------
-        step : str
-            Public name of the step; errors and the meter use it.
-        plan : sequence of Route
-            Public, the same at all parties.
-        outbox : mapping of int to ndarray
-            ``outbox[k]`` is the array of ``plan[k]``, for every k whose source is local.
-
-        Returns
-        -------
-        dict of int to ndarray
-            The array of ``plan[k]``, writable and owned by the caller, for every k whose
-            destination is local.
+        `step`: public name of the step; errors and the meter use it. `plan`: public, the same at
+        all parties. `outbox`: ``outbox[k]`` is the array of ``plan[k]``, for every k whose source
+        is local. Returns: the array of ``plan[k]``, writable and owned by the caller, for every k
+        whose destination is local.
         """
         if self._closed:
             raise Code.NETWORK_CLOSED.error(found=f"step {step!r} after the end")
@@ -147,11 +121,8 @@ class Network(ABC):
         whatever is sent after it (the two generals' problem). No data travel here: every step
         before was complete at all of them then.
 
-        Parameters
-        ----------
-        parties : sequence of int
-            Public, the same at all parties. A party that is not listed makes the same call; it
-            sends nothing and waits for nobody.
+        `parties`: public, the same at all parties. A party that is not listed makes the same call;
+        it sends nothing and waits for nobody.
         """
         among = sorted(set(parties))
         plan = [Route(a, b, (0,), "uint8") for a in among for b in among if a != b]

@@ -17,10 +17,7 @@ from hedgerow.net.network import Array, Network, Route
 class Simulator(Network):
     """A network whose parties all live in this process.
 
-    Parameters
-    ----------
-    n : int, default 3
-        Parties.
+    `n`: parties.
     """
 
     def __init__(self, n: int = 3) -> None:

@@ -20,17 +20,8 @@ class Stream:
     Like an `ssl.SSLSocket` that does not block, it raises `ssl.SSLWantReadError` or
     `ssl.SSLWantWriteError` where it would have to wait, and `OSError` where it fails.
 
-    Parameters
-    ----------
-    raw : socket
-        Connected or connecting. Owned by the stream.
-    context : ssl.SSLContext
-    server : bool
-
-    Attributes
-    ----------
-    sent : int
-        Bytes given to the socket so far, handshake and TLS records included.
+    `raw`: connected or connecting. Owned by the stream. `sent`: bytes given to the socket so far,
+    handshake and TLS records included.
     """
 
     def __init__(self, raw: socket.socket, context: ssl.SSLContext, *, server: bool) -> None:

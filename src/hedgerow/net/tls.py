@@ -26,29 +26,13 @@ _DRAIN_SECONDS = 1.0
 class TLSNetwork(Network):
     """A network with one local party; making one meets all others.
 
-    Parameters
-    ----------
-    party : int
-        The local party.
-    roster : sequence of Member
-        All parties, the same list at each.
-    identity : Identity
-        Key and certificate of the local party.
-    session : bytes of length 16
-        The same at all parties, never used before.
-    program : bytes
-        Hash of the program or job that all parties agreed to run.
-    timeout : float, default 60
-        Seconds that a step may take, besides the time that its bytes need at 1 MiB/s.
-    meeting_timeout : float, optional
-        Seconds for all parties to come; by default `timeout`.
-    listener : socket, optional
-        A socket from `hedgerow.net.meeting.listen`; by default, one on the party's address.
-
-    Raises
-    ------
-    NetworkError
-        Whatever goes wrong, with the peer and the step. The session is over then, for all.
+    `party`: the local party. `roster`: all parties, the same list at each. `identity`: key and
+    certificate of the local party. `session`: the same at all parties, never used before.
+    `program`: hash of the program or job that all parties agreed to run. `timeout`: seconds that a
+    step may take, besides the time that its bytes need at 1 MiB/s. `meeting_timeout`: seconds for
+    all parties to come; by default `timeout`. `listener`: a socket from
+    `hedgerow.net.meeting.listen`; by default, one on the party's address. Raises NetworkError:
+    whatever goes wrong, with the peer and the step. The session is over then, for all.
     """
 
     def __init__(

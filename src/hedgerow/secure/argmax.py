@@ -26,22 +26,10 @@ def max_(x: Secret, axis: int = -1, *, bits: int | None = None) -> Secret:
     1. Neighbours are compared, all pairs of all leading axes at once.
     2. The larger of each pair is selected; repeat until one is left.
 
-    Reveals: nothing.
-    Cost: `cost_max`; n - 1 comparisons and selections in ceil(log2 n) steps.
+    `x` (shape (..., n, ...)): signed; differences fit `bits`, see `less_than`. `axis`: of length n
+    >= 1. `bits`: width of differences, the ring's by default. Returns: `x.shape` without the axis.
 
-    Parameters
-    ----------
-    x : Secret, shape (..., n, ...)
-        Signed; differences fit `bits`, see `less_than`.
-    axis : int
-        Of length n >= 1.
-    bits : int, optional
-        Width of differences, the ring's by default.
-
-    Returns
-    -------
-    Secret
-        `x.shape` without the axis.
+    Reveals: nothing. Cost: `cost_max`; n - 1 comparisons and selections in ceil(log2 n) steps.
     """
     return _tournament(_last(x, axis), bits)[0]
 
@@ -51,21 +39,10 @@ def argmax(x: Secret, axis: int = -1, *, bits: int | None = None) -> Secret:
 
     1. to 3. of `max_and_argmax`.
 
-    Reveals: nothing.
-    Cost: `cost_argmax`.
+    `x`: shape (..., n, ...). `axis`: of length n >= 1. `bits`: width of differences, the ring's by
+    default. Returns shape (..., n, ...): one-hot along the axis.
 
-    Parameters
-    ----------
-    x : Secret, shape (..., n, ...)
-    axis : int
-        Of length n >= 1.
-    bits : int, optional
-        Width of differences, the ring's by default.
-
-    Returns
-    -------
-    Secret, shape (..., n, ...)
-        One-hot along the axis.
+    Reveals: nothing. Cost: `cost_argmax`.
     """
     return max_and_argmax(x, axis, bits=bits)[1]
 
@@ -79,24 +56,13 @@ def max_and_argmax(x: Secret, axis: int = -1, *, bits: int | None = None) -> tup
     3. From there back to the first round, each entry h with result c becomes (h - h c, h c), so
        that the vector grows to width n.
 
+    `x` (shape (..., n, ...)): signed; differences fit `bits`, see `less_than`. `axis`: of length n
+    >= 1. `bits`: width of differences, the ring's by default. Returns `largest`: `x.shape` without
+    the axis. Returns `one_hot` (shape (..., n, ...)): 1 at the lowest index of the largest value,
+    else 0.
+
     Reveals: nothing.
     Cost: `cost_argmax`; that of `max_`, and less than n multiplications in ceil(log2 n) - 1 rounds.
-
-    Parameters
-    ----------
-    x : Secret, shape (..., n, ...)
-        Signed; differences fit `bits`, see `less_than`.
-    axis : int
-        Of length n >= 1.
-    bits : int, optional
-        Width of differences, the ring's by default.
-
-    Returns
-    -------
-    largest : Secret
-        `x.shape` without the axis.
-    one_hot : Secret, shape (..., n, ...)
-        1 at the lowest index of the largest value, else 0.
     """
     last = _last(x, axis)
     largest, results = _tournament(last, bits)

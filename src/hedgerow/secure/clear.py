@@ -31,13 +31,8 @@ class ClearPermutation(Permutation):
 class ClearEngine(Engine):
     """One process that holds everything; openings are checked all the same.
 
-    Parameters
-    ----------
-    leakage : Leakage
-    source : NoiseSource, optional
-        Of random bits and permutations.
-    n_parties, everyone
-        Of the parties whose protocol is studied; see `Engine`.
+    `source`: of random bits and permutations. `n_parties`, `everyone`: of the parties whose
+    protocol is studied; see `Engine`.
     """
 
     share_axes = 0

@@ -11,14 +11,9 @@ Bytes = tuple[int, ...]
 class Cost:
     """Rounds and payload bytes of a step; costs in sequence add up, those of one engine only.
 
-    Parameters
-    ----------
-    rounds : int
-        Messages that wait for one another.
-    bytes : tuple of int
-        Sent by each party, without frames and TLS; empty where nobody sends anything.
-    preprocessing : tuple of int
-        Sent by each party ahead, before it has an input: nothing waits for it.
+    `rounds`: messages that wait for one another. `bytes`: sent by each party, without frames and
+    TLS; empty where nobody sends anything. `preprocessing`: sent by each party ahead, before it has
+    an input: nothing waits for it.
     """
 
     rounds: int = 0

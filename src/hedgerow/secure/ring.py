@@ -15,10 +15,7 @@ from hedgerow.errors import Code
 class Ring:
     """The integers modulo ``2**bits``; negative numbers are the upper half.
 
-    Parameters
-    ----------
-    bits : {16, 32, 64}
-        Width of an element.
+    `bits`: width of an element.
     """
 
     bits: int

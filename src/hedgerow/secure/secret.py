@@ -246,16 +246,14 @@ class Secret(Silent):
     def is_negative(self, bits: int | None = None) -> Secret:
         """Return 1 where the top bit of the lowest `bits` is set, else 0; see `less_than`.
 
-        Reveals: nothing.
-        Cost: `compare.cost_less_than`.
+        Reveals: nothing. Cost: `compare.cost_less_than`.
         """
         return self._numbers(circuits.sign(self.summands(bits)))
 
     def is_zero(self, bits: int | None = None) -> Secret:
         """Return 1 where the lowest `bits` are all zero, else 0; see `equal`.
 
-        Reveals: nothing.
-        Cost: `compare.cost_equal`.
+        Reveals: nothing. Cost: `compare.cost_equal`.
         """
         return self._numbers(circuits.is_zero(self.summands(bits)))
 
@@ -460,14 +458,9 @@ class Permutation(ABC):
 class Engine(ABC):
     """Keeper of secret arrays; it stays in the thread that made it.
 
-    Parameters
-    ----------
-    leakage : Leakage
-        Declared openings; `open` refuses everything else.
-    n_parties : int
-        Parties that hold shares; `Cost` counts the bytes of these.
-    everyone : str
-        Audience of all of them, as openings and ledgers spell it.
+    `leakage`: declared openings; `open` refuses everything else. `n_parties`: parties that hold
+    shares; `Cost` counts the bytes of these. `everyone`: audience of all of them, as openings and
+    ledgers spell it.
     """
 
     share_axes: int
@@ -601,10 +594,8 @@ class Engine(ABC):
     def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Share the bits of `n_addends` numbers that add up to x modulo ``2**bits``.
 
-        Returns
-        -------
-        list of SecretBits, each of shape (bits, x.size)
-            Plane j holds bit j of every element. One entry needs no adder, two need one.
+        Returns list of SecretBits, each of shape (bits, x.size): plane j holds bit j of every
+        element. One entry needs no adder, two need one.
         """
 
     @abstractmethod
@@ -639,15 +630,11 @@ class Engine(ABC):
     def cost(self, primitive: str, **public: Any) -> Cost:
         """State rounds and bytes of a primitive from public parameters.
 
-        Parameters
-        ----------
-        primitive : str
-            Name of a method of this class.
-        public
-            ``shape``: of the result; of the argument for `addends` and `open`; shapes of bits are
-            those of `SecretBits.shape`. ``ring``: of the result; None where bits are opened.
-            Further ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`,
-            ``shift`` for `truncate`, ``owner`` for inputs and ``to`` for `open`.
+        `primitive`: name of a method of this class. `public`: ``shape``: of the result; of the
+        argument for `addends` and `open`; shapes of bits are those of `SecretBits.shape`. ``ring``:
+        of the result; None where bits are opened. Further ``bits`` for `addends`, ``source`` (the
+        argument's ring) for `extend`, ``shift`` for `truncate`, ``owner`` for inputs and ``to`` for
+        `open`.
         """
 
     def _cannot_shuffle(self) -> Exception:

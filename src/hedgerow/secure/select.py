@@ -13,19 +13,10 @@ def select(condition: Secret, a: Number, b: Number) -> Secret:
 
     1. b + condition (a - b): one multiplication, none if a and b are public.
 
-    Reveals: nothing.
-    Cost: `cost_select`; one `Engine.mul`.
+    `condition`: 0 or 1, as comparisons return it. `a`, `b`: secrets are over the ring of the
+    condition.
 
-    Parameters
-    ----------
-    condition : Secret
-        0 or 1, as comparisons return it.
-    a, b : Secret or integers
-        Secrets are over the ring of the condition.
-
-    Returns
-    -------
-    Secret
+    Reveals: nothing. Cost: `cost_select`; one `Engine.mul`.
     """
     if not isinstance(a, Secret) and not isinstance(b, Secret):
         a, b = condition.ring.encode(a), condition.ring.encode(b)

@@ -30,16 +30,8 @@ DIGIT = 2
 def openings(n: int, times: int, to: str, name: str = SHUFFLED) -> list[Opening]:
     """Declare what sorts and permutations of n rows open.
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    times : int
-        `passes` - 1 for every sort, and one for every call of `permute` and `unpermute`.
-    to : str
-        Audience of all parties, `Engine.everyone`.
-    name : str
-        As given to the functions of this module.
+    `times`: `passes` - 1 for every sort, and one for every call of `permute` and `unpermute`. `to`:
+    audience of all parties, `Engine.everyone`. `name`: as given to the functions of this module.
     """
     return [
         Opening(
@@ -71,20 +63,11 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
        opened; the bits are moved by it, give places e among rows in the order so far, and
        d becomes e[d], moved back and unshuffled.
 
+    `keys` (shape (bits, n)): plane j holds bit j of every key; smaller keys come first. Returns
+    shape (n,): over `position_ring`; a permutation of 0 to n - 1.
+
     Reveals: to every party, a uniformly random permutation in every pass but the first.
     Cost: `cost_destinations`.
-
-    Parameters
-    ----------
-    keys : SecretBits, shape (bits, n)
-        Plane j holds bit j of every key; smaller keys come first.
-    name : str
-        Of the declared opening.
-
-    Returns
-    -------
-    Secret, shape (n,)
-        Over `position_ring`; a permutation of 0 to n - 1.
     """
     engine, n = keys.engine, keys.n
     bits = engine.b2a(keys, position_ring(n))
@@ -105,21 +88,10 @@ def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
     1. x and d are shuffled by a fresh permutation.
     2. The shuffled d is opened and the rows are moved by it.
 
-    Reveals: to every party, a uniformly random permutation.
-    Cost: `cost_permute`.
+    `x` (shape (n, ...)): over any ring. `d` (shape (n,)): a permutation of 0 to n - 1. Returns
+    shape of x.
 
-    Parameters
-    ----------
-    x : Secret, shape (n, ...)
-        Over any ring.
-    d : Secret, shape (n,)
-        A permutation of 0 to n - 1.
-    name : str
-        Of the declared opening.
-
-    Returns
-    -------
-    Secret, shape of x
+    Reveals: to every party, a uniformly random permutation. Cost: `cost_permute`.
     """
     permutation = x.engine.permutation(len(x))
     _, order = _open(x.engine.shuffle(d, permutation), name)
@@ -132,21 +104,10 @@ def unpermute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
     1. d is shuffled by a fresh permutation and opened.
     2. The rows are moved by it and unshuffled.
 
-    Reveals: to every party, a uniformly random permutation.
-    Cost: `cost_permute`.
+    `x` (shape (n, ...)): over any ring. `d` (shape (n,)): a permutation of 0 to n - 1. Returns
+    shape of x.
 
-    Parameters
-    ----------
-    x : Secret, shape (n, ...)
-        Over any ring.
-    d : Secret, shape (n,)
-        A permutation of 0 to n - 1.
-    name : str
-        Of the declared opening.
-
-    Returns
-    -------
-    Secret, shape of x
+    Reveals: to every party, a uniformly random permutation. Cost: `cost_permute`.
     """
     permutation = x.engine.permutation(len(x))
     places, _ = _open(x.engine.shuffle(d, permutation), name)
@@ -161,24 +122,11 @@ def sort_by(
     1. The bits of the key; for signed keys the top one is flipped.
     2. `destinations`, then `permute`.
 
-    Reveals: to every party, a uniformly random permutation in every pass.
-    Cost: `cost_sort_by`.
+    `key`: shape (n,). `x` (shape (n, ...)): over any ring; may be the key itself. `bits`: width of
+    the key, the ring's by default. `signed`: whether the top bit of the key is its sign. `name`: of
+    the declared opening; it takes place `passes(bits)` times. Returns shape of x.
 
-    Parameters
-    ----------
-    key : Secret, shape (n,)
-    x : Secret, shape (n, ...)
-        Over any ring; may be the key itself.
-    bits : int, optional
-        Width of the key, the ring's by default.
-    signed : bool
-        Whether the top bit of the key is its sign.
-    name : str
-        Of the declared opening; it takes place `passes(bits)` times.
-
-    Returns
-    -------
-    Secret, shape of x
+    Reveals: to every party, a uniformly random permutation in every pass. Cost: `cost_sort_by`.
     """
     if key.ndim != 1 or len(x) != len(key):
         raise Code.WRONG_SHAPE.error(

@@ -38,20 +38,10 @@ class Splits(Protocol):
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
         """Choose.
 
-        Parameters
-        ----------
-        level : int
-        scores : Secret, shape (trees, nodes, C)
-            Signed integers of magnitude up to `bound`, to be maximised.
-        bound : int
-            Public.
-        valid : Secret of 0 and 1 or bool array, shape (trees, nodes, C), optional
-            What may be chosen; a secret is over the ring of earlier choices.
-
-        Returns
-        -------
-        Secret, shape (trees, nodes, C)
-            One-hot, over a ring of the chooser's liking.
+        `scores` (shape (trees, nodes, C)): signed integers of magnitude up to `bound`, to be
+        maximised. `bound`: public. `valid`: what may be chosen; a secret is over the ring of
+        earlier choices. Returns shape (trees, nodes, C): one-hot, over a ring of the chooser's
+        liking.
         """
         ...
 
@@ -76,15 +66,8 @@ class Best:
 class Noisy:
     """Noisy max with one-sided geometric noise: a release in each node of a level.
 
-    Parameters
-    ----------
-    mechanism : NoisyMax
-        Its sensitivity is that of the integer scores.
-    ledger : Ledger
-        Charged before noise is drawn.
-    audience : str
-    scope : Scope
-        Above the levels.
+    `mechanism`: its sensitivity is that of the integer scores. `ledger`: charged before noise is
+    drawn. `scope`: above the levels.
     """
 
     mechanism: NoisyMax
@@ -114,13 +97,7 @@ class Noisy:
 class Exponential:
     """The paper's approximate exponential mechanism (algorithm 13): no finite epsilon.
 
-    Parameters
-    ----------
-    epsilon : float
-        The paper's, of one choice.
-    sensitivity : int
-    ledger, audience, scope
-        As in `Noisy`.
+    `epsilon`: the paper's, of one choice. `ledger`, `audience`, `scope`: as in `Noisy`.
     """
 
     epsilon: float
@@ -148,12 +125,8 @@ class Exponential:
 class Drawn:
     """Extra trees: splits drawn at random by public coins, whatever the scores are.
 
-    Parameters
-    ----------
-    public_seed : int
-        The same at all servers; the splits are known to everybody.
-    address : str
-        Of the trees; every level has coins of its own below it.
+    `public_seed`: the same at all servers; the splits are known to everybody. `address`: of the
+    trees; every level has coins of its own below it.
     """
 
     public_seed: int
@@ -181,16 +154,9 @@ class Drawn:
 class Restricted:
     """Random forests: every node chooses from a few attributes, drawn by public coins.
 
-    Parameters
-    ----------
-    choose : Splits
-        Among what was drawn.
-    feature : ndarray of int, shape (C,)
-        Attribute of every candidate.
-    max_features : int
-        Attributes drawn for each node, of those that have a candidate.
-    public_seed : int
-        The same at all servers; what was drawn is known to everybody.
+    `choose`: among what was drawn. `feature`: attribute of every candidate. `max_features`:
+    attributes drawn for each node, of those that have a candidate. `public_seed`: the same at all
+    servers; what was drawn is known to everybody.
     """
 
     choose: Splits

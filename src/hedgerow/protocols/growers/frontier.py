@@ -29,15 +29,8 @@ DEEP = 9
 class Frontier(ABC):
     """Rows of one level, for t trees side by side.
 
-    Attributes
-    ----------
-    layout : Layout
-    ring : Ring
-        Of histograms and masks.
-    n_trees : int
-        Trees t that grow side by side.
-    n_rows : int
-        Slots of one tree.
+    `ring`: of histograms and masks. `n_trees`: trees t that grow side by side. `n_rows`: slots of
+    one tree.
     """
 
     layout: Layout
@@ -58,13 +51,9 @@ class Frontier(ABC):
     def descend(self, choice: Choice, *, last: bool = False) -> None:
         """Go down one level.
 
-        Parameters
-        ----------
-        choice : one-hot, shape (trees, nodes, C)
-            The split of every node. The children of node j are ``j * arity`` and those after it;
-            of a binary split the left one comes first.
-        last : bool
-            Whether one more histogram is all that will be asked for.
+        `choice` (one-hot, shape (trees, nodes, C)): the split of every node. The children of node j
+        are ``j * arity`` and those after it; of a binary split the left one comes first. `last`:
+        whether one more histogram is all that will be asked for.
         """
 
 
@@ -73,12 +62,7 @@ class LeafFrontier(Frontier):
 
     @abstractmethod
     def leaves(self, choice: Choice) -> Secret:
-        """Return which rows are in which leaf, after the choices of the last level.
-
-        Returns
-        -------
-        Secret of 0 and 1, shape (trees, 2 nodes, n)
-        """
+        """Return which rows are in which leaf, after the choices of the last level."""
 
 
 class OpenFrontier(Frontier):

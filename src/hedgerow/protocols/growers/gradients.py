@@ -21,11 +21,8 @@ from hedgerow.secure.select import select
 class Labels:
     """What a booster learns, over the ring of the table.
 
-    Attributes
-    ----------
-    present : Secret of 0 and 1, shape (n,)
-    target : Secret, shape (scores, n)
-        0 and 1 for the class of each score, or the target in units; 0 in empty slots.
+    `target` (shape (scores, n)): 0 and 1 for the class of each score, or the target in units; 0 in
+    empty slots.
     """
 
     present: Secret
@@ -73,22 +70,11 @@ def gradients(labels: Labels, scores: Secret, plan: BoostingPlan) -> tuple[Secre
     Squared loss: residuals y - F, clipped to U units. Logistic loss: y - p and p (1 - p) with
     p = 1 / (1 + e^-F), off by at most 4.6e-5 and a unit.
 
-    Reveals: nothing.
-    Cost: per row two comparisons; or `sigmoid` and three products.
+    `scores` (shape (scores, n)): with ``plan.fraction`` bits. Returns `gradient` (shape (scores,
+    n)): from -U to U; 0 in empty slots. Returns `weight` (or None, shape (scores, n)): from 0 to U
+    / 4 + 1; 0 in empty slots.
 
-    Parameters
-    ----------
-    labels : Labels
-    scores : Secret, shape (scores, n)
-        With ``plan.fraction`` bits.
-    plan : BoostingPlan
-
-    Returns
-    -------
-    gradient : Secret, shape (scores, n)
-        From -U to U; 0 in empty slots.
-    weight : Secret or None, shape (scores, n)
-        From 0 to U / 4 + 1; 0 in empty slots.
+    Reveals: nothing. Cost: per row two comparisons; or `sigmoid` and three products.
     """
     if plan.loss == "squared":
         return _residuals(labels, scores, plan), None

@@ -57,25 +57,16 @@ PLACES = "shuffled places in the orders"
 class Grouped(Frontier):
     """Rows in the order of nodes; one tree, binary splits.
 
-    Parameters
-    ----------
-    table : SecretTable
-        Rows of empty slots, which are zero, go down too and are counted nowhere.
-    depth : int
-        Levels of splits.
-    member : array of shape (k,), optional
-        Weights with which the columns of a row add up to its presence, 0 or 1: ones for classes,
-        (1, 0) for presence and target. By default nothing is assumed about columns (they may be
-        weighted), and rows are counted in a column of their own, which every level moves too.
-    name : str
-        Of the openings.
+    `table`: rows of empty slots, which are zero, go down too and are counted nowhere. `member`
+    (array of shape (k,)): weights with which the columns of a row add up to its presence, 0 or 1:
+    ones for classes, (1, 0) for presence and target. By default nothing is assumed about columns
+    (they may be weighted), and rows are counted in a column of their own, which every level moves
+    too.
 
-    Notes
-    -----
     Reveals: to every party, one uniformly random permutation of a public set for every level but
-    the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1,
-    as they are whatever bits owners upload (`sharing.uploaded`); with other rows, as
-    numbers could be, H702 follows an opening that is none.
+    the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1, as
+    they are whatever bits owners upload (`sharing.uploaded`); with other rows, as numbers could be,
+    H702 follows an opening that is none.
     Cost: `cost`. With M = m n + nodes B entries of p bytes (places) and u columns of e bytes, a
     level sends a mean of (7 p + 16 + 8 u e) M / 3 + p m n + e u n bytes per server in 18 rounds,
     and somewhat more, in up to 4 more rounds, where numbers move to a larger ring. The first orders
@@ -227,19 +218,7 @@ def openings(
 ) -> list[Opening]:
     """Declare what trees of n rows open.
 
-    Parameters
-    ----------
-    layout : Layout
-    n : int
-        Rows.
-    depth : int
-        Levels of splits.
-    to : str
-        Audience of all parties, `Engine.everyone`.
-    times : int
-        Trees.
-    name : str
-        As given to `Grouped`.
+    `to`: audience of all parties, `Engine.everyone`. `name`: as given to `Grouped`.
     """
     return [
         Opening(
@@ -278,20 +257,8 @@ def cost_descend(
 ) -> Cost:
     """State the cost of one `Grouped.descend`, which at level `depth - 2` is the last.
 
-    Parameters
-    ----------
-    engine : Engine
-    layout : Layout
-    n, k : int
-        Rows and columns.
-    ring : Ring
-        Of the table.
-    depth : int
-        Levels of splits.
-    level : int
-        From which rows go down.
-    member : bool
-        Whether weights were given with which columns add up to presence.
+    `level`: from which rows go down. `member`: whether weights were given with which columns add up
+    to presence.
     """
     entries = Entries(n, layout.candidates.n_bins, level)
     places, size, moved = _places_ring(entries, depth), entries.size, k + (not member)

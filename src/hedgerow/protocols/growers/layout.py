@@ -28,13 +28,9 @@ MOST_LEAVES = 1 << 20
 class Layout:
     """Columns of one-hot tables and histograms.
 
-    Parameters
-    ----------
-    domain : Domain
-        Public attributes.
-    branching : {"binary", "wary"}
-        ``"binary"``: the bins of all attributes side by side. ``"wary"``: every attribute has as
-        many columns as the largest has bins; those of values that do not exist are zero.
+    `domain`: public attributes. `branching`: ``"binary"``: the bins of all attributes side by side.
+    ``"wary"``: every attribute has as many columns as the largest has bins; those of values that do
+    not exist are zero.
     """
 
     domain: Domain
@@ -107,17 +103,7 @@ class Layout:
     ) -> NDArray[np.uint8]:
         """Return one 0/1 column per bin; absent rows are all zero.
 
-        Parameters
-        ----------
-        encoded : Encoded
-            With `features` as its attributes, in that order.
-        features : sequence of int, optional
-            All by default.
-        rows : slice
-
-        Returns
-        -------
-        uint8 (rows, columns of the features)
+        `encoded`: with `features` as its attributes, in that order. `features`: all by default.
         """
         bins, present = encoded.bins[rows], np.flatnonzero(encoded.present[rows])
         widths = self.widths(range(self.n_features) if features is None else features)

@@ -43,14 +43,9 @@ _FRACTION = 16
 class Leaves:
     """Leaves of trees.
 
-    Attributes
-    ----------
-    labels : Secret, shape (trees, leaves, k)
-        One-hot class of every leaf, over any ring.
-    counts : Secret or None, shape (trees, leaves, k)
-        Noisy class counts, signed, where they may be shown to the audience.
-    fraction : int
-        Bits of the counts behind the point.
+    `labels` (shape (trees, leaves, k)): one-hot class of every leaf, over any ring. `counts` (or
+    None, shape (trees, leaves, k)): noisy class counts, signed, where they may be shown to the
+    audience. `fraction`: bits of the counts behind the point.
     """
 
     labels: Secret
@@ -64,11 +59,7 @@ class LeafUpdate(Protocol):
     def __call__(self, grown: Grown, capacity: int) -> Leaves:
         """Label.
 
-        Parameters
-        ----------
-        grown : Grown
-        capacity : int
-            Public bound on every count.
+        `capacity`: public bound on every count.
         """
         ...
 
@@ -101,11 +92,7 @@ class Majority:
 class NoisyCounts:
     """Two-sided geometric noise on the class counts; the label is the largest noisy count.
 
-    Parameters
-    ----------
-    mechanism : TwoSidedGeometric
-    ledger, audience, scope
-        As in `hedgerow.protocols.growers.choices.Noisy`.
+    `ledger`, `audience`, `scope`: as in `hedgerow.protocols.growers.choices.Noisy`.
     """
 
     mechanism: TwoSidedGeometric
@@ -132,12 +119,8 @@ class NoisyCounts:
 class NoisyLabels:
     """Noisy max over the class counts: half the noise of `NoisyCounts`, and no counts to show.
 
-    Parameters
-    ----------
-    mechanism : NoisyMax
-        Monotone: counts only grow with a record.
-    ledger, audience, scope
-        As in `hedgerow.protocols.growers.choices.Noisy`.
+    `mechanism`: monotone: counts only grow with a record. `ledger`, `audience`, `scope`: as in
+    `hedgerow.protocols.growers.choices.Noisy`.
     """
 
     mechanism: NoisyMax
@@ -160,14 +143,8 @@ class NoisyLabels:
 class PaperLeaves:
     """The paper's leaf updates: approximate Laplace noise or exponential mechanism, no epsilon.
 
-    Parameters
-    ----------
-    epsilon : float
-        The paper's, of one leaf.
-    exponential : bool
-        Algorithm 13 instead of algorithm 12.
-    ledger, audience, scope
-        As in `hedgerow.protocols.growers.choices.Noisy`.
+    `epsilon`: the paper's, of one leaf. `exponential`: algorithm 13 instead of algorithm 12.
+    `ledger`, `audience`, `scope`: as in `hedgerow.protocols.growers.choices.Noisy`.
     """
 
     epsilon: float

@@ -25,20 +25,10 @@ class Quotient:
     The sum is in units of 1/U. The weight is a number of records (W = 1) or a sum of second
     derivatives in units of 1/W.
 
-    Parameters
-    ----------
-    capacity : int
-        Records at most.
-    unit_bits : int
-        U = 2**unit_bits; no record adds more than U to a sum.
-    weight_bits : int
-        W = 2**weight_bits.
-    heaviest : int
-        What one record adds to a weight at most.
-    reach : int
-        The quotient is clipped to 2**reach in magnitude.
-    fraction : int
-        Fraction bits of the result.
+    `capacity`: records at most. `unit_bits`: u = 2**unit_bits; no record adds more than U to a sum.
+    `weight_bits`: w = 2**weight_bits. `heaviest`: what one record adds to a weight at most.
+    `reach`: the quotient is clipped to 2**reach in magnitude. `fraction`: fraction bits of the
+    result.
     """
 
     capacity: int
@@ -58,22 +48,12 @@ class Quotient:
         2. Clip the numerator to 2^reach x in magnitude.
         3. `divide`.
 
-        Reveals: nothing.
-        Cost: two comparisons, one after the other, and a division.
+        `sums`, `weights` (over Z_2^64, the same shape): signed. `least`: weights below, and those
+        that noise made negative, count as this; at least 1. `reach`: how far noise may carry a sum
+        and a weight beyond what records add up to. Returns over Z_2^64, the same shape: with
+        `fraction` bits.
 
-        Parameters
-        ----------
-        sums, weights : Secret over Z_2^64, the same shape
-            Signed.
-        least : int
-            Weights below, and those that noise made negative, count as this; at least 1.
-        reach : pair of int
-            How far noise may carry a sum and a weight beyond what records add up to.
-
-        Returns
-        -------
-        Secret over Z_2^64, the same shape
-            With `fraction` bits.
+        Reveals: nothing. Cost: two comparisons, one after the other, and a division.
         """
         top = self.capacity * (1 << self.unit_bits) + reach[0]
         bottom = max(least, self.capacity * self.heaviest + reach[1])
@@ -103,19 +83,10 @@ def exact_values(
     2. Quotients and emptiness of all nodes at once.
     3. Level by level, a node without rows takes its parent's value: one round each.
 
-    Reveals: nothing.
-    Cost: a zero test, `Quotient` and a multiplication per level.
+    `counts`, `sums`, `weights` (over Z_2^64, shape (trees, leaves)): of a binary tree; the numbers
+    of records, and what `quotient` divides. Returns over Z_2^64, shape (trees, leaves).
 
-    Parameters
-    ----------
-    counts, sums, weights : Secret over Z_2^64, shape (trees, leaves)
-        Of a binary tree; the numbers of records, and what `quotient` divides.
-    quotient : Quotient
-    depth : int
-
-    Returns
-    -------
-    Secret over Z_2^64, shape (trees, leaves)
+    Reveals: nothing. Cost: a zero test, `Quotient` and a multiplication per level.
     """
     t = counts.shape[0]
     levels = [stack([counts, sums, weights])]
@@ -136,17 +107,8 @@ def exact_values(
 class NoisyQuotient:
     """A noisy sum over a noisy weight: two releases in each leaf, then `Quotient`.
 
-    Parameters
-    ----------
-    quotient : Quotient
-    sum_epsilon, weight_epsilon : float
-    ledger : Ledger
-        Charged before noise is drawn.
-    audience : str
-    scope : Scope
-        Above the leaves of one tree.
-    least : int
-        As in `Quotient`.
+    `ledger`: charged before noise is drawn. `scope`: above the leaves of one tree. `least`: as in
+    `Quotient`.
     """
 
     quotient: Quotient
@@ -164,16 +126,10 @@ class NoisyQuotient:
            and moves its sum by U and its weight by `heaviest` at most.
         2. `Quotient` of the noisy numbers alone.
 
+        `sums`, `weights`: over Z_2^64, shape (leaves,). Returns over Z_2^64, shape (leaves,).
+
         Reveals: nothing; the values are computed from the two releases.
         Cost: `add_geometric_noise` twice and `Quotient`.
-
-        Parameters
-        ----------
-        sums, weights : Secret over Z_2^64, shape (leaves,)
-
-        Returns
-        -------
-        Secret over Z_2^64, shape (leaves,)
         """
         noisy, reach = [], []
         for values, (mechanism, charge) in zip((sums, weights), self.charges(), strict=True):

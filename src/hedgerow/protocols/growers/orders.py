@@ -35,14 +35,7 @@ class Entries:
     to ``p + 2**level`` (right), as a stable partition of the whole order does. The path of a node,
     read as bits from the root down, is its number in the tree; read upwards it is its position.
 
-    Parameters
-    ----------
-    n : int
-        Rows.
-    n_bins : int32, shape (m,)
-        Bins of each attribute.
-    level : int
-        Of the tree, 0 at the root.
+    `n_bins` (int32, shape (m,)): bins of each attribute. `level`: of the tree, 0 at the root.
     """
 
     n: int
@@ -120,12 +113,8 @@ class Entries:
 class View:
     """The orders of one level, seen through a permutation that nobody knows.
 
-    Attributes
-    ----------
-    permutation : Permutation
-        From numbers to where `places` are known.
-    places : int64, shape (size,)
-        Place in the orders of each permuted entry: a uniformly random permutation.
+    `permutation`: from numbers to where `places` are known. `places` (int64, shape (size,)): place
+    in the orders of each permuted entry: a uniformly random permutation.
     """
 
     permutation: Permutation
@@ -137,15 +126,9 @@ class View:
 
         1. Destinations are shuffled by a fresh permutation and opened.
 
-        Reveals: to every party, a uniformly random permutation of 0 to size - 1.
-        Cost: `cost_of`.
+        `destinations` (shape (size,)): the secret place of each entry, by number.
 
-        Parameters
-        ----------
-        destinations : Secret, shape (size,)
-            The secret place of each entry, by number.
-        name : str
-            Of the declared opening.
+        Reveals: to every party, a uniformly random permutation of 0 to size - 1. Cost: `cost_of`.
         """
         engine, size = destinations.engine, len(destinations)
         permutation = engine.permutation(size)
@@ -173,17 +156,9 @@ class View:
         2. Prefix sums, local; they run on from one order into the next.
         3. The sums are moved back and unshuffled.
 
-        Reveals: nothing.
-        Cost: `cost_running`.
+        `x` (shape (size, ...)): by number, over any ring. Returns shape of x.
 
-        Parameters
-        ----------
-        x : Secret, shape (size, ...)
-            By number, over any ring.
-
-        Returns
-        -------
-        Secret, shape of x
+        Reveals: nothing. Cost: `cost_running`.
         """
         engine = x.engine
         ordered = engine.shuffle(x, self.permutation)[self._order]
@@ -197,20 +172,11 @@ def by_bin(onehot: Secret) -> tuple[Secret, Secret, Secret]:
     2. Row i has the place sum over b of h_bi r_bi, less 1: one element on the wire, as in any
        scalar product.
 
-    Reveals: nothing.
-    Cost: `cost_by_bin`.
+    `onehot` (shape (n, bins)): rows that are zero, of empty slots, are in bin 0. Returns `place`:
+    shape (n,). Returns `bin`: shape (n,). Returns `end` (shape (bins,)): rows in each bin and those
+    before it.
 
-    Parameters
-    ----------
-    onehot : Secret, shape (n, bins)
-        Rows that are zero, of empty slots, are in bin 0.
-
-    Returns
-    -------
-    place : Secret, shape (n,)
-    bin : Secret, shape (n,)
-    end : Secret, shape (bins,)
-        Rows in each bin and those before it.
+    Reveals: nothing. Cost: `cost_by_bin`.
     """
     n, n_bins = onehot.shape
     upper = onehot[:, 1:]

@@ -60,31 +60,17 @@ class Scores:
     simulator with its three servers 210 MB, beside histogram and result. Each block costs its
     rounds anew.
 
-    Reveals: nothing.
-    Cost: `cost`.
+    `candidates`: splits, binary or wary; at least one. `criterion`: ``max``, ``gini`` or
+    ``squared_error``. `public`: capacity, and integer bounds of the target in its units for
+    ``squared_error``. `shift`: scores stand on the grid 2^-shift; not used by ``max``.
+    `prefer_nonempty`: add 2 where both branches hold a record, so that a split of the records wins
+    over one that keeps them together: it is worth no less, and with one more floor it loses less
+    than 2. For binary trees without noise, as grown by learners that never make an empty child. One
+    record can change those 2 in either direction, which no sensitivity here covers: `sensitivity`,
+    which every choice with noise asks for, refuses. Raises H208 without a capacity, H116 without
+    bounds where they are needed, H501 for parameters with which a number would not fit.
 
-    Parameters
-    ----------
-    candidates : Candidates
-        Splits, binary or wary; at least one.
-    criterion : Criterion
-        ``max``, ``gini`` or ``squared_error``.
-    public : Public
-        Capacity, and integer bounds of the target in its units for ``squared_error``.
-    shift : int
-        Scores stand on the grid 2^-shift; not used by ``max``.
-    prefer_nonempty : bool
-        Add 2 where both branches hold a record, so that a split of the records wins over one that
-        keeps them together: it is worth no less, and with one more floor it loses less than 2. For
-        binary trees without noise, as grown by learners that never make an empty child. One record
-        can change those 2 in either direction, which no sensitivity here covers: `sensitivity`,
-        which every choice with noise asks for, refuses.
-
-    Raises
-    ------
-    HedgerowError
-        H208 without a capacity, H116 without bounds where they are needed, H501 for parameters
-        with which a number would not fit.
+    Reveals: nothing. Cost: `cost`.
     """
 
     candidates: Candidates
@@ -146,16 +132,9 @@ class Scores:
     def __call__(self, hist: Secret) -> Secret:
         """Score every candidate.
 
-        Parameters
-        ----------
-        hist : Secret, shape (..., k, B)
-            Class counts; or counts and sums of the target for ``squared_error``. Binary: the bins
-            of all attributes side by side; wary: every attribute padded to the largest.
-
-        Returns
-        -------
-        Secret, shape (..., C)
-            Over `ring`; signed, to be maximised.
+        `hist` (shape (..., k, B)): class counts; or counts and sums of the target for
+        ``squared_error``. Binary: the bins of all attributes side by side; wary: every attribute
+        padded to the largest. Returns shape (..., C): over `ring`; signed, to be maximised.
         """
         self._check(hist.shape, hist.ring)
         *lead, k, width = hist.shape

@@ -32,12 +32,7 @@ _SUM_BITS = 30
 class Units:
     """Scale of a numeric target; public.
 
-    Parameters
-    ----------
-    low, high : float
-        Bounds of the target.
-    bits : int
-        U = 2**bits units are half the width of the bounds.
+    `low`, `high`: bounds of the target. `bits`: u = 2**bits units are half the width of the bounds.
     """
 
     low: float
@@ -91,10 +86,7 @@ def bits_for(capacity: int, wanted: int = FINE) -> int:
 
     Then squares of sums, with which splits are scored, fit into 61 bits.
 
-    Raises
-    ------
-    HedgerowError
-        H501 for a capacity that leaves fewer than 4 bits.
+    Raises H501 for a capacity that leaves fewer than 4 bits.
     """
     bits = min(wanted, _SUM_BITS - capacity.bit_length())
     if capacity < 1 or bits < _LEAST:

@@ -39,29 +39,15 @@ def divide(
     3. y <- y (1 + e), e <- e^2, twice; y <- y (1 + e): now y = 1/z but for e^8.
     4. a 2^s / 2^bits, of magnitude up to 2**quotient_bits, times y.
 
-    Reveals: nothing.
-    Cost: `cost_divide`.
+    `a` (or integers, shape that broadcasts to that of x): abs(a) <= 2**quotient_bits * x. `x` (over
+    Z_2^64, any shape): 1 <= x < 2**bits; where x is 0 the result means nothing. If both are
+    fixed-point numbers of one fraction, their quotient is the same. `bits`: from 2 to 61 -
+    quotient_bits. `fraction`: fraction bits of the result, from 0 to 61 - quotient_bits.
+    `quotient_bits`: from 0 to 29. Returns over Z_2^64, the shape of x: off by at most
+    2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more if bits > 30 -
+    quotient_bits. For a = 1 and bits <= 30 the first term is relative: 2^-26 / x.
 
-    Parameters
-    ----------
-    a : Secret or integers, shape that broadcasts to that of x
-        abs(a) <= 2**quotient_bits * x.
-    x : Secret over Z_2^64, any shape
-        1 <= x < 2**bits; where x is 0 the result means nothing. If both are fixed-point numbers of
-        one fraction, their quotient is the same.
-    bits : int
-        From 2 to 61 - quotient_bits.
-    fraction : int
-        Fraction bits of the result, from 0 to 61 - quotient_bits.
-    quotient_bits : int
-        From 0 to 29.
-
-    Returns
-    -------
-    Secret over Z_2^64, the shape of x
-        Off by at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more
-        if bits > 30 - quotient_bits. For a = 1 and bits <= 30 the first term is relative:
-        2^-26 / x.
+    Reveals: nothing. Cost: `cost_divide`.
     """
     check_ring(a, x)
     wide = _check(bits, fraction, quotient_bits)

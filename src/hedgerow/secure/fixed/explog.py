@@ -68,23 +68,12 @@ def exp2(x: Secret, *, fraction: int, low: int, high: int, out: int) -> Secret:
     2. 2^i by `power_of_two`, 2^f by a polynomial of degree 7 in u = 2 f - 1.
     3. Multiply; 2^low is a public shift.
 
-    Reveals: nothing.
-    Cost: `cost_exp2`.
+    `x` (over Z_2^64, any shape): with `fraction` bits (0 to 30); low <= x < high. Outside the
+    result means nothing. `low`, `high`: high - low from 1 to 31. `out`: fraction bits of the
+    result, from 0 to 60 - high. Returns over Z_2^64, the same shape: off by at most 2^-26 2^x +
+    2^-out.
 
-    Parameters
-    ----------
-    x : Secret over Z_2^64, any shape
-        With `fraction` bits (0 to 30); low <= x < high. Outside the result means nothing.
-    fraction : int
-    low, high : int
-        high - low from 1 to 31.
-    out : int
-        Fraction bits of the result, from 0 to 60 - high.
-
-    Returns
-    -------
-    Secret over Z_2^64, the same shape
-        Off by at most 2^-26 2^x + 2^-out.
+    Reveals: nothing. Cost: `cost_exp2`.
     """
     check_ring(x)
     digits, shift = _check_exp2(fraction, low, high, out)
@@ -119,23 +108,11 @@ def exp(x: Secret, *, fraction: int, low: int, high: int, out: int) -> Secret:
     1. x times the public log2(e), with 29 fraction bits.
     2. `exp2`.
 
-    Reveals: nothing.
-    Cost: `cost_exp`.
+    `x` (over Z_2^64, any shape): with `fraction` bits (0 to 20); low <= x <= high. `low`, `high`:
+    from -30 to 30, with high - low at most 20. `out`: fraction bits of the result, from 0 to 58 -
+    1.45 high. Returns over Z_2^64, the same shape: off by at most 2^-25 e^x + 2^-out.
 
-    Parameters
-    ----------
-    x : Secret over Z_2^64, any shape
-        With `fraction` bits (0 to 20); low <= x <= high.
-    fraction : int
-    low, high : int
-        From -30 to 30, with high - low at most 20.
-    out : int
-        Fraction bits of the result, from 0 to 58 - 1.45 high.
-
-    Returns
-    -------
-    Secret over Z_2^64, the same shape
-        Off by at most 2^-25 e^x + 2^-out.
+    Reveals: nothing. Cost: `cost_exp`.
     """
     check_ring(x)
     to_base, shift, low2, high2 = _check_exp(fraction, low, high)
@@ -158,24 +135,12 @@ def log2(x: Secret, *, bits: int, fraction: int, out: int) -> Secret:
     1. The bits of x.
     2. to 4. of `log_of_bits`.
 
-    Reveals: nothing.
-    Cost: `cost_log`.
+    `x` (over Z_2^64, any shape): 1 <= x < 2**bits as integers, standing for x / 2**fraction. The
+    result for 0 means nothing. `bits`: from 2 to 61. `fraction`: from 0 to 61. `out`: fraction bits
+    of the result, from 0 to 30. Returns over Z_2^64, the same shape: signed; off by at most 2^-25 +
+    2^-out.
 
-    Parameters
-    ----------
-    x : Secret over Z_2^64, any shape
-        1 <= x < 2**bits as integers, standing for x / 2**fraction. The result for 0 means nothing.
-    bits : int
-        From 2 to 61.
-    fraction : int
-        From 0 to 61.
-    out : int
-        Fraction bits of the result, from 0 to 30.
-
-    Returns
-    -------
-    Secret over Z_2^64, the same shape
-        Signed; off by at most 2^-25 + 2^-out.
+    Reveals: nothing. Cost: `cost_log`.
     """
     return _log(x, bits, fraction, out, natural=False)
 
@@ -194,22 +159,10 @@ def log_of_bits(
     3. log z by a polynomial of degree 11 in u = 4 z - 3.
     4. Add (bits - s - fraction) times log 2.
 
-    Reveals: nothing.
-    Cost: `cost_log` with ``shared_bits=True``.
+    `x`: over Z_2^64, shape (n,). `planes` (shape (bits, n)): bits of x, lowest first. `fraction`,
+    `out`: as in `log2`. `natural`: base e instead of 2. Returns over Z_2^64, shape (n,).
 
-    Parameters
-    ----------
-    x : Secret over Z_2^64, shape (n,)
-    planes : SecretBits, shape (bits, n)
-        Bits of x, lowest first.
-    fraction, out : int
-        As in `log2`.
-    natural : bool
-        Base e instead of 2.
-
-    Returns
-    -------
-    Secret over Z_2^64, shape (n,)
+    Reveals: nothing. Cost: `cost_log` with ``shared_bits=True``.
     """
     check_ring(x)
     bits = len(planes)

@@ -47,14 +47,9 @@ def rescale(x: Secret, shift: int) -> Secret:
 
     1. Truncate, which rounds down and may end one lower still; add 1 to centre the error.
 
-    Reveals: nothing.
-    Cost: `cost_rescale`; one `Engine.truncate`.
+    `x`: of magnitude below 2**62, also after a negative shift.
 
-    Parameters
-    ----------
-    x : Secret
-        Of magnitude below 2**62, also after a negative shift.
-    shift : int
+    Reveals: nothing. Cost: `cost_rescale`; one `Engine.truncate`.
     """
     if shift <= 0:
         return x * (1 << -shift)
@@ -74,21 +69,12 @@ def polynomial(u: Secret, coefficients: Sequence[int]) -> Secret:
     1. c_2i + c_(2i+1) u for all i, and u^2.
     2. Join neighbours: a + b u^2, then a + b u^4, ..., all of a level at once.
 
+    `u` (shape (n,)): with `FRACTION` bits, of magnitude up to 1. `coefficients`: times
+    ``2**FRACTION``, lowest power first. Returns shape (n,): with `FRACTION` bits. Where sums of
+    coefficients are below 2, rounding costs at most ``3 * 2**depth`` units.
+
     Reveals: nothing.
     Cost: `cost_polynomial`; ceil(log2(len(coefficients))) multiplications and truncations deep.
-
-    Parameters
-    ----------
-    u : Secret, shape (n,)
-        With `FRACTION` bits, of magnitude up to 1.
-    coefficients : sequence of int, at least 3
-        Times ``2**FRACTION``, lowest power first.
-
-    Returns
-    -------
-    Secret, shape (n,)
-        With `FRACTION` bits. Where sums of coefficients are below 2, rounding costs at most
-        ``3 * 2**depth`` units.
     """
     c = np.array([*coefficients, *[0] * (len(coefficients) % 2)], dtype=np.int64)
     pairs = u * c[1::2, None] + (c[::2, None] << FRACTION)
@@ -123,17 +109,9 @@ def power_of_two(digits: Secret) -> Secret:
 
     1. 2^(sum of 2^k d_k) is the product of 1 + d_k (2^(2^k) - 1), multiplied in a tree.
 
-    Reveals: nothing.
-    Cost: `cost_power_of_two`; k - 1 multiplications in ceil(log2 k) rounds.
+    `digits`: lowest first, k from 1 to 6. Returns shape (n,).
 
-    Parameters
-    ----------
-    digits : Secret of 0 and 1, shape (k, n)
-        Lowest first, k from 1 to 6.
-
-    Returns
-    -------
-    Secret, shape (n,)
+    Reveals: nothing. Cost: `cost_power_of_two`; k - 1 multiplications in ceil(log2 k) rounds.
     """
     weights = np.array([2 ** (2**k) - 1 for k in range(len(digits))], dtype=np.uint64)
     factors = digits * weights[:, None] + 1
@@ -161,25 +139,13 @@ def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
     2. The digits of the shift s are XORs of its planes, local; bits to ring.
     3. Scale 2^s by `power_of_two`; multiply.
 
-    Reveals: nothing.
-    Cost: `cost_normalise`.
+    `x` (shape (n,)): 1 <= x < 2**bits. For x = 0 the result is 0 and the scale 1. `planes` (shape
+    (bits, n)): bits of x, lowest first; bits from 2 to `MAX_BITS`. Returns `z` (shape (n,)): with
+    `FRACTION` bits, 1/2 <= z <= 1, for x * scale / 2**bits; off by at most one unit, and by none if
+    bits <= FRACTION. Returns `scale` (shape (n,)): 2^s. Returns `digits`: of s = bits - 1 -
+    position of the most significant bit, lowest first.
 
-    Parameters
-    ----------
-    x : Secret, shape (n,)
-        1 <= x < 2**bits. For x = 0 the result is 0 and the scale 1.
-    planes : SecretBits, shape (bits, n)
-        Bits of x, lowest first; bits from 2 to `MAX_BITS`.
-
-    Returns
-    -------
-    z : Secret, shape (n,)
-        With `FRACTION` bits, 1/2 <= z <= 1, for x * scale / 2**bits; off by at most one unit, and
-        by none if bits <= FRACTION.
-    scale : Secret, shape (n,)
-        2^s.
-    digits : Secret of 0 and 1, shape (k, n)
-        Of s = bits - 1 - position of the most significant bit, lowest first.
+    Reveals: nothing. Cost: `cost_normalise`.
     """
     bits = check_range("bits", len(planes), 2, MAX_BITS)
     none = ~planes[::-1]

@@ -37,14 +37,8 @@ from hedgerow.secure.secret import (
 class Draws:
     """Some variables of one law.
 
-    Parameters
-    ----------
-    drawn : Precision
-        Law and precision, see `hedgerow.secure.noise.discrete.precision`.
-    n : int
-        How many.
-    two_sided : bool
-        Differences of two geometric variables; else one-sided.
+    `drawn`: law and precision, see `hedgerow.secure.noise.discrete.precision`. `n`: how many.
+    `two_sided`: differences of two geometric variables; else one-sided.
     """
 
     drawn: Precision
@@ -81,21 +75,10 @@ def draw_batch(engine: Engine, batch: Sequence[Draws], ring: Ring) -> list[Secre
        digit i counts 2^i.
     4. One extension of all values, lifted by 2^L where they may be negative.
 
-    Reveals: nothing.
-    Cost: `cost_draw_batch`; the rounds of the deepest circuit and 2 to 4 more.
+    `batch`: laws without a variable cost nothing. `ring`: with at least L + 2 bits for every law.
+    Returns: in the order of the batch.
 
-    Parameters
-    ----------
-    engine : Engine
-    batch : sequence of Draws
-        Laws without a variable cost nothing.
-    ring : Ring
-        With at least L + 2 bits for every law.
-
-    Returns
-    -------
-    list of Secret, each of shape (n,)
-        In the order of the batch.
+    Reveals: nothing. Cost: `cost_draw_batch`; the rounds of the deepest circuit and 2 to 4 more.
     """
     some = [draws for draws in batch if draws.n]
     if not some:

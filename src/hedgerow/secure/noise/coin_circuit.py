@@ -60,15 +60,10 @@ ONE = ~ZERO
 class Level:
     """One round of ANDs, and the planes that are kept after it.
 
-    Attributes
-    ----------
-    left, right : int64 arrays, shape (ands,)
-        Operands: planes kept after the previous level, for the first level the uniform ones.
-    terms : tuple of tuples of int
-        For every plane that is kept, the planes of the pool whose XOR it is. The pool is the
-        planes that operands are taken from, then the products.
-    flips : int64 array
-        Kept planes that are inverted.
+    `left`, `right` (int64 arrays, shape (ands,)): operands: planes kept after the previous level,
+    for the first level the uniform ones. `terms`: for every plane that is kept, the planes of the
+    pool whose XOR it is. The pool is the planes that operands are taken from, then the products.
+    `flips`: kept planes that are inverted.
     """
 
     left: NDArray[np.int64]
@@ -81,12 +76,8 @@ class Level:
 class Circuit:
     """A comparison of uniform bits with each of several public constants.
 
-    Attributes
-    ----------
-    bits : int
-        Uniform planes that it consumes.
-    levels : tuple of Level
-        At least one; the planes kept after the last are the coins, in order.
+    `bits`: uniform planes that it consumes. `levels`: at least one; the planes kept after the last
+    are the coins, in order.
     """
 
     bits: int
@@ -102,16 +93,7 @@ class Circuit:
 def compile_coins(constants: tuple[int, ...], t: int) -> Circuit:
     """Build the circuit of coins with probabilities constants[i] / 2**t.
 
-    Parameters
-    ----------
-    constants : tuple of int
-        From 0 (always tails) to 2**t (always heads).
-    t : int
-        At least 1.
-
-    Returns
-    -------
-    Circuit
+    `constants`: from 0 (always tails) to 2**t (always heads). `t`: at least 1.
     """
     if t < 1 or not constants or any(not 0 <= c <= 1 << t for c in constants):
         raise Code.BAD_PARAMETER.error(
@@ -224,11 +206,7 @@ def _indices(values: Iterable[int]) -> NDArray[np.int64]:
 def _best(length: int, depth: int, both: bool) -> tuple[float, int]:
     """Return the fewest ANDs for a segment within a depth, and the length of its lower part.
 
-    Parameters
-    ----------
-    length, depth : int
-    both : bool
-        Whether ``same`` is needed beside ``less``.
+    `both`: whether ``same`` is needed beside ``less``.
     """
     if length == 1:
         return 0, 0

@@ -35,17 +35,10 @@ LARGEST_EPSILON = 512.0
 class Precision:
     """How finely the noise of one release is drawn; made by `precision`.
 
-    Attributes
-    ----------
-    variable : Geometric
-        The geometric variable: its rate and its number of coins L.
-    t : int
-        Bits per coin.
-    delta : float
-        What finite precision costs, for one release of `m` values: (1 + e^epsilon) tau,
-        tau = variables * (p^(2^L) + L 2^-(t+1)), rounded up. Below 2**-60.
-    m : int
-        Values of the release, or candidates of the choice.
+    `variable`: the geometric variable: its rate and its number of coins L. `t`: bits per coin.
+    `delta`: what finite precision costs, for one release of `m` values: (1 + e^epsilon) tau, tau =
+    variables * (p^(2^L) + L 2^-(t+1)), rounded up. Below 2**-60. `m`: values of the release, or
+    candidates of the choice.
     """
 
     variable: Geometric
@@ -64,17 +57,9 @@ def precision(mechanism: TwoSidedGeometric | NoisyMax, m: int) -> Precision:
 
     Half of it is given to truncation, half to rounding.
 
-    Parameters
-    ----------
-    mechanism : TwoSidedGeometric or NoisyMax
-        Gives epsilon, sensitivity and the rate of the noise.
-    m : int
-        Values in one release, or candidates of one choice, at least 1. Where a release is made in
-        each part of a partition, those of one part.
-
-    Returns
-    -------
-    Precision
+    `mechanism`: gives epsilon, sensitivity and the rate of the noise. `m`: values in one release,
+    or candidates of one choice, at least 1. Where a release is made in each part of a partition,
+    those of one part.
     """
     if m < 1:
         raise Code.BAD_MECHANISM_INPUT.error(
@@ -102,21 +87,10 @@ def coins(engine: Engine, constants: Sequence[int], t: int, n: int) -> SecretBit
     1. Draw the planes of uniform bits that the circuit consumes.
     2. For every level: AND pairs of planes, all coins and draws at once; XOR locally.
 
-    Reveals: nothing.
-    Cost: `cost_coins`; ceil(log2 t) rounds and about t ANDs per coin.
+    `constants`: coin i is 1 with probability ``constants[i] / 2**t``. `n`: draws. Returns shape
+    (len(constants), n).
 
-    Parameters
-    ----------
-    engine : Engine
-    constants : sequence of int
-        Coin i is 1 with probability ``constants[i] / 2**t``.
-    t : int
-    n : int
-        Draws.
-
-    Returns
-    -------
-    SecretBits, shape (len(constants), n)
+    Reveals: nothing. Cost: `cost_coins`; ceil(log2 t) rounds and about t ANDs per coin.
     """
     circuit = compile_coins(tuple(constants), t)
     planes = engine.random_bits((circuit.bits, n))
@@ -156,21 +130,11 @@ def geometric(engine: Engine, shape: tuple[int, ...], drawn: Precision, ring: Ri
     2. Turn them into ring elements and add 2^i times the i-th; in a smaller ring where that, with
        the extension that follows, sends fewer bytes.
 
+    `ring`: with at least L + 2 bits. Returns of the given shape and ring.
+
     Reveals: nothing.
     Cost: `cost_geometric`; that of `coins`, then `Engine.b2a` of L bits per variable and perhaps
     `Engine.extend`.
-
-    Parameters
-    ----------
-    engine : Engine
-    shape : tuple of int
-    drawn : Precision
-    ring : Ring
-        With at least L + 2 bits.
-
-    Returns
-    -------
-    Secret, of the given shape and ring
     """
     return _draw(engine, shape, drawn, ring, sides=1)
 
@@ -185,8 +149,7 @@ def two_sided_geometric(
     Parameters and steps as in `geometric`, with two variables per value of which only the
     difference is extended.
 
-    Reveals: nothing.
-    Cost: `cost_two_sided_geometric`.
+    Reveals: nothing. Cost: `cost_two_sided_geometric`.
     """
     return _draw(engine, shape, drawn, ring, sides=2)
 

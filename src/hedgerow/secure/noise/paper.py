@@ -59,24 +59,12 @@ def laplace(
     6. r = r_1 - r_2.
     7. y + r.
 
-    Reveals: nothing; the sum may be opened to the audience of the charge.
-    Cost: `cost_laplace`.
+    `y` (over Z_2^64, any shape): integers of magnitude below 2**(60 - fraction). `epsilon`: the
+    paper's; the ledger is charged infinity and records this as claimed. `fraction`: fraction bits
+    of the noise and of the result, from 8 to 20. Returns over Z_2^64, the same shape: with
+    `fraction` bits.
 
-    Parameters
-    ----------
-    y : Secret over Z_2^64, any shape
-        Integers of magnitude below 2**(60 - fraction).
-    epsilon : float
-        The paper's; the ledger is charged infinity and records this as claimed.
-    sensitivity : int
-    charge : Charge
-    fraction : int
-        Fraction bits of the noise and of the result, from 8 to 20.
-
-    Returns
-    -------
-    Secret over Z_2^64, the same shape
-        With `fraction` bits.
+    Reveals: nothing; the sum may be opened to the audience of the charge. Cost: `cost_laplace`.
     """
     check_ring(y)
     factor = _check_laplace(epsilon, sensitivity, fraction)
@@ -135,26 +123,13 @@ def exponential(
     10. f_i = [u <= p_i].
     11. The index is the first i with f_i = 1: one-hot f_i - f_(i-1).
 
+    `scores` (over Z_2^64, shape (..., d)): integers of magnitude up to `bound`. `epsilon`: the
+    paper's; the ledger is charged infinity and records this as claimed. `bound`: public; ``bound *
+    epsilon / sensitivity`` is below 2**(58 - 2 * fraction). `fraction`: fraction bits of weights,
+    from 8 to 20. Returns of 0 and 1 over Z_2^64, shape (..., d): one-hot.
+
     Reveals: nothing; the choice may be opened to the audience of the charge.
     Cost: `cost_exponential`.
-
-    Parameters
-    ----------
-    scores : Secret over Z_2^64, shape (..., d)
-        Integers of magnitude up to `bound`.
-    epsilon : float
-        The paper's; the ledger is charged infinity and records this as claimed.
-    sensitivity : int
-    charge : Charge
-    bound : int
-        Public; ``bound * epsilon / sensitivity`` is below 2**(58 - 2 * fraction).
-    fraction : int
-        Fraction bits of weights, from 8 to 20.
-
-    Returns
-    -------
-    Secret of 0 and 1 over Z_2^64, shape (..., d)
-        One-hot.
     """
     check_ring(scores)
     factor, bits, s_bits = _check_exponential(epsilon, sensitivity, bound, fraction)

@@ -26,22 +26,10 @@ Kernel = Callable[[str], Any]
 def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     """Multiply element by element.
 
-    Parameters
-    ----------
-    core : Core
-    x, y : unsigned, shapes (servers here, 2, *shape) that broadcast
-        With equally many axes.
-    name : str
-        Of the step.
-    kernel : callable
-        `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type.
+    `x`, `y` (unsigned, shapes (servers here, 2, *shape) that broadcast): with equally many axes.
+    `kernel`: `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type. Returns
+    shape (servers here, 2, *shape).
 
-    Returns
-    -------
-    NDArray, shape (servers here, 2, *shape)
-
-    Notes
-    -----
     Reveals: nothing. Cost: 1 round, one element from every server.
     """
     shape = np.broadcast_shapes(x.shape[2:], y.shape[2:])
@@ -73,19 +61,9 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
 def matmul(core: Core, x: Array, y: Array) -> Array:
     """Multiply matrices (..., m, k) @ (..., k, n).
 
-    Parameters
-    ----------
-    core : Core
-    x : unsigned, shape (servers here, 2, ..., m, k)
-    y : unsigned, shape (servers here, 2, ..., k, n)
-        With equally many axes.
+    `x`: unsigned, shape (servers here, 2, ..., m, k). `y` (unsigned, shape (servers here, 2, ...,
+    k, n)): with equally many axes. Returns shape (servers here, 2, ..., m, n).
 
-    Returns
-    -------
-    NDArray, shape (servers here, 2, ..., m, n)
-
-    Notes
-    -----
     Reveals: nothing. Cost: 1 round, one element per element of the result from every server.
     """
     shape = (*np.broadcast_shapes(x.shape[2:-2], y.shape[2:-2]), x.shape[-2], y.shape[-1])

@@ -26,22 +26,12 @@ Array = NDArray[Any]
 def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
     """Share the bits of a = x_t + x_{t+1} and of b = x_{t+2}.
 
-    Parameters
-    ----------
-    core : Core
-    x : unsigned, shape (servers here, 2, n)
-    bits : int
-        Planes wanted, lowest first.
-
-    Returns
-    -------
-    two uint64 arrays, shape (servers here, 2, bits, ceil(n / 64))
-
-    Notes
-    -----
     Server t deals the bits of a; those of b are shares already: (b, 0, 0) from share t+2 on.
     Reveals: nothing. Cost: 1 round; over a third of the words, ``8 * bits`` bytes per word from
     server t, a mean of ``bits / 24`` bytes per element.
+
+    `x`: unsigned, shape (servers here, 2, n). `bits`: planes wanted, lowest first. Returns two
+    uint64 arrays, shape (servers here, 2, bits, ceil(n / 64)).
     """
     n = x.shape[2]
     step = core.step("addends")
@@ -66,23 +56,12 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
 def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
     """Turn bits into 0 and 1 of a ring.
 
-    Parameters
-    ----------
-    core : Core
-    x : uint64, shape (servers here, 2, ..., ceil(n / 64))
-    n : int
-        Bits along the last axis.
-    ring : Ring
-
-    Returns
-    -------
-    NDArray of the ring, shape (servers here, 2, ..., n)
-
-    Notes
-    -----
     1. Server t deals c = x_t ^ x_{t+1} in the ring, as c_t + c_{t+1}.
     2. The bit is c ^ d = c_{t+1} (1 - 2d) + d + c_t (1 - 2d) with d = x_{t+2}: servers t+1 and t+2
        know c_{t+1}, d and c_t, d and join the two terms.
+
+    `x`: uint64, shape (servers here, 2, ..., ceil(n / 64)). `n`: bits along the last axis. Returns
+    shape (servers here, 2, ..., n).
 
     Reveals: nothing. Cost: 2 rounds, one element from every server.
     """
@@ -116,24 +95,6 @@ def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
 def shifted(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name: str) -> Array:
     """Divide 0 <= x < 2**(k-1) by ``2**shift`` and lift it into a ring.
 
-    Parameters
-    ----------
-    core : Core
-    x : unsigned, shape (servers here, 2, n)
-    source, ring : Ring
-        Of x, with k bits, and of the result.
-    shift : int
-        From 0 to k.
-    name : str
-        Of the step.
-
-    Returns
-    -------
-    NDArray of the ring, shape (servers here, 2, n)
-        The quotient rounded down, or 1 less; exact for ``shift=0``.
-
-    Notes
-    -----
     As x < 2**(k-1), a + b passes 2**k exactly when a or b has its top bit set. With a and b read as
     signed numbers, x = a + b + 2**k * (top bit of a) * (top bit of b), and the same holds for the
     parts shifted to the right, up to a carry out of the bits that are dropped.
@@ -142,8 +103,13 @@ def shifted(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name: st
        which 2**(k-shift) leaves.
     2. Servers t+1 and t+2 multiply the top bit by that of b and join the products.
 
-    Reveals: nothing. Cost: 2 rounds; with e the bytes of the small ring, e from every server and
-    over a third of the batch one element of the ring from server t.
+    `x`: unsigned, shape (servers here, 2, n). `source`, `ring`: of x, with k bits, and of the
+    result. `shift`: from 0 to k. Returns: the quotient rounded down, or 1 less; exact for
+    ``shift=0``.
+
+    Reveals: nothing.
+    Cost: 2 rounds; with e the bytes of the small ring, e from every server and over a third of the
+    batch one element of the ring from server t.
     """
     n = x.shape[-1]
     step = core.step(name)

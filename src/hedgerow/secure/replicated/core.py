@@ -30,22 +30,10 @@ EVERYONE = "server"
 class Core:
     """The servers of this process and what they share with the others.
 
-    Parameters
-    ----------
-    network : Network
-        Parties 0, 1, 2 are the servers.
-    session : str
-        Part of every address.
-    seed : bytes, optional
-        All keys follow from it, for tests. Without one every server draws k_i from the operating
-        system and hands it to server i-1: one round.
-
-    Attributes
-    ----------
-    servers : tuple of int
-        Servers that live here, ascending; the first axis of share arrays.
-    private : bool
-        False when a seed was given: whoever knows it knows every mask.
+    `network`: parties 0, 1, 2 are the servers. `session`: part of every address. `seed`: all keys
+    follow from it, for tests. Without one every server draws k_i from the operating system and
+    hands it to server i-1: one round. `servers`: servers that live here, ascending; the first axis
+    of share arrays. `private`: false when a seed was given: whoever knows it knows every mask.
     """
 
     def __init__(self, network: Network, session: str, seed: bytes | None = None) -> None:
@@ -128,15 +116,8 @@ class Core:
 class Step:
     """One call of a primitive: its masks and its messages.
 
-    Parameters
-    ----------
-    core : Core
-    name : str
-        Public name, for the meter and for errors.
-    number : int
-        Count of steps.
-    purpose : str
-        What is agreed on besides: for an opening, its name and audience.
+    `name`: public name, for the meter and for errors. `number`: count of steps. `purpose`: what is
+    agreed on besides: for an opening, its name and audience.
     """
 
     def __init__(self, core: Core, name: str, number: int, purpose: str = "") -> None:

@@ -47,24 +47,11 @@ class ReplicatedEngine(Engine):
     an analyst, has 0 on the first axis and takes part in inputs and openings alone.
     Paper: araki2016high.
 
-    Parameters
-    ----------
-    network : Network
-        Parties 0, 1 and 2 are the servers.
-    leakage : Leakage
-        Declared openings.
-    seats : mapping of str to int, optional
-        Parties of audiences outside the servers, such as ``{"analyst": 3}``; see `Seats`.
-    session : str, default ""
-        Part of the address of every mask.
-    insecure_seed : bytes, optional
-        All keys follow from it, for tests; `private` is False then. Without one the servers draw
-        keys from the operating system and exchange them, in one round.
-
-    Attributes
-    ----------
-    private : bool
-        Whether nobody outside knows the keys.
+    `network`: parties 0, 1 and 2 are the servers. `seats`: parties of audiences outside the
+    servers, such as ``{"analyst": 3}``; see `Seats`. `session`: part of the address of every mask.
+    `insecure_seed`: all keys follow from it, for tests; `private` is False then. Without one the
+    servers draw keys from the operating system and exchange them, in one round. `private`: whether
+    nobody outside knows the keys.
     """
 
     share_axes = 2

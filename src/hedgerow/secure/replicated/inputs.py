@@ -31,26 +31,11 @@ def share(
 ) -> Array:
     """Share an array that one party holds.
 
-    Parameters
-    ----------
-    core : Core
-    value : unsigned, shape `shape`, or None
-        Given where the owner lives.
-    owner : int
-        A server, or a party outside.
-    shape, dtype
-        Of the array.
-    xor : bool
-        Share bits.
-
-    Returns
-    -------
-    NDArray, shape (servers here, 2, *shape)
-
-    Notes
-    -----
     A server deals (`Deal`): one element from it, 1 round. For an owner outside see `_from_outside`.
     Reveals: nothing.
+
+    `value` (unsigned, shape `shape`, or None): given where the owner lives. `owner`: a server, or a
+    party outside. `xor`: share bits. Returns shape (servers here, 2, *shape).
     """
     if owner >= SERVERS:
         subtract = np.bitwise_xor if xor else np.subtract

@@ -20,13 +20,9 @@ Array = NDArray[Any]
 def _multiply(x0: Array, x1: Array, y0: Array, y1: Array, a: Array, b: Array, out: Array) -> None:
     """Set out to x_0 y_0 + x_0 y_1 + x_1 y_0 + a - b.
 
-    Parameters
-    ----------
-    x0, x1, y0, y1 : unsigned, shape (n,)
-        The two shares that a server holds of each factor.
-    a, b : unsigned, shape (n,)
-        Masks of its two keys; a - b sums to 0 over the servers.
-    out : unsigned, shape (n,)
+    `x0`, `x1`, `y0`, `y1` (unsigned, shape (n,)): the two shares that a server holds of each
+    factor. `a`, `b` (unsigned, shape (n,)): masks of its two keys; a - b sums to 0 over the
+    servers. `out`: unsigned, shape (n,).
     """
     for i in range(out.size):
         out[i] = x0[i] * (y0[i] + y1[i]) + x1[i] * y0[i] + a[i] - b[i]
@@ -41,12 +37,7 @@ def _conjoin(x0: Array, x1: Array, y0: Array, y1: Array, a: Array, b: Array, out
 def _flip(c: Array, d: Array, plus: Any, out: Array) -> None:
     """Set out to ``plus - c`` where the bit d is set, else to c.
 
-    Parameters
-    ----------
-    c : unsigned, shape (n,)
-    d : uint8, shape (n,)
-    plus : unsigned
-    out : unsigned, shape (n,)
+    `c`: unsigned, shape (n,). `d`: uint8, shape (n,). `out`: unsigned, shape (n,).
     """
     for i in range(out.size):
         out[i] = plus - c[i] if d[i] else c[i]

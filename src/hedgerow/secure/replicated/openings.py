@@ -20,14 +20,10 @@ Operation = Callable[[Array, Array], Array]
 class Seats:
     """Which party an audience is.
 
-    Parameters
-    ----------
-    n : int
-        Parties of the network.
-    outside : mapping of str to int, optional
-        Audience and party of those outside the servers, each party once: what one audience saw
-        would otherwise be missing from the record of the other. By default the last party is the
-        ``"analyst"``, and those before it, from 3 on, ``"owner 0"``, ``"owner 1"`` and so on.
+    `n`: parties of the network. `outside`: audience and party of those outside the servers, each
+    party once: what one audience saw would otherwise be missing from the record of the other. By
+    default the last party is the ``"analyst"``, and those before it, from 3 on, ``"owner 0"``,
+    ``"owner 1"`` and so on.
     """
 
     def __init__(self, n: int, outside: Mapping[str, int] | None = None) -> None:
@@ -70,26 +66,13 @@ def reveal(
 ) -> Array | None:
     """Open shares to parties.
 
-    Parameters
-    ----------
-    core : Core
-    x : unsigned, shape (servers here, 2, *shape)
-    parties : sequence of int
-        Receivers.
-    purpose : str
-        Name and audience of the opening, on which all servers must agree.
-    xor : bool
-        Shares of bits.
-
-    Returns
-    -------
-    NDArray, shape `shape`, or None where no receiver lives
-
-    Notes
-    -----
     Server i gets x_{i-1} from server i-1. A party outside gets x_0 + x_1 + r from server 0 and
     x_2 - r from server 1, with r a mask of k_1, so that it sees the value and nothing of shares.
     Cost: 1 round; per receiver one element from server i-1, or from servers 0 and 1.
+
+    `x`: unsigned, shape (servers here, 2, *shape). `purpose`: name and audience of the opening, on
+    which all servers must agree. `xor`: shares of bits. Returns shape `shape`, or None where no
+    receiver lives.
     """
     add: Operation = np.bitwise_xor if xor else np.add
     subtract: Operation = np.bitwise_xor if xor else np.subtract

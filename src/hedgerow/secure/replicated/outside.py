@@ -30,12 +30,8 @@ HALVES = (0, 1)
 class Dealt:
     """What one server gets of a shared array: two of x_0 = F(s_0), x_1 = F(s_1) and x_2.
 
-    Attributes
-    ----------
-    seeds : dict of int to bytes
-        Of the shares 0 and 1, as far as the server holds them.
-    correction : ndarray or None
-        x_2, which servers 1 and 2 hold.
+    `seeds`: of the shares 0 and 1, as far as the server holds them. `correction`: x_2, which
+    servers 1 and 2 hold.
     """
 
     seeds: Mapping[int, bytes] = field(repr=False)
@@ -47,14 +43,8 @@ def deal(
 ) -> tuple[Dealt, ...]:
     """Cut an array into the parts of the three servers.
 
-    Parameters
-    ----------
-    value : unsigned array
-        Elements of a ring, or packed bits.
-    xor : bool
-        Whether shares are joined by exclusive or.
-    entropy : callable
-        Returns so many random bytes; only tests pass anything but the operating system's.
+    `value`: elements of a ring, or packed bits. `xor`: whether shares are joined by exclusive or.
+    `entropy`: returns so many random bytes; only tests pass anything but the operating system's.
     """
     seeds = [entropy(KEY_BYTES) for _ in range(2)]
     subtract = np.bitwise_xor if xor else np.subtract
@@ -82,14 +72,8 @@ def whole(
 ) -> Array:
     """Return the array of which one holds the parts of all three servers: nothing is hidden.
 
-    Parameters
-    ----------
-    parts : three Dealt
-        In the order of the servers.
-    shape, dtype
-        Of what was dealt: elements of a ring, or words.
-    xor : bool
-        As for `deal`.
+    `parts`: in the order of the servers. `shape`, `dtype`: of what was dealt: elements of a ring,
+    or words. `xor`: as for `deal`.
     """
     zero, one, _ = parts
     found = one.correction
@@ -118,20 +102,11 @@ def halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int,
     Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
     recorded as opened before a half exists.
 
+    `name`, `to`: of the declared opening, and its audience. Returns: the half of every server here
+    that gives one.
+
     Reveals: to whoever gets both halves, the value.
     Cost: no round among the servers; one element from servers 0 and 1 each.
-
-    Parameters
-    ----------
-    engine : ReplicatedEngine
-    x : Secret
-    name, to : str
-        Of the declared opening, and its audience.
-
-    Returns
-    -------
-    dict of int to ndarray
-        The half of every server here that gives one.
     """
     if x.engine is not engine:
         raise Code.SECRETS_DO_NOT_FIT.error(found=f"{x!r} of another engine")

@@ -33,21 +33,12 @@ def fit_together(
        third server a hash of the correction would otherwise confirm a guess of the array, of which
        it holds the two other shares.
 
+    `parts`: for every server that lives here, its part of each array; None if it could not be read.
+    `n`: arrays. Returns bool array, shape (n,).
+
     Reveals: to the servers, which arrays were dealt in two versions, or not at all: which is none,
     where whoever deals follows the protocol.
     Cost: `cost_fit_together`; 1 round, 128 bytes from every server for an array.
-
-    Parameters
-    ----------
-    engine : ReplicatedEngine
-    parts : mapping of int to sequence of (Dealt or None)
-        For every server that lives here, its part of each array; None if it could not be read.
-    n : int
-        Arrays.
-
-    Returns
-    -------
-    bool array, shape (n,)
     """
     core = engine.core
     step = core.step("dealt parts")

@@ -38,23 +38,9 @@ def length(run: slice) -> int:
 class Deal:
     """Server t shares what it knows; one message.
 
-    Parameters
-    ----------
-    step : Step
-        The message goes out with its next exchange.
-    tag : str
-        Of the mask.
-    t : int
-        The dealer.
-    shape, dtype
-        Of the number.
-    value : NDArray or None
-        Given where server t lives.
-    xor : bool, default False
-        Share bits.
+    `step`: the message goes out with its next exchange. `tag`: of the mask. `t`: the dealer.
+    `value`: given where server t lives. `xor`: share bits.
 
-    Notes
-    -----
     Reveals: nothing; server t+1 receives uniform elements. Cost: one element from server t.
     """
 
@@ -93,21 +79,9 @@ class Deal:
 class Join:
     """Servers t+1 and t+2 make shares of the sum of what each of them knows; two messages.
 
-    Parameters
-    ----------
-    step : Step
-        The messages go out with its next exchange.
-    tag : str
-        Of the masks.
-    t : int
-        The server that knows nothing.
-    shape, dtype
-        Of the numbers.
-    u, v : NDArray or None
-        Given where server t+1 and server t+2 live. Overwritten.
+    `step`: the messages go out with its next exchange. `tag`: of the masks. `t`: the server that
+    knows nothing. `u`, `v`: given where server t+1 and server t+2 live. Overwritten.
 
-    Notes
-    -----
     Reveals: nothing; server t receives uniform elements. Cost: one element each from t+1 and t+2.
     """
 

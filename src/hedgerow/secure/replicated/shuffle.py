@@ -46,26 +46,16 @@ def draw_orders(core: Core, n: int) -> dict[int, NDArray[np.int64]]:
 def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> Array:
     """Permute rows, or undo it.
 
-    Parameters
-    ----------
-    core : Core
-    x : unsigned, shape (servers here, 2, n, ...)
-    by : ReplicatedPermutation
-    inverse : bool
-
-    Returns
-    -------
-    NDArray, shape (servers here, 2, n, ...)
-
-    Notes
-    -----
     1. The first pair, servers j-1 and j, holds x as u + v: u = x_{j-1} + x_j, v = x_{j+1}.
     2. It permutes u and v by pi_j and moves a mask of k_j from one to the other.
     3. The one that is not in the next pair hands its part to the server that is.
     4. After the third permutation, the last pair joins its parts into shares for all (`Join`).
 
+    `x`: unsigned, shape (servers here, 2, n, ...). Returns shape (servers here, 2, n, ...).
+
     Reveals: nothing; every part that is handed over carries a mask which its receiver does not
-    know. Cost: 3 rounds; one element per element from two servers and two from server 2.
+    know.
+    Cost: 3 rounds; one element per element from two servers and two from server 2.
     """
     shape, dtype = x.shape[2:], x.dtype
     step = core.step("unshuffle" if inverse else "shuffle")
