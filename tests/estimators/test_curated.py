@@ -162,7 +162,7 @@ def test_a_sample_of_batches_has_coins_of_its_own_in_each() -> None:
 
 
 def boost_counts(model: DPBoostingClassifier, batches: Batches) -> list:
-    return model._large(batches, None)[0]._batches
+    return model._read_pieces(batches, None)[0]._batches
 
 
 def test_boosting_refuses_before_anything_is_charged() -> None:

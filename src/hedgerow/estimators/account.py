@@ -67,7 +67,7 @@ class Account:
     def __init__(self, kept: str | os.PathLike[str] | Ledger) -> None:
         self._ledger = kept if isinstance(kept, Ledger) else None
         # Workers need not stand in the same folder.
-        self._path = None if isinstance(kept, Ledger) else _followed(kept)
+        self._path = None if isinstance(kept, Ledger) else _real_path(kept)
         # A forked process has a copy of the ledger, which would add up on its own.
         self._process = os.getpid()
 
@@ -79,22 +79,11 @@ class Account:
         delta: float | None = None,
         fit_delta: float | None = None,
     ) -> Account:
-        """Make the file of an account.
+        """Make the file of an account; H902 if there is one.
 
-        Parameters
-        ----------
-        path : str or Path
-            Where there is no file yet.
-        epsilon, delta : float
-            What all fits together may cost. Without a delta only releases with an epsilon of their
-            own are paid for.
-        fit_delta : float, optional
-            What each fit that is counted at a delta takes of it; by default a hundredth.
-
-        Raises
-        ------
-        InputError
-            H902 if there is such a file.
+        Epsilon and delta are what all fits together may cost; without a delta only releases with an
+        epsilon of their own are paid for. A fit that is counted at a delta takes `fit_delta` of it,
+        by default a hundredth.
         """
         path = Path(path)
         budget = as_budget((epsilon,) if delta is None else (epsilon, delta))
@@ -122,7 +111,7 @@ class Account:
     @property
     def ledger(self) -> Ledger:
         """The account as it stands; a copy."""
-        with self._opened() as ledger:
+        with self._hold_ledger() as ledger:
             return copy.deepcopy(ledger)
 
     def check(self, releases: Sequence[Release], marks: Collection[Mark] = ()) -> None:
@@ -134,27 +123,14 @@ class Account:
     ) -> str:
         """Record a fit, all of its releases or none; call it before the noise is drawn.
 
-        Parameters
-        ----------
-        releases : sequence of Release
-            Fixed together, before anything of the fit is seen.
-        marks : collection of Mark
-            Why the fit promises nothing, which then holds for the account; with a budget it is
-            refused.
-        what : str
-            Of which model; the account keeps it with the time.
+        The releases were fixed together, before anything of the fit is seen. Marks say why the fit
+        promises nothing, which then holds for the account; with a budget it is refused. Of which
+        model the fit is, `what`, the account keeps with the time.
 
-        Returns
-        -------
-        str
-            How the account calls the fit, such as ``"fit 3"``.
-
-        Raises
-        ------
-        PrivacyError
-            H207 if the budget would be exceeded, or the fit or an earlier one promises nothing.
+        Returns how the account calls the fit, such as ``"fit 3"``. H207 if the budget would be
+        exceeded, or the fit or an earlier one promises nothing.
         """
-        with self._opened(write=True) as ledger:
+        with self._hold_ledger(write=True) as ledger:
             about = f": {what}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC" if what else ""
             return self._charge(ledger, releases, marks, about)
 
@@ -190,7 +166,7 @@ class Account:
 
     def __reduce__(self) -> tuple[object, ...]:
         # A copy in another process would add up on its own; it refuses instead.
-        return _again, (None if self._path is None else str(self._path),)
+        return _reopen, (None if self._path is None else str(self._path),)
 
     def __repr__(self) -> str:
         return "Account(<in memory>)" if self._path is None else f"Account({str(self._path)!r})"
@@ -234,7 +210,7 @@ class Account:
         return name
 
     @contextmanager
-    def _opened(self, *, write: bool = False) -> Iterator[Ledger]:
+    def _hold_ledger(self, *, write: bool = False) -> Iterator[Ledger]:
         """Yield the ledger while nobody else changes it; keep it if the block does not raise."""
         if self._path is None:
             if self._ledger is None or self._process != os.getpid():
@@ -247,7 +223,7 @@ class Account:
             with self._ledger._lock:
                 yield self._ledger
             return
-        with _locked(self._path) as descriptor:
+        with _hold_file(self._path) as descriptor:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 ledger = Ledger.from_json(file.read().decode("utf-8", "replace"))
             yield ledger
@@ -271,7 +247,7 @@ def account_of(given: Any) -> Account | None:
     )
 
 
-def _again(path: str | None) -> Account:
+def _reopen(path: str | None) -> Account:
     if path is not None:
         return Account(path)
     lost = Account(Ledger())
@@ -334,13 +310,13 @@ def _sum_text(ledger: Ledger) -> str:
     return f"epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g} for earlier fits"
 
 
-def _followed(path: str | os.PathLike[str]) -> Path:
+def _real_path(path: str | os.PathLike[str]) -> Path:
     """Return where a file really is: to write to a link would put another file in its place."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _hold_file(path: Path) -> Iterator[int]:
     """Hold a file for this process alone, the one that has the name when the lock is there.
 
     Yields a descriptor to read from. H211 if there is no such file, or one with several names: a

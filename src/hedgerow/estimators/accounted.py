@@ -53,21 +53,9 @@ class FitLedger(Ledger):
     """The ledger of one fit, which charges an account as well.
 
     A charge stands here before the account is asked, so that no interrupt between the two loses it;
-    what the account refuses is taken back.
-
-    Parameters
-    ----------
-    domain, delta
-        As for `Ledger`.
-    account : Account, optional
-        Charged before anything is drawn.
-    charging, recorded, charged : callable, optional
-        Told before every charge; once it stands here; and once it is paid, before anything is
-        drawn.
-    model : str
-        What is fitted, for the account.
-    note : str
-        Of public numbers alone; printed below the ledger.
+    what the account refuses is taken back. `charging`, `recorded` and `charged` are told before
+    every charge; once it stands here; and once it is paid, before anything is drawn. `model` is
+    what the account calls the fit, and `note`, of public numbers alone, is printed below.
     """
 
     def __init__(
@@ -169,12 +157,7 @@ class AccountedEstimator(TableEstimator):
         or of an earlier one. The exception says what was charged.
 
         An account with a budget refuses here what promises nothing, before a row is read; a search
-        or a second fit is warned of.
-
-        Parameters
-        ----------
-        delta : float, optional
-            Where the ledger states releases by rho.
+        or a second fit is warned of. The ledger states releases by rho at `delta`.
         """
         account, marks = account_of(self.account), self._foreseen_marks()
         if account is not None and marks:
@@ -256,13 +239,7 @@ class AccountedEstimator(TableEstimator):
         return self.domain is not None
 
     def _before_rows(self, ledger: Ledger, plan: Callable[[Domain], Any]) -> NoiseSource:
-        """Refuse what must not depend on the rows, and find the noise, before they are read.
-
-        Parameters
-        ----------
-        ledger, plan
-            As for `_check_before_rows`.
-        """
+        """Refuse what must not depend on the rows, and find the noise, before they are read."""
         self._check_before_rows(ledger, plan)
         if self.domain is None:
             warn_of_domain_from_data()
@@ -273,16 +250,7 @@ class AccountedEstimator(TableEstimator):
     ) -> AnyPlan | None:
         """Refuse what must not depend on the rows; mark a domain that will be read from them.
 
-        Parameters
-        ----------
-        ledger : Ledger
-            Of the fit.
-        plan : callable
-            Returns what a fit with a public domain would charge.
-
-        Returns
-        -------
-        The plan, or None where the domain is not known yet.
+        Returns the plan of a public domain, or None where it is not known yet.
         """
         if self.domain is None:
             if not self.insecure_domain_from_data:

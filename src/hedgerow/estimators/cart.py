@@ -160,10 +160,6 @@ class CARTClassifier(PublicModelClassifier, _CART):
             NumPy, pandas or Arrow.
         y : array-like of shape (n_rows,)
             Class labels.
-
-        Returns
-        -------
-        self
         """
         return self._grow(X, y)
 
@@ -188,9 +184,5 @@ class CARTRegressor(PublicModelRegressor, _CART):
             NumPy, pandas or Arrow.
         y : array-like of shape (n_rows,)
             Numbers.
-
-        Returns
-        -------
-        self
         """
         return self._grow(X, y)

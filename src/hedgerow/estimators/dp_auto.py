@@ -102,7 +102,7 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         choice = self._options().choose(self.domain, in_memory=not is_large(X))
-        chosen = self._chosen(choice)
+        chosen = self._chosen_estimator(choice)
         earlier = self.__dict__.get("privacy_")
         for name in _ALONG:
             setattr(chosen, name, getattr(self, name))
@@ -128,21 +128,15 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
     def _options(self) -> ModelOptions:
         return ModelOptions.from_parameters(self.get_params(deep=False))
 
-    def _chosen(self, choice: ModelChoice) -> Any:
+    def _chosen_estimator(self, choice: ModelChoice) -> Any:
         parameters = {name: getattr(self, name) for name in _OF_EVERY_MODEL}
         return self._estimator(choice.model, parameters | self._options().passed_on(choice.model))
 
     def plan(self, domain: Domain | None = None) -> HasReleases:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        """
+        """Return what a fit would do and charge, from a public domain, by default its own."""
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
-        plan: HasReleases = self._chosen(self._options().choose(public)).plan(public)
+        plan: HasReleases = self._chosen_estimator(self._options().choose(public)).plan(public)
         return plan
 
     @property
@@ -230,10 +224,6 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
         y : array-like of shape (n_rows,)
             Class labels, all of them in the domain. With `Batches` it is left out.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: what the chosen model reveals, to the public; see its class.
@@ -277,10 +267,6 @@ class DPRegressor(PublicModelRegressor, _ChosenModel):
         y : array-like of shape (n_rows,)
             Numbers. With `Batches` it is left out.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: what the chosen model reveals, to the public; see its class.
@@ -290,16 +276,7 @@ class DPRegressor(PublicModelRegressor, _ChosenModel):
         return self._fit(X, y)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target of each row, within its bounds.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,)
-        """
+        """Predict the target of each row, within its bounds."""
         found = super().predict(X)
         assert self.domain_.target is not None
         assert self.domain_.target.bounds is not None

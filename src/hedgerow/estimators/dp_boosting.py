@@ -10,18 +10,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.curated import CuratedEstimator, boost_counts_over
+from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import domain_to_plan
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalised
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
 from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.plan import BoostPlan
 from hedgerow.protocols.boosting.rounds import Tell, boost
 from hedgerow.tables import Batches, Domain
-from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.counts.batches import MakeBatch
 from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
+from hedgerow.trees.counts.dask import DaskBoostCounts
 from hedgerow.trees.counts.forest import Batch
+from hedgerow.trees.counts.spill import Spill
 
 
 class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
@@ -29,7 +30,7 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
 
     _options_type = BoostOptions
     _model_name = "boosted_"
-    _large_table = "a table that is not read whole"
+    _dask_counts = DaskBoostCounts
 
     boosted_: Boosted
     # Told after every round, for the command line.
@@ -69,7 +70,7 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
         if self.domain is not None:
             self._warn_of_delta(self.domain)
         with self._fitting(float(self.delta)) as ledger:
-            counts, self.plan_, source = self._rows(ledger, X, y)
+            counts, self.plan_, source = self._read_rows(ledger, X, y)
             self.boosted_ = boost(
                 counts,
                 self.plan_,
@@ -83,19 +84,16 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
     def _counts_of(self, batch: Batch) -> BoostCounts:
         return LocalBoostCounts([batch])
 
-    def _counts_over(
-        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
-    ) -> BoostCounts:
-        return boost_counts_over(X, y, domain, make, absorbed)
+    def _counts_over(self, batches: Batches, make: MakeBatch) -> BoostCounts:
+        # Hundreds of passes, so that batches are read once. What of their encoded rows and scores
+        # is more than their cache_bytes goes to a temporary file, of which each round reads the
+        # columns that it needs; H869 without room on the disk.
+        spill = Spill(batches.cache_bytes)
+        made = batches.each(lambda number, encoded: make(encoded, number))
+        return LocalBoostCounts([spill.put_batch(batch) for batch in made], spill)
 
     def plan(self, domain: Domain | None = None) -> BoostPlan:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        """
+        """Return what a fit would do and charge, from a public domain, by default its own."""
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
         self._warn_of_delta(public)
@@ -110,7 +108,7 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
         warn_caller(
             f"delta={self.delta:g} is not below 1 / capacity = {1 / most:.2g}: such a delta allows "
             "a release that exposes one of the people entirely. Choose a delta far below, such as "
-            f"{_below(most):.0e}",
+            f"{_advised_delta(most):.0e}",
         )
 
     @property
@@ -126,10 +124,10 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
             features = np.unique(tree.feature[tree.feature >= 0])
             if features.size:
                 total[features] += float(np.std(tree.value[tree.leaves])) / features.size
-        return normalised(total)
+        return normalise(total)
 
 
-def _below(capacity: int) -> float:
+def _advised_delta(capacity: int) -> float:
     """Return the power of ten at or below a hundredth of 1 / capacity."""
     return float(10.0 ** -len(str(100 * capacity - 1)))
 
@@ -220,10 +218,6 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
             Class labels, all of them in the domain. With `Batches` it is left out; with Dask it
             may be the name of a column.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: noisy marginals and noisy sums of gradients, to the public.
@@ -233,16 +227,7 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
         return self._fit(X, y)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the raw score: log-odds of the second of two classes, or one column per class.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,) or (n_rows, n_classes)
-        """
+        """Return the raw score: log-odds of the second of two classes, or one column per class."""
         query = self._encode_query(X)
         raw = self.boosted_.raw(query.bins)
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -279,10 +264,6 @@ class DPBoostingRegressor(PublicModelRegressor, _Boosting):
         y : array-like of shape (n_rows,)
             Numbers. With `Batches` it is left out; with Dask it may be the name of a column.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: noisy marginals and noisy sums of residuals, to the public.
@@ -292,15 +273,6 @@ class DPBoostingRegressor(PublicModelRegressor, _Boosting):
         return self._fit(X, y)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target of each row, within its bounds.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,)
-        """
+        """Predict the target of each row, within its bounds."""
         raw = super().predict(X)
         return np.clip(raw, self.plan_.units.low, self.plan_.units.high)

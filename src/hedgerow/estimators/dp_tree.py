@@ -123,10 +123,6 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
         y : array-like of shape (n_rows,)
             Class labels, all of them in the domain.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: the tree with noisy leaf counts, to the public, epsilon in total.

@@ -71,10 +71,6 @@ class ID3Classifier(PublicModelClassifier, TreeEstimator):
             NumPy, pandas or Arrow.
         y : array-like of shape (n_rows,)
             Class labels.
-
-        Returns
-        -------
-        self
         """
         check_parameter(
             "criterion",

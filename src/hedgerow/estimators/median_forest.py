@@ -13,16 +13,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.curated import CuratedEstimator, forest_counts_over
+from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
-from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalised
+from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Batches, Domain
-from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Forest, impurity_decrease
-from hedgerow.trees.counts.batches import MakeBatch
+from hedgerow.trees.counts.batches import BatchCounts, MakeBatch
+from hedgerow.trees.counts.dask import DaskCounts
 from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, LocalCounts, Splits
 
 
@@ -31,7 +31,7 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
 
     _options_type = MedianOptions
     _model_name = "forest_"
-    _large_table = "a table that is not read whole"
+    _dask_counts = DaskCounts
     _importance_criterion: ClassVar[str]
 
     forest_: Forest
@@ -78,7 +78,7 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_parameters()
         with self._fitting() as ledger:
-            counts, self.plan_, source = self._rows(ledger, X, y)
+            counts, self.plan_, source = self._read_rows(ledger, X, y)
             with show_progress(counts, self.plan_.depth, self.verbose) as watched:
                 self.forest_ = grow_median_forest(watched, self.plan_, ledger=ledger, source=source)
         return self
@@ -86,10 +86,9 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     def _counts_of(self, batch: Batch) -> ForestCounts:
         return LocalCounts([batch])
 
-    def _counts_over(
-        self, X: Any, y: Any, domain: Domain, make: MakeBatch, absorbed: AbsorbedRows | None
-    ) -> ForestCounts:
-        return forest_counts_over(X, y, domain, make, absorbed)
+    def _counts_over(self, batches: Batches, make: MakeBatch) -> ForestCounts:
+        # Each level is a pass or two.
+        return BatchCounts(batches, make)
 
     def _capacity_for(self, rows: int) -> int:
         # A partitioned forest is planned for one row in each tree at the least.
@@ -104,7 +103,7 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
             decrease = np.nan_to_num(impurity_decrease(tree, self._importance_criterion))
             inner = tree.feature >= 0
             np.add.at(total, tree.feature[inner], decrease[inner])
-        return normalised(total)
+        return normalise(total)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -218,10 +217,6 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
             is a Dask series or array cut like `X`, or the name of a column of `X`, by default
             the target's.
 
-        Returns
-        -------
-        self
-
         Notes
         -----
         Reveals: the trees with noisy leaf counts, to the public, epsilon in total.
@@ -267,10 +262,6 @@ class MedianForestRegressor(PublicModelRegressor, _MedianForest):
         y : array-like of shape (n_rows,)
             Numbers. With `Batches` it is left out; with Dask it is a Dask series or array cut
             like `X`, or the name of a column of `X`, by default the target's.
-
-        Returns
-        -------
-        self
 
         Notes
         -----

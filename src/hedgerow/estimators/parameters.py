@@ -37,11 +37,8 @@ def is_count(value: Any, least: int = 1) -> bool:
 def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
     """Refuse what is not a finite number greater than 0.
 
-    Parameters
-    ----------
-    epsilon : object
-    noise : object, optional
-        Parameter of that name, of an estimator that trains without noise if it is "none".
+    `noise` is the parameter of that name, of an estimator that trains without noise if it is
+    "none".
     """
     try:
         real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
@@ -72,15 +69,7 @@ def check_domain(domain: Any) -> None:
 
 
 def domain_to_plan(given: Any, own: Domain | None) -> Domain:
-    """Return the domain that a plan is for: the one given, or else the estimator's own; else H203.
-
-    Parameters
-    ----------
-    given : object
-        Argument of `plan`.
-    own : Domain or None
-        The parameter of the estimator.
-    """
+    """Return the domain that a plan is for: the given one or the estimator's own; else H203."""
     check_domain(given)
     if given is not None:
         chosen: Domain = given

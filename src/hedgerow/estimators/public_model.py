@@ -51,44 +51,17 @@ class PublicModelClassifier(TableClassifier, PublicModelEstimator):
     """A classifier over a public model."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the class of each row; the lowest class index wins ties.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
+        """Predict the class of each row; the lowest class index wins ties."""
         query = self._encode_query(X)
         return self.classes_[self._fitted_model().predict_class(query.bins)]
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict class probabilities, columns in the order of ``classes_``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
+        """Predict class probabilities, (n_rows, n_classes), in the order of ``classes_``."""
         query = self._encode_query(X)
         return self._fitted_model().distribution(query.bins)
 
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
+        """Predict logarithms of class probabilities, (n_rows, n_classes)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
@@ -97,21 +70,12 @@ class PublicModelRegressor(TableRegressor, PublicModelEstimator):
     """A regressor over a public model."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Predict the target of each row.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,)
-        """
+        """Predict the target of each row."""
         query = self._encode_query(X)
         return self._fitted_model().decide(query.bins)[:, 0]
 
 
-def normalised(importances: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalise(importances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Divide importances (d,) by their sum; where nothing matters they stay 0."""
     total = importances.sum()
     return importances / total if total > 0 else importances
@@ -131,16 +95,7 @@ class TreeEstimator(PublicModelEstimator):
     tree_: Tree
 
     def apply(self, X: ArrayLike) -> NDArray[np.int32]:
-        """Return the index of the leaf that each row reaches.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[int32], shape (n_rows,)
-        """
+        """Return the index of the leaf that each row reaches."""
         query = self._encode_query(X)
         return self.tree_.apply(query.bins)
 
@@ -164,7 +119,7 @@ class TreeEstimator(PublicModelEstimator):
             weights=impurity_decrease(tree, self._importance_criterion)[inner],
             minlength=len(tree.domain.attributes),
         ).astype(np.float64)
-        return normalised(total)
+        return normalise(total)
 
     def to_text(self, max_depth: int | None = None) -> str:
         """Draw the fitted tree as indented text."""

@@ -104,7 +104,7 @@ class TableEstimator(BaseEstimator):
         words = plain_words(error)
         if "feature names" in words:
             names = getattr(self, "feature_names_in_", ())
-            if reordered(X, names):
+            if is_reordered(X, names):
                 return Code.MISSING_COLUMN.error(
                     expected=f"the columns in the order of fit: {listed(names)}",
                     found=f"the same columns in another order. {words}",
@@ -276,7 +276,7 @@ def plain_words(error: Exception) -> str:
     return " ".join(text.split())
 
 
-def reordered(X: Any, names: Any) -> bool:
+def is_reordered(X: Any, names: Any) -> bool:
     """Whether a table has exactly these columns, in another order."""
     found = X.column_names if hasattr(X, "column_names") else getattr(X, "columns", ())
     return list(found) != list(names) and sorted(map(str, found)) == sorted(map(str, names))

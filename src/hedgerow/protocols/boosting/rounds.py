@@ -174,7 +174,7 @@ def assemble(plan: BoostPlan, drawn: BoostDraws) -> Boosted:
     """Add rounds up by their attributes, each as often as it is in the averaged iterates.
 
     What the functions have in common goes to the start; the rest is pulled towards 0 by as much of
-    it as noise explains (`_kept`).
+    it as noise explains (`_shrinkage`).
     """
     marginals = read_marginals(plan, drawn.histograms)
     functions = _functions(plan, marginals, drawn.rounds)
@@ -183,7 +183,7 @@ def assemble(plan: BoostPlan, drawn: BoostDraws) -> Boosted:
         features: (weights[features] * function.values).sum(axis=tuple(range(len(features))))
         for features, function in functions.items()
     }
-    kept = _kept(
+    kept = _shrinkage(
         sum(
             float((weights[f] * (function.values - means[f]) ** 2).sum())
             for f, function in functions.items()
@@ -245,7 +245,7 @@ def _bin_shares(marginals: Marginals, features: tuple[int, ...]) -> Floats:
     return found
 
 
-def _kept(spread: float, noise: float) -> float:
+def _shrinkage(spread: float, noise: float) -> float:
     """Return by what a model is multiplied: the share of its spread that noise does not explain.
 
     Never 0, so that the order of the answers stays.

@@ -61,7 +61,7 @@ class MedianOptions(Options):
         False, description="Each row in one tree, by a secret coin of its own, or in all of them."
     )
     accounting: Accounting = Field(
-        "strict", description="`paper` draws as published; the ledger has what that costs."
+        "strict", description="Sound, or as published; the ledger has what that costs."
     )
     depth_budget: DepthBudget = Field(
         "uniform", description="How the splits' budget is spread over the levels."
