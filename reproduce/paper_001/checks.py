@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
-from hedgerow.trees.counts.forest import Batch, LocalCounts, Splits
+from hedgerow.trees.counts.forest import Batch, ForestSplits, LocalCounts
 from hedgerow.trees.layout import SplitKind
 from reproduce.paper_001.data import Task
 from reproduce.paper_001.methods import K, Setting, error, seed_of
@@ -39,7 +39,7 @@ class OneSided(LocalCounts):
         super().__init__(batches)
         self._side = side
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up one side of subsets and both of thresholds; see `LocalCounts.sides`."""
         out = super().sides(nodes, splits)
         subset = splits.kind == SplitKind.SUBSET

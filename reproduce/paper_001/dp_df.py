@@ -52,11 +52,10 @@ from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 from hedgerow.trees.growing.private import GRID_BITS
-from hedgerow.trees.prune import cut_back
 from hedgerow.trees.tree import Tree
 from reproduce.paper_001 import bootstrap
 from reproduce.paper_001.dp_rf import NODES, TREES, Accounting, start_forest, stop_at_one_class
-from reproduce.paper_001.wary import check_depth, grow_wary, tree_of, wary_candidates
+from reproduce.paper_001.wary import check_depth, cut_back, grow_wary, tree_of, wary_candidates
 
 LOCAL = "exponential mechanism by local sensitivity"
 _LOCAL_BITS = 30

@@ -57,13 +57,13 @@ from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.budget import SPLIT_SHARE, divide
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import GRID_BITS
-from hedgerow.trees.prune import cut_back
 from hedgerow.trees.tree import Tree
 from reproduce.paper_001 import bootstrap
 from reproduce.paper_001.wary import (
     check_depth,
+    cut_back,
     grow_wary,
     node_counts,
     some_attributes,
@@ -343,7 +343,9 @@ def _tree(
     )
 
 
-def _leaves_only(levels: list[Split], leaves: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+def _leaves_only(
+    levels: list[NodeSplits], leaves: NDArray[np.float64]
+) -> list[NDArray[np.float64]]:
     """Put leaf values below inner nodes whose values were not released."""
     return [*(np.full((s.nodes.size, leaves.shape[1]), np.nan) for s in levels), leaves]
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.compiled import A, jit
 from hedgerow.errors import Code
 from hedgerow.privacy import NoiseSource
 from hedgerow.tables import Domain
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import MOST_LEAVES
 from hedgerow.trees.growing.reachable import below, undecided
 from hedgerow.trees.layout import Bins, SplitKind
@@ -47,7 +48,7 @@ def check_depth(domain: Domain, depth: int) -> None:
         )
 
 
-def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[Split]:
+def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[NodeSplits]:
     """Split every node of every level by the attribute chosen for it, empty nodes too.
 
     Parameters
@@ -67,7 +68,7 @@ def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[Split]:
     candidates = rows.candidates
     nodes = np.zeros(1, dtype=np.int64)
     possible = np.ones((1, candidates.total_bins), dtype=np.bool_)
-    levels: list[Split] = []
+    levels: list[NodeSplits] = []
     for level in range(depth):
         split = rows.tally(nodes, choose(nodes, undecided(possible, candidates), level))
         levels.append(split)
@@ -79,7 +80,7 @@ def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[Split]:
     return levels
 
 
-def node_counts(rows: Rows, levels: Sequence[Split]) -> list[NDArray[Any]]:
+def node_counts(rows: Rows, levels: Sequence[NodeSplits]) -> list[NDArray[Any]]:
     """Return the channels of the nodes, level by level from the root to the leaves."""
     return [rows.counts([0]), *(split.counts for split in levels)]
 
@@ -107,13 +108,15 @@ def some_attributes(
     return valid & drawn
 
 
-def tree_of(domain: Domain, levels: Sequence[Split], values: Sequence[NDArray[np.float64]]) -> Tree:
+def tree_of(
+    domain: Domain, levels: Sequence[NodeSplits], values: Sequence[NDArray[np.float64]]
+) -> Tree:
     """Put the levels one after the other.
 
     Parameters
     ----------
     domain : Domain
-    levels : sequence of Split
+    levels : sequence of NodeSplits
     values : sequence of float64 arrays, shape (nodes of the level, k)
         From the root to the leaves; all NaN in a node whose value was not released.
     """
@@ -129,6 +132,51 @@ def tree_of(domain: Domain, levels: Sequence[Split], values: Sequence[NDArray[np
     value = np.concatenate(values)
     weight = value.sum(axis=1) if value.shape[1] > 1 else np.full(n, np.nan)
     return Tree(domain, kind, feature, np.full(n, -1), first_child, value, weight)
+
+
+def cut_back(
+    tree: Tree,
+    cut_at: NDArray[np.bool_],
+    value: NDArray[np.float64],
+    weight: NDArray[np.float64],
+) -> dict[str, NDArray[Any]]:
+    """Arrays of the tree in which the marked nodes are leaves and what was below them is gone.
+
+    Parameters
+    ----------
+    tree : Tree
+    cut_at : bool array of shape (n,)
+    value : float64 array of shape (n, k)
+    weight : float64 array of shape (n,)
+        What the nodes that stay hold.
+    """
+    keep = _reachable(tree.parents, cut_at)
+    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
+    leaf = (cut_at | (tree.kind == SplitKind.LEAF))[keep]
+    kind = np.where(leaf, np.uint8(SplitKind.LEAF), tree.kind[keep])
+    cut, subset = tree.cut[keep], kind == SplitKind.SUBSET
+    # Subsets that only what is gone looked at go too: they would tell what was there.
+    used, cut[subset] = np.unique(cut[subset], return_inverse=True)
+    first_child = tree.first_child[keep]
+    return {
+        "kind": kind,
+        "feature": np.where(leaf, np.int32(-1), tree.feature[keep]),
+        "cut": cut,
+        # Siblings stay or go together, so they keep lying next to each other.
+        "first_child": np.where(leaf, np.int32(-1), number[first_child]),
+        "value": value[keep],
+        "weight": weight[keep],
+        "subsets": tree.subsets[used],
+    }
+
+
+@jit
+def _reachable(parents: A, cut_at: A) -> A:
+    keep = np.ones(parents.shape[0], dtype=np.bool_)
+    for v in range(1, parents.shape[0]):
+        p = parents[v]
+        keep[v] = keep[p] and not cut_at[p]
+    return keep
 
 
 def wary_candidates(domain: Domain) -> Candidates:

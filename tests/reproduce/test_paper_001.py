@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.trees.counts.forest import LocalCounts, Splits
+from hedgerow.trees.counts.forest import ForestSplits, LocalCounts
 from hedgerow.trees.layout import SplitKind
 from reproduce.paper_001 import checks, data, figures, findings, methods, published, study
 from tests.protocols.median.plans import median_plan
@@ -189,7 +189,7 @@ def test_one_sided_counts_show_one_side_of_subsets_alone(dataset: Read) -> None:
     table = study.part("parkinsons", 0)[0].fine
     plan = median_plan(table.domain, epsilon=None, depth=1, variant="exp", partition=False)
     sex = table.domain.index("sex")
-    splits = Splits(
+    splits = ForestSplits(
         np.array([sex, 0], dtype=np.int32),
         np.array([SplitKind.SUBSET, SplitKind.THRESHOLD], dtype=np.uint8),
         np.array([0, 500], dtype=np.int32),

@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from hedgerow.errors import HedgerowError
 from hedgerow.privacy import NoiseSource
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.forest import Forest
+from hedgerow.trees.tree import Tree
 from reproduce.paper_001.wary import (
     check_depth,
+    cut_back,
     grow_wary,
     node_counts,
     some_attributes,
@@ -17,6 +20,7 @@ from reproduce.paper_001.wary import (
     votes,
     wary_candidates,
 )
+from tests.trees.tree_strategies import quick, trees_with_bins
 
 
 def domain_of(*bins: int, classes: int = 2) -> Domain:
@@ -104,3 +108,17 @@ def test_votes_are_one_each_or_as_confident_as_the_leaf() -> None:
     np.testing.assert_array_equal(votes(forest, bins), [[1, 2], [1, 2]])
     found = votes(forest, bins, confident=True)
     np.testing.assert_allclose(found, [[0.9, 0.6 + 0.55], [0.5, 0.75 + 1.0]])
+
+
+@quick
+@given(trees_with_bins())
+def test_cut_back_sends_rows_to_the_marked_ancestor(case):
+    tree, bins = case
+    mark = tree.node_depths == 1
+    value = np.nan_to_num(tree.value)
+    value[:, 0] = np.arange(tree.n_nodes)
+    cut = Tree(tree.domain, **cut_back(tree, mark, value, tree.weight))
+    leaf = tree.apply(bins)
+    while np.any(deep := tree.node_depths[leaf] > 1):
+        leaf = np.where(deep, tree.parents[leaf], leaf)
+    assert np.array_equal(cut.decide(bins)[:, 0], leaf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.trees.growing.scoring import FLOAT_TABLE, _from_histogram
 
 
 def encoded(
@@ -79,3 +80,8 @@ def children(column, kind, cut, n_bins):
     """Child of every row under a split, int (n,)."""
     column = column.astype(np.int64)
     return {1: (column > cut).astype(int), 2: (column != cut).astype(int), 4: column}[int(kind)]
+
+
+def scores_from_histogram(hist, candidates, criterion):
+    """Score every candidate from histograms (nodes, total bins, k), as `Rows.scores` does."""
+    return _from_histogram(hist, candidates, criterion, 0, FLOAT_TABLE)

@@ -11,7 +11,8 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
 from hedgerow.trees.boosted import Boosted, step_domain
-from hedgerow.trees.export.draw import to_svg, to_text
+from hedgerow.trees.export.svg import to_svg
+from hedgerow.trees.export.text import to_text
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.predict import CHUNK
 from hedgerow.trees.tree import Tree

@@ -82,7 +82,6 @@ def test_regression_has_values_but_no_classes():
     for ask in (
         lambda: tree.labels,
         lambda: tree.distributions,
-        tree.pruned_same_label,
         lambda: tree.predict_class(np.zeros((1, 2), dtype=np.uint8)),
     ):
         with pytest.raises(HedgerowError) as caught:
@@ -130,7 +129,6 @@ def test_a_chain_of_a_million_nodes_is_no_problem():
     tree = chain(DOMAIN, 500_000)
     assert tree.depth == 500_000
     assert tree.apply(np.array([[0, 0]], dtype=np.uint8)).tolist() == [1]
-    assert tree.pruned_same_label().n_nodes == 1
 
 
 def test_random_trees_cover_every_kind_of_split():

@@ -25,7 +25,7 @@ def show(
     from hedgerow.errors import Code
     from hedgerow.trees import Tree, read_model, to_svg, to_text
     from hedgerow.trees.boosted import Boosted
-    from hedgerow.trees.export.describe import describe, function_caption
+    from hedgerow.trees.export.text import describe, function_caption
 
     read = read_model(model)
     trees = (read.model,) if isinstance(read.model, Tree) else read.model.trees

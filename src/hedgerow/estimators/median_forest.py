@@ -23,7 +23,7 @@ from hedgerow.tables import Batches, Domain
 from hedgerow.trees import Forest, impurity_decrease
 from hedgerow.trees.counts.batches import BatchCounts, MakeBatch
 from hedgerow.trees.counts.dask import DaskCounts
-from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, LocalCounts, Splits
+from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, ForestSplits, LocalCounts
 
 
 class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
@@ -317,12 +317,12 @@ class ShownCounts:
         self._say("medians")
         return self._counts.histogram(nodes, features)
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits."""
         self._say("choosing attributes")
         return self._counts.sides(nodes, splits)
 
-    def advance(self, splits: Splits) -> None:
+    def advance(self, splits: ForestSplits) -> None:
         """Send the rows on."""
         self._counts.advance(splits)
         self._level += 1

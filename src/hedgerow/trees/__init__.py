@@ -1,8 +1,9 @@
 """Public trees and forests, learners over counts, drawing and export."""
 
-from hedgerow.trees.export.draw import to_svg, to_text
 from hedgerow.trees.export.onnx import to_onnx
 from hedgerow.trees.export.sklearn import to_sklearn
+from hedgerow.trees.export.svg import to_svg
+from hedgerow.trees.export.text import to_text
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.grow_forest import grow_forest
 from hedgerow.trees.growing.grow_tree import grow_cart, grow_id3

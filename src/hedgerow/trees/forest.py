@@ -67,7 +67,7 @@ class Forest:
         return self.trees[0].n_outputs
 
     @cached_property
-    def _joined(self) -> tuple[predict.Plan, NDArray[np.float64], NDArray[np.int32]]:
+    def _joined(self) -> tuple[predict.PackedTrees, NDArray[np.float64], NDArray[np.int32]]:
         """Plan of all trees, what their nodes answer, and the features in use."""
         answers = [t.distributions if self.is_classifier else t.value for t in self.trees]
         features = np.unique(np.concatenate([np.unique(tree.feature) for tree in self.trees]))

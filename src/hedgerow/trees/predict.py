@@ -34,7 +34,7 @@ _ANY_BIN = np.iinfo(np.uint32).max
 _FEATURE, _LOW, _HIGH, _CHILD, _STRIDE, _BASE = range(6)
 
 
-class Plan(NamedTuple):
+class PackedTrees(NamedTuple):
     """Trees laid out for the kernels; node numbers run through all trees.
 
     Unsigned numbers, because Numba guards every signed index against being negative: that alone
@@ -62,7 +62,7 @@ def plan(
     cut: NDArray[np.int32],
     first_child: NDArray[np.int32],
     subsets: NDArray[np.bool_],
-) -> Plan:
+) -> PackedTrees:
     """Lay out the arrays of one checked tree (shapes as in `Tree`) for the kernels.
 
     `n_bins` (d,) are the bins of the attributes.
@@ -90,8 +90,8 @@ def _branch_table(
     Returns
     -------
     base, table
-        uint32 (n_nodes,), 0 where there is no subset, and uint8, as in `Plan`. Close together,
-        the rows of narrow attributes share lines of the cache.
+        uint32 (n_nodes,), 0 where there is no subset, and uint8, as in `PackedTrees`. Close
+        together, the rows of narrow attributes share lines of the cache.
     """
     base = np.zeros(len(feature), dtype=np.uint32)
     if not len(nodes):
@@ -105,7 +105,7 @@ def _branch_table(
     return base, table
 
 
-def join(plans: Sequence[Plan]) -> Plan:
+def join(plans: Sequence[PackedTrees]) -> PackedTrees:
     """Lay several trees out behind each other, as a forest is evaluated."""
     sizes = [p.nodes.shape[1] for p in plans]
     roots = np.cumsum([0, *sizes[:-1]]).astype(np.uint32)
@@ -116,19 +116,21 @@ def join(plans: Sequence[Plan]) -> Plan:
     return _frozen(nodes, np.concatenate([p.table for p in plans]), roots)
 
 
-def _frozen(nodes: NDArray[np.uint32], table: NDArray[np.uint8], roots: NDArray[np.uint32]) -> Plan:
+def _frozen(
+    nodes: NDArray[np.uint32], table: NDArray[np.uint8], roots: NDArray[np.uint32]
+) -> PackedTrees:
     # Numba compiles read-only and writable arrays apart: one kind means one compilation.
     for array in (nodes, table, roots):
         array.setflags(write=False)
-    return Plan(nodes, table, roots)
+    return PackedTrees(nodes, table, roots)
 
 
-def leaves(plan: Plan, bins: Bins) -> NDArray[np.int32]:
+def leaves(plan: PackedTrees, bins: Bins) -> NDArray[np.int32]:
     """Find the leaf of every row in the plan's first tree.
 
     Parameters
     ----------
-    plan : Plan
+    plan : PackedTrees
     bins : uint8 or uint16 array of shape (n, d)
         Encoded rows, every bin inside its attribute; fastest in Fortran order.
 
@@ -143,13 +145,13 @@ def leaves(plan: Plan, bins: Bins) -> NDArray[np.int32]:
 
 
 def total(
-    plan: Plan, values: NDArray[np.float64], bins: Bins, start: float = 0.0
+    plan: PackedTrees, values: NDArray[np.float64], bins: Bins, start: float = 0.0
 ) -> NDArray[np.float64]:
     """Add up, over all trees of the plan, the value of the leaf that each row falls into.
 
     Parameters
     ----------
-    plan : Plan
+    plan : PackedTrees
     values : float64 array of shape (n_nodes, k)
         One row per node of the plan.
     bins : uint8 or uint16 array of shape (n, d)

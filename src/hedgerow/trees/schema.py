@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -45,13 +44,6 @@ reason."""
 _INTEGERS = ("kind", "feature", "cut", "first_child")
 _TREE_KEYS = {*_INTEGERS, "value", "weight", "subsets"}
 T = TypeVar("T")
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the model document."""
-    text = files("hedgerow.trees").joinpath("model.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def document(

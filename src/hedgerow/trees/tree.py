@@ -13,7 +13,6 @@ from hedgerow.errors import Code
 from hedgerow.tables.domain import Domain
 from hedgerow.trees import layout, predict, schema
 from hedgerow.trees.layout import Bins, SplitKind
-from hedgerow.trees.prune import same_label
 
 __all__ = ["SplitKind", "Tree"]
 
@@ -155,7 +154,7 @@ class Tree:
         return int(self.node_depths.max())
 
     @cached_property
-    def plan(self) -> predict.Plan:
+    def plan(self) -> predict.PackedTrees:
         """The tree as the prediction kernels read it."""
         return predict.plan(
             self.domain.n_bins, self.kind, self.feature, self.cut, self.first_child, self.subsets
@@ -208,15 +207,6 @@ class Tree:
     def distribution(self, bins: Bins) -> NDArray[np.float64]:
         """Class probabilities of every row, float64 (m, k); see `distributions`."""
         return self.distributions[self.apply(bins)]
-
-    def pruned_same_label(self) -> Tree:
-        """Merge siblings that are leaves with one label, from the bottom up.
-
-        It looks at the tree alone, so it costs no privacy. Labels do not change, probabilities
-        may: a merged node takes the sum of its children's counts and weights.
-        """
-        self._needs_classes()
-        return Tree(self.domain, **same_label(self))
 
     def to_dict(self, *, privacy: dict[str, Any] | None = None) -> dict[str, Any]:
         """Model document (see ``model.schema.json``), with the ledger's JSON object if given."""

@@ -10,7 +10,7 @@ from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost, draw, step_of
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.boosted import Boosted
-from hedgerow.trees.counts.boosting import LocalBoostCounts, Shape
+from hedgerow.trees.counts.boosting import FunctionShape, LocalBoostCounts
 
 DELTA = 1e-6
 
@@ -36,7 +36,7 @@ def test_a_noisy_prior_does_not_turn_the_order_of_the_leaves_around() -> None:
     # The prior says one half. In truth 30% of the 540 records in the dense leaf are positive, and
     # 5% of the 60 in the other: all sums are negative, and that of the dense leaf is the lower.
     marginals = Marginals(600.0, np.zeros(1), np.array([0.25]), [profile])
-    shape = Shape(np.array([0]), (part,), (2,))
+    shape = FunctionShape(np.array([0]), (part,), (2,))
     sums = np.array([[540 * (0.3 - 0.5)], [60 * (0.05 - 0.5)]]) * plan.gradients.unit
     dense, sparse = step_of(plan, marginals, shape, sums.astype(np.int64))[:, 0]
     assert dense > sparse

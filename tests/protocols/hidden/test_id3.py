@@ -21,10 +21,9 @@ from hedgerow.tables import Attribute, Encoded, encode, pad
 from hedgerow.trees import Limits, grow_cart, grow_id3
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.chooser import Best as BestInTheClear
 from hedgerow.trees.growing.criteria import criterion_named
-from hedgerow.trees.growing.levelwise import grow_levelwise
-from hedgerow.trees.growing.search import Search
+from hedgerow.trees.growing.grow_tree import grow_levelwise
+from hedgerow.trees.growing.search import HighestScore, Search
 from hedgerow.trees.tree import Tree
 
 # The reproductions are no part of the package: they lie beside it.
@@ -91,7 +90,7 @@ def test_wary_trees_are_those_of_id3(name: str, slots: Encoded, depth: int) -> N
 def uncentred(slots: Encoded, criterion: str, depth: int) -> Tree:
     """Grow CART whose thresholds stay at the lowest of equal cuts."""
     rows = Rows(slots, Candidates.from_domain(slots.domain))
-    search = Search(criterion_named(criterion, "classes"), BestInTheClear())
+    search = Search(criterion_named(criterion, "classes"), HighestScore())
     return grow_levelwise(slots.domain, rows, search, Limits(max_depth=depth), centre=False)
 
 

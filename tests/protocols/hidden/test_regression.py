@@ -10,10 +10,9 @@ from hedgerow.tables import Encoded, Target
 from hedgerow.trees import Limits, grow_cart
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.chooser import Best
 from hedgerow.trees.growing.criteria import criterion_named
-from hedgerow.trees.growing.levelwise import grow_levelwise
-from hedgerow.trees.growing.search import Search
+from hedgerow.trees.growing.grow_tree import grow_levelwise
+from hedgerow.trees.growing.search import HighestScore, Search
 from tests.protocols.hidden.number_runs import CAPACITY, ENGINES, domain, fit, numbers, transcript
 
 TABLE = numbers()
@@ -24,7 +23,7 @@ TOLERANCE = 16 * 2.0**-19
 def uncentred(table: Encoded, depth: int):
     """Grow in the clear without moving thresholds into the middle of gaps."""
     rows = Rows(table, Candidates.from_domain(table.domain))
-    search = Search(criterion_named("squared_error", "sums"), Best())
+    search = Search(criterion_named("squared_error", "sums"), HighestScore())
     return grow_levelwise(table.domain, rows, search, Limits(max_depth=depth), centre=False)
 
 

@@ -10,7 +10,7 @@ from hedgerow.protocols.median.ranges import (
     public_words,
 )
 from hedgerow.tables import Attribute, Domain
-from hedgerow.trees.counts.forest import Splits
+from hedgerow.trees.counts.forest import ForestSplits
 from hedgerow.trees.layout import SplitKind
 
 DOMAIN = Domain(
@@ -36,7 +36,7 @@ def test_attributes_are_read_from_the_domain() -> None:
 
 
 def test_splits_narrow_what_is_possible_below() -> None:
-    splits = Splits(
+    splits = ForestSplits(
         np.array([0, 1, -1], dtype=np.int32),
         np.array([SplitKind.THRESHOLD, SplitKind.SUBSET, SplitKind.LEAF], dtype=np.uint8),
         np.array([2, 0, -1], dtype=np.int32),

@@ -15,7 +15,7 @@ from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import encode
 from hedgerow.trees import Forest
 from hedgerow.trees.counts.batches import BatchCounts
-from hedgerow.trees.counts.forest import ForestCounts, LocalCounts, Splits
+from hedgerow.trees.counts.forest import ForestCounts, ForestSplits, LocalCounts
 from hedgerow.trees.layout import SplitKind
 from tests.protocols.median.plans import median_plan
 
@@ -129,6 +129,6 @@ def test_wrong_use_is_refused() -> None:
     assert caught.value.code is Code.WRONG_SHAPE
 
 
-def leaves(n: int) -> Splits:
+def leaves(n: int) -> ForestSplits:
     none = np.full(n, -1, dtype=np.int32)
-    return Splits(none, np.full(n, SplitKind.LEAF, dtype=np.uint8), none)
+    return ForestSplits(none, np.full(n, SplitKind.LEAF, dtype=np.uint8), none)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.trees.counts.boosting import Gradients, LocalBoostCounts, Loss, Shape, sampled
+from hedgerow.trees.counts.boosting import FunctionShape, Gradients, LocalBoostCounts, Loss, sampled
 from hedgerow.trees.counts.forest import Batch
 
 RNG = np.random.default_rng(5)
@@ -14,7 +14,7 @@ N, UNIT = 20_000, 1 << 16
 BINS = np.asfortranarray(RNG.integers(0, [4, 3], (N, 2)).astype(np.uint8))
 CLASSES = RNG.integers(0, 3, N).astype(np.uint8)
 PRESENT = RNG.random(N) < 0.9
-PAIR = Shape(np.array([0, 1]), (np.array([0, 0, 1, 1]), np.array([2, 0, 1])), (2, 3))
+PAIR = FunctionShape(np.array([0, 1]), (np.array([0, 0, 1, 1]), np.array([2, 0, 1])), (2, 3))
 
 
 def batches(cuts: list[int], target: np.ndarray) -> list[Batch]:
@@ -71,7 +71,7 @@ def test_sums_are_those_of_clipped_gradients(loss: Loss) -> None:
 @pytest.mark.parametrize("loss", ["logistic", "softmax", "squared"])
 def test_no_row_moves_the_sums_further_than_the_limit(loss: Loss) -> None:
     k = 4 if loss == "softmax" else 1
-    one = Shape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
+    one = FunctionShape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
     what = gradients(loss, k)
     for _ in range(300):
         target = RNG.integers(-100, 101, 1) if loss == "squared" else np.array([1], np.uint8)
@@ -88,7 +88,7 @@ def test_scores_that_are_no_numbers_move_nothing_further(loss: Loss, score: floa
     target = np.array([1], dtype=np.int64 if loss == "squared" else np.uint8)
     counts = LocalBoostCounts([Batch(np.zeros((1, 1), np.uint8), target, np.ones(1, np.bool_))])
     counts.begin(gradients(loss, k), np.full(k, score))
-    one = Shape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
+    one = FunctionShape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
     assert int((counts.sums(one, None) ** 2).sum()) <= gradients(loss, k).limit ** 2
 
 
@@ -101,7 +101,7 @@ def test_a_sample_is_the_same_again_and_close_to_its_rate() -> None:
     counts = LocalBoostCounts(batches([], CLASSES))
     counts.begin(gradients("logistic", 1, 2.0), np.array([-800.0]))
     # Every record of class 1 has gradient 1, the others 0.
-    one = Shape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
+    one = FunctionShape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
     kept = sampled(key, 0, 0.25, 0, N)
     expected = UNIT * int((PRESENT & kept & (CLASSES == 1)).sum())
     assert counts.sums(one, (key, 0, 0.25))[0, 0] == expected

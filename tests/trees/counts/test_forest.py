@@ -10,8 +10,8 @@ from hedgerow.trees.counts.forest import (
     Batch,
     ForestCounts,
     ForestShape,
+    ForestSplits,
     LocalCounts,
-    Splits,
     place,
 )
 from hedgerow.trees.layout import SplitKind
@@ -39,11 +39,11 @@ def shape(classes: bool, partition: bool, n_trees: int = 4) -> ForestShape:
     return ForestShape(N_BINS, n_trees, partition, 3 if classes else None)
 
 
-def some_splits(n: int) -> Splits:
+def some_splits(n: int) -> ForestSplits:
     """A threshold, a leaf and two subsets, in turn."""
     turn = np.arange(n) % 4
     kinds = [SplitKind.THRESHOLD, SplitKind.LEAF, SplitKind.SUBSET, SplitKind.SUBSET]
-    return Splits(
+    return ForestSplits(
         np.array([1, -1, 0, 2], dtype=np.int32)[turn],
         np.array(kinds, dtype=np.uint8)[turn],
         np.array([120, -1, 0, 1], dtype=np.int32)[turn],
@@ -51,7 +51,7 @@ def some_splits(n: int) -> Splits:
     )
 
 
-def goes_left(bins: np.ndarray, splits: Splits, at: int) -> np.ndarray:
+def goes_left(bins: np.ndarray, splits: ForestSplits, at: int) -> np.ndarray:
     b = bins[:, splits.feature[at]]
     if splits.kind[at] == SplitKind.THRESHOLD:
         return b <= splits.cut[at]

@@ -6,8 +6,14 @@ from hedgerow.trees.counts import rows as rows_module
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import CRITERIA, Public
-from hedgerow.trees.growing.scoring import integer_scores_from_histogram, scores_from_histogram
-from tests.trees.small_tables import channels, children, encoded, random_table
+from hedgerow.trees.growing.scoring import integer_scores_from_histogram
+from tests.trees.small_tables import (
+    channels,
+    children,
+    encoded,
+    random_table,
+    scores_from_histogram,
+)
 
 N_BINS = [6, 3, 9, 2, 4]
 ORDERED = [True, False, True, False, True]

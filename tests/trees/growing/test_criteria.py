@@ -9,8 +9,8 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import CRITERIA, Public, criterion_named, n_log_n
-from hedgerow.trees.growing.scoring import integer_scores_from_histogram, scores_from_histogram
-from tests.trees.small_tables import split_score
+from hedgerow.trees.growing.scoring import integer_scores_from_histogram
+from tests.trees.small_tables import scores_from_histogram, split_score
 
 CLASSES = ["max", "gini", "entropy", "gain"]
 SHIFT = 12

@@ -5,13 +5,13 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import CRITERIA
-from hedgerow.trees.growing.growth import Growth, Limits
+from hedgerow.trees.growing.growth import GrowingTree, Limits
 from tests.trees.small_tables import encoded, random_table
 
 
 def growth_of(table, limits=Limits(), criterion="gini", branching="binary"):  # noqa: B008
     rows = Rows(table, Candidates.from_domain(table.domain, branching))
-    return Growth(table.domain, rows, CRITERIA[criterion], limits)
+    return GrowingTree(table.domain, rows, CRITERIA[criterion], limits)
 
 
 @pytest.mark.parametrize(

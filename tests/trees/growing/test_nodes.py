@@ -1,6 +1,6 @@
 import numpy as np
 
-from hedgerow.trees.growing.nodes import Nodes, Split
+from hedgerow.trees.growing.nodes import Nodes, NodeSplits
 from hedgerow.trees.layout import SplitKind
 
 
@@ -20,7 +20,7 @@ def test_nodes_grow_and_keep_what_they_hold():
 
 
 def test_centred_thresholds():
-    split = Split(
+    split = NodeSplits(
         nodes=np.arange(4),
         feature=np.zeros(4, dtype=np.int32),
         kind=np.array(

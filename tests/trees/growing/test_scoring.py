@@ -5,11 +5,10 @@ from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import CRITERIA, Public
 from hedgerow.trees.growing.scoring import (
     integer_scores_from_histogram,
-    scores_from_histogram,
     unsplit_scores,
 )
 from hedgerow.trees.layout import SplitKind
-from tests.trees.small_tables import split_score
+from tests.trees.small_tables import scores_from_histogram, split_score
 
 N_BINS = [5, 4, 2, 3]
 

@@ -20,7 +20,7 @@ from hedgerow.audit.tables import AuditTable, Side, families, sides
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.tables import Attribute, Domain, Target, encode
-from hedgerow.trees.growing.private import Drawn
+from hedgerow.trees.growing.private import DrawnTree
 
 EPSILON = 1.0
 RUNS = 100_000
@@ -166,7 +166,7 @@ def domain_of(table: AuditTable, capacity: int = CAPACITY) -> Domain:
     )
 
 
-def _seen(drawn: Drawn, copies: int) -> tuple[list[Level], NDArray[np.int64]]:
+def _seen(drawn: DrawnTree, copies: int) -> tuple[list[Level], NDArray[np.int64]]:
     levels = [
         (split.feature.reshape(copies, -1), split.cut.reshape(copies, -1)) for split in drawn.levels
     ]

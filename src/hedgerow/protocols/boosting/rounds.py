@@ -28,7 +28,7 @@ from hedgerow.protocols.public_choices import public_sample, public_uniform
 from hedgerow.tables import check_capacity
 from hedgerow.trees.additive import table_tree
 from hedgerow.trees.boosted import Boosted, Link, step_domain
-from hedgerow.trees.counts.boosting import BoostCounts, Shape
+from hedgerow.trees.counts.boosting import BoostCounts, FunctionShape
 from hedgerow.trees.counts.coins_of_rows import draw_key
 
 PAIR_PARTS = 3
@@ -78,7 +78,7 @@ def boost(
 class BoostRound(NamedTuple):
     """One round: its public leaves, and what was released of them, int64 (leaves, k)."""
 
-    shape: Shape
+    shape: FunctionShape
     sums: NDArray[np.int64]
 
 
@@ -126,7 +126,7 @@ class Stiffness(NamedTuple):
     records: Floats
 
 
-def stiffness(plan: BoostPlan, marginals: Marginals, shape: Shape) -> Stiffness:
+def stiffness(plan: BoostPlan, marginals: Marginals, shape: FunctionShape) -> Stiffness:
     """Return what damps a round's steps."""
     share = shares(shape, marginals)
     all_records = marginals.records * marginals.hessian
@@ -147,7 +147,7 @@ def exact_marginals(counts: BoostCounts, plan: BoostPlan) -> NDArray[np.int64]:
 
 
 def step_of(
-    plan: BoostPlan, marginals: Marginals, shape: Shape, noisy: NDArray[np.int64]
+    plan: BoostPlan, marginals: Marginals, shape: FunctionShape, noisy: NDArray[np.int64]
 ) -> Floats:
     """Return the step in each leaf, (leaves, k): a Newton step, damped by the public noise.
 

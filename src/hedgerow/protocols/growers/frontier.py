@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 
 Choice = Secret | NDArray[np.uint8]
 """One-hot over candidates, shape (trees, nodes, C): secret, or public where it was opened."""
@@ -69,7 +69,7 @@ class OpenFrontier(Frontier):
     """Rows of a level whose splits are public: branches that do not exist are not kept."""
 
     @abstractmethod
-    def go_down(self, split: Split, *, last: bool) -> None:
+    def go_down(self, split: NodeSplits, *, last: bool) -> None:
         """Go down one level by public splits; `last` as for `descend`."""
 
 

@@ -16,7 +16,7 @@ from hedgerow.protocols.growers.frontier import Choice, LeafFrontier, OpenFronti
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.secret import Engine, Secret, stack
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 
 
 class Masks(LeafFrontier):
@@ -154,7 +154,7 @@ class OpenMasks(Masks, OpenFrontier):
 
     _existing: NDArray[np.int64] | None = None
 
-    def go_down(self, split: Split, *, last: bool) -> None:
+    def go_down(self, split: NodeSplits, *, last: bool) -> None:
         """Go down one level by public splits: one multiplication of masks.
 
         Before the last histogram, where there are more masks than columns, values are multiplied
@@ -183,7 +183,7 @@ class OpenMasks(Masks, OpenFrontier):
         return hist if self._existing is None else hist[:, self._existing]
 
 
-def existing_branches(split: Split, layout: Layout) -> NDArray[np.int64]:
+def existing_branches(split: NodeSplits, layout: Layout) -> NDArray[np.int64]:
     """Return which of the padded branches of a level exist."""
     child = np.arange(split.owner.size) - split.first[split.owner]
     found: NDArray[np.int64] = split.owner * layout.arity + child

@@ -39,8 +39,8 @@ from hedgerow.protocols.kinds import Kind, Made
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret, concatenate
-from hedgerow.trees.growing.nodes import Split
-from hedgerow.trees.growing.private import Drawn, assemble
+from hedgerow.trees.growing.nodes import NodeSplits
+from hedgerow.trees.growing.private import DrawnTree, assemble
 from hedgerow.trees.growing.reachable import below, undecided
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
@@ -137,7 +137,7 @@ def open_rows(
     layout, engine = rows.layout, rows.engine
     score, choose = score_of(plan), splits_of(plan, ledger, audience)
     possible = np.ones((1, layout.candidates.total_bins), dtype=np.bool_)
-    levels: list[Split] = []
+    levels: list[NodeSplits] = []
     choices: list[Secret] = []
     totals: list[Secret] = []
     for level in range(plan.depth):
@@ -219,10 +219,10 @@ def _here(opened: NDArray[np.unsignedinteger] | None) -> NDArray[np.unsignedinte
     return opened
 
 
-def _split(layout: Layout, index: NDArray[np.int64], k: int) -> Split:
+def _split(layout: Layout, index: NDArray[np.int64], k: int) -> NodeSplits:
     those = layout.candidates
     first = np.concatenate([[0], np.cumsum(those.n_children[index], dtype=np.int64)])
-    return Split(
+    return NodeSplits(
         nodes=np.arange(index.size, dtype=np.int64),
         feature=those.feature[index],
         cut=those.cut[index],
@@ -233,8 +233,8 @@ def _split(layout: Layout, index: NDArray[np.int64], k: int) -> Split:
     )
 
 
-def _assembled(plan: HiddenPlan, levels: list[Split], leaves: NDArray[np.float64]) -> Tree:
-    tree = assemble(plan.domain, Drawn(levels, leaves))  # type: ignore[arg-type]
+def _assembled(plan: HiddenPlan, levels: list[NodeSplits], leaves: NDArray[np.float64]) -> Tree:
+    tree = assemble(plan.domain, DrawnTree(levels, leaves))  # type: ignore[arg-type]
     if leaf_reason(plan) != LEAF_LABELS:
         return tree
     # Labels say nothing about how many records a node has, nor about inner nodes.

@@ -46,7 +46,7 @@ from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.median.ranges import Ranges, draw_attributes, widest_choice
 from hedgerow.tables import check_capacity
 from hedgerow.trees.counts.coins_of_rows import draw_key
-from hedgerow.trees.counts.forest import ForestCounts, Splits
+from hedgerow.trees.counts.forest import ForestCounts, ForestSplits
 from hedgerow.trees.counts.forest_kernels import score_sides
 from hedgerow.trees.forest import Forest
 from hedgerow.trees.layout import SplitKind
@@ -61,7 +61,7 @@ _MATRIX = 1 << 22
 class MedianDraws(NamedTuple):
     """What was released: splits level by level, and what `draw_leaves` gives for the leaves."""
 
-    levels: list[Splits]
+    levels: list[ForestSplits]
     leaves: NDArray[np.float64]
 
 
@@ -89,7 +89,7 @@ def draw_forest(counts: ForestCounts, plan: MedianPlan, source: NoiseSource) -> 
     """Draw the releases of a plan, which must have been charged."""
     counts.begin(plan.shape, draw_key(source))
     ranges = Ranges.roots(plan.attributes, plan.n_trees)
-    levels: list[Splits] = []
+    levels: list[ForestSplits] = []
     for level in range(plan.depth):
         splits = _draw_level(counts, plan, ranges, level, source)
         levels.append(splits)
@@ -100,7 +100,7 @@ def draw_forest(counts: ForestCounts, plan: MedianPlan, source: NoiseSource) -> 
 
 def _draw_level(
     counts: ForestCounts, plan: MedianPlan, ranges: Ranges, level: int, source: NoiseSource
-) -> Splits:
+) -> ForestSplits:
     """Draw a split for every node of the frontier, in blocks."""
     n_nodes = len(ranges.low)
     nodes, features = draw_attributes(ranges.available, plan.candidates, plan.public_seed, level)
@@ -123,7 +123,7 @@ def _draw_level(
         cut[here[subset]] = n_subsets + np.arange(subset.size)
         n_subsets += subset.size
     subsets = np.concatenate(kept) if kept else np.zeros((0, 1), dtype=np.bool_)
-    return Splits(feature, kind, cut, subsets)
+    return ForestSplits(feature, kind, cut, subsets)
 
 
 def _candidates(
@@ -133,7 +133,7 @@ def _candidates(
     level: int,
     source: NoiseSource,
     asked: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]],
-) -> Splits:
+) -> ForestSplits:
     """Draw the median of every ask, or a random cut."""
     nodes, features, tables = asked
     widest = widest_choice(plan.attributes)
@@ -225,7 +225,7 @@ def _choose(
     counts: ForestCounts,
     plan: MedianPlan,
     nodes: NDArray[np.int64],
-    drawn: Splits,
+    drawn: ForestSplits,
     level: int,
     source: NoiseSource,
 ) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hedgerow.protocols.public_choices import public_words
 from hedgerow.tables import Attribute, Domain
-from hedgerow.trees.counts.forest import Splits
+from hedgerow.trees.counts.forest import ForestSplits
 from hedgerow.trees.layout import SplitKind
 
 EXHAUSTIVE = 10
@@ -124,7 +124,7 @@ class Ranges:
             found[:, f] = self.possible[:, place[f] : place[f + 1]].sum(axis=1) >= 2
         return found
 
-    def below(self, splits: Splits) -> Ranges:
+    def below(self, splits: ForestSplits) -> Ranges:
         """Return what is possible in the next frontier."""
         arity = np.diff(splits.first)
         low, high = np.repeat(self.low, arity, axis=0), np.repeat(self.high, arity, axis=0)

@@ -13,9 +13,9 @@ from hedgerow.tables import Batches, Encoded
 from hedgerow.trees.counts.forest import (
     Batch,
     ForestShape,
+    ForestSplits,
     PartialForest,
     Placed,
-    Splits,
     add_channels,
     add_histogram,
     add_sides,
@@ -98,7 +98,7 @@ class BatchCounts:
             add_histogram(batch, placed, nodes, features, offsets, counts)
         return counts, offsets
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits; see `ForestCounts.sides`."""
         shape = self.forest.shape
         out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
@@ -106,7 +106,7 @@ class BatchCounts:
             add_sides(batch, placed, nodes, splits, shape, out)
         return out
 
-    def advance(self, splits: Splits) -> None:
+    def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
         self._forest = self.forest.grown(splits)
 

@@ -58,7 +58,7 @@ class Gradients:
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class FunctionShape:
     """The leaves of one round: cells of a grid over one attribute or two; public.
 
     Parameters
@@ -101,10 +101,10 @@ class BoostCounts(Protocol):
     def begin(self, gradients: Gradients, start: NDArray[np.float64]) -> None:
         """Give every row the same scores."""
 
-    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
+    def sums(self, shape: FunctionShape, sample: Sample | None) -> NDArray[np.int64]:
         """Gradients of all records, or of a sample, by leaf: (leaves, k)."""
 
-    def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
+    def add(self, shape: FunctionShape, values: NDArray[np.float64]) -> None:
         """Add the values (leaves, k) to the scores of the rows."""
 
 
@@ -147,14 +147,14 @@ class LocalBoostCounts:
         self._gradients = gradients
         self._scores = [self._spill.put(start_scores(batch, start)) for batch in self._batches]
 
-    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
+    def sums(self, shape: FunctionShape, sample: Sample | None) -> NDArray[np.int64]:
         """See `BoostCounts.sums`."""
         total = np.zeros((shape.n_leaves, self._gradients.n_scores), dtype=np.int64)
         for batch, scores in zip(self._batches, self._scores, strict=True):
             total += sums_of(batch, scores, self._gradients, shape, sample)
         return total
 
-    def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
+    def add(self, shape: FunctionShape, values: NDArray[np.float64]) -> None:
         """See `BoostCounts.add`."""
         for batch, scores in zip(self._batches, self._scores, strict=True):
             add_step(batch, scores, shape, values)
@@ -186,7 +186,7 @@ def sums_of(
     batch: Batch,
     scores: NDArray[np.float64],
     gradients: Gradients,
-    shape: Shape,
+    shape: FunctionShape,
     sample: Sample | None,
 ) -> NDArray[np.int64]:
     """Return the sums of gradients of a batch by leaf, (leaves, k)."""
@@ -219,7 +219,7 @@ def sums_of(
 
 
 def add_step(
-    batch: Batch, scores: NDArray[np.float64], shape: Shape, values: NDArray[np.float64]
+    batch: Batch, scores: NDArray[np.float64], shape: FunctionShape, values: NDArray[np.float64]
 ) -> None:
     """Add the values (leaves, k) to the scores of a batch, in place."""
     tables = shape.tables()

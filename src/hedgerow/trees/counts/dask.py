@@ -26,9 +26,9 @@ from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.tables.batches import checksum, encode_piece
 from hedgerow.trees.counts.batches import MakeBatch
 from hedgerow.trees.counts.boosting import (
+    FunctionShape,
     Gradients,
     Sample,
-    Shape,
     add_step,
     marginals_of,
     split_marginals,
@@ -38,9 +38,9 @@ from hedgerow.trees.counts.boosting import (
 from hedgerow.trees.counts.forest import (
     Batch,
     ForestShape,
+    ForestSplits,
     PartialForest,
     Placed,
-    Splits,
     add_channels,
     add_histogram,
     add_sides,
@@ -236,11 +236,11 @@ class DaskCounts(_Partitions):
         offsets = histogram_offsets(self.forest.shape, features)
         return self._ask(_histogram, nodes, features, offsets), offsets
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits; see `ForestCounts.sides`."""
         return self._ask(_sides, nodes, splits, self.forest.shape)
 
-    def advance(self, splits: Splits) -> None:
+    def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
         self._forest = self.forest.grown(splits)
         self._move(descend, splits)
@@ -280,11 +280,11 @@ class DaskBoostCounts(_Partitions):
         self._reset()
         self._move(_start_scores, start)
 
-    def sums(self, shape: Shape, sample: Sample | None) -> NDArray[np.int64]:
+    def sums(self, shape: FunctionShape, sample: Sample | None) -> NDArray[np.int64]:
         """See `BoostCounts.sums`."""
         return self._ask(sums_of, self._gradients, shape, sample)
 
-    def add(self, shape: Shape, values: NDArray[np.float64]) -> None:
+    def add(self, shape: FunctionShape, values: NDArray[np.float64]) -> None:
         """Add the values to the scores of the rows, when these are next needed."""
         self._move(_add_step, shape, values)
 
@@ -352,7 +352,7 @@ def _histogram(
 
 
 def _sides(
-    batch: Batch, placed: Placed, nodes: NDArray[np.int64], splits: Splits, shape: ForestShape
+    batch: Batch, placed: Placed, nodes: NDArray[np.int64], splits: ForestSplits, shape: ForestShape
 ) -> Answer:
     out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
     add_sides(batch, placed, nodes, splits, shape, out)
@@ -374,7 +374,7 @@ def _start_scores(batch: Batch, _: None, start: NDArray[np.float64]) -> NDArray[
 
 
 def _add_step(
-    batch: Batch, scores: NDArray[np.float64], shape: Shape, values: NDArray[np.float64]
+    batch: Batch, scores: NDArray[np.float64], shape: FunctionShape, values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     # Not in place: Dask may ask for the scores of an earlier round again.
     later = scores.copy()

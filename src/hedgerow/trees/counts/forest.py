@@ -111,7 +111,7 @@ class ForestShape:
 
 
 @dataclass(frozen=True, eq=False)
-class Splits:
+class ForestSplits:
     """Splits as arrays: one per node of the frontier, or one per candidate.
 
     Parameters
@@ -140,9 +140,9 @@ class Splits:
         arity = np.where(self.kind == SplitKind.LEAF, 1, 2)
         return np.concatenate([[0], np.cumsum(arity)]).astype(np.int64)
 
-    def take(self, which: NDArray[np.int64]) -> Splits:
+    def take(self, which: NDArray[np.int64]) -> ForestSplits:
         """Return some of them, in that order, with the same tables."""
-        return Splits(self.feature[which], self.kind[which], self.cut[which], self.subsets)
+        return ForestSplits(self.feature[which], self.kind[which], self.cut[which], self.subsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,14 +150,14 @@ class PartialForest:
     """A forest so far: its shape and the splits of its levels; public once they are released."""
 
     shape: ForestShape
-    levels: tuple[Splits, ...] = ()
+    levels: tuple[ForestSplits, ...] = ()
 
     @property
     def n_nodes(self) -> int:
         """Nodes on the frontier."""
         return int(self.levels[-1].first[-1]) if self.levels else self.shape.n_trees
 
-    def grown(self, splits: Splits) -> PartialForest:
+    def grown(self, splits: ForestSplits) -> PartialForest:
         """Return the forest with one more level."""
         if len(splits) != self.n_nodes:
             raise Code.WRONG_SHAPE.error(
@@ -214,7 +214,7 @@ def place(batch: Batch, key: bytes, forest: PartialForest) -> Placed:
     return placed
 
 
-def descend(batch: Batch, placed: Placed, splits: Splits) -> Placed:
+def descend(batch: Batch, placed: Placed, splits: ForestSplits) -> Placed:
     """Send the rows one level down."""
     where = np.empty_like(placed.where)
     kernels.move_down(
@@ -266,7 +266,7 @@ def add_sides(
     batch: Batch,
     placed: Placed,
     nodes: NDArray[np.int64],
-    splits: Splits,
+    splits: ForestSplits,
     shape: ForestShape,
     out: NDArray[np.int64],
 ) -> None:
@@ -349,10 +349,10 @@ class ForestCounts(Protocol):
             Bins of ask i are counts[offsets[i]:offsets[i + 1]].
         """
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up channels left and right of candidate splits, any number per node; (m, 2, k)."""
 
-    def advance(self, splits: Splits) -> None:
+    def advance(self, splits: ForestSplits) -> None:
         """Send the rows on, by one split (or leaf) per node of the frontier."""
 
     def channels(self) -> NDArray[np.int64]:
@@ -411,7 +411,7 @@ class LocalCounts:
             add_histogram(batch, placed, nodes, features, offsets, counts)
         return counts, offsets
 
-    def sides(self, nodes: NDArray[np.int64], splits: Splits) -> NDArray[np.int64]:
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits; see `ForestCounts.sides`."""
         shape = self.forest.shape
         out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
@@ -419,7 +419,7 @@ class LocalCounts:
             add_sides(batch, placed, nodes, splits, shape, out)
         return out
 
-    def advance(self, splits: Splits) -> None:
+    def advance(self, splits: ForestSplits) -> None:
         """Send the rows on."""
         self._forest = self.forest.grown(splits)
         self._placed = [descend(batch, placed, splits) for batch, placed in self._pairs()]

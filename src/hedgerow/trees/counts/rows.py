@@ -15,7 +15,7 @@ from hedgerow.tables import Encoded
 from hedgerow.trees.counts import kernels
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import FLOAT_TABLE, Criterion, Public
-from hedgerow.trees.growing.nodes import Nodes, Split
+from hedgerow.trees.growing.nodes import Nodes, NodeSplits
 from hedgerow.trees.layout import SplitKind
 
 BLOCK_BYTES: Final = 1 << 22
@@ -202,7 +202,7 @@ class Rows:
         threads.run(task, self._parts(nodes))
         return out
 
-    def tally(self, nodes: ArrayLike, choices: ArrayLike) -> Split:
+    def tally(self, nodes: ArrayLike, choices: ArrayLike) -> NodeSplits:
         """Count what the children of chosen splits would hold; no row moves.
 
         Parameters
@@ -214,7 +214,7 @@ class Rows:
         choices = np.asarray(choices, dtype=np.int64)
         those = self.candidates
         first = np.concatenate([[0], np.cumsum(those.n_children[choices], dtype=np.int64)])
-        split = Split(
+        split = NodeSplits(
             nodes,
             those.feature[choices],
             those.kind[choices],
@@ -241,7 +241,7 @@ class Rows:
         threads.run(task, self._runs(nodes))
         return split
 
-    def move(self, split: Split, keep: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    def move(self, split: NodeSplits, keep: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Make the children of a split, and arrange the rows by child.
 
         Parameters

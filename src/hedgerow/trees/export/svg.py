@@ -1,6 +1,10 @@
-"""Pieces of the SVG picture of a tree: boxes, edges, captions, legend and their style.
+"""`to_svg`: a tree as one self-contained picture, with tidy positions of its nodes.
 
-Nothing here knows a tree. Every text goes through `escape`, every number is formatted here.
+The positions are those of Reingold and Tilford (1981): a parent stands in the middle above its
+children, subtrees are as close as their outlines allow, and the picture of a mirrored tree is the
+mirrored picture. Nodes may have different widths and any number of children.
+
+Every text goes through `escape`.
 """
 
 from __future__ import annotations
@@ -9,6 +13,23 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 from unicodedata import east_asian_width
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.trees.export.text import (
+    TreeView,
+    attribute_name,
+    count_noun,
+    evidence,
+    heading_of,
+    leaf_answer,
+    printable,
+    short_number,
+    view_of,
+)
+from hedgerow.trees.layout import SplitKind
+from hedgerow.trees.tree import Tree
 
 FONT = 13.0
 SMALL = 11.0
@@ -71,6 +92,128 @@ STYLE = (
     + _colours(_LIGHT, dark=False)
     + f"@media (prefers-color-scheme:dark){{{_colours(_DARK, dark=True)}}}"
 )
+GAP = 18.0
+MARGIN = 20.0
+LEVEL = BOX_HEIGHT + CAPTION_HEIGHT + 40.0
+MAX_LEGEND = 12
+"""With more classes than this the colours repeat so often that a legend helps nobody."""
+
+Outline = NDArray[np.float64]
+"""Leftmost and rightmost point of a subtree on each level, seen from its root's centre;
+shape (2, levels)."""
+
+
+def to_svg(
+    tree: Tree, max_depth: int | None = 5, *, noisy: bool = False, title: str | None = None
+) -> str:
+    """Draw a tree as one self-contained SVG picture.
+
+    It follows the reader's light or dark scheme, carries a title and a description for screen
+    readers, and every node has a tooltip with the whole condition and its counts.
+
+    Parameters
+    ----------
+    tree : Tree
+    max_depth : int or None, default=5
+        Levels to draw below the root; None draws all.
+    noisy : bool, default=False
+        Say that the counts are noisy, as in a private tree.
+    title : str, optional
+        By default "Decision tree for" and the target's name.
+
+    Returns
+    -------
+    str
+    """
+    view = view_of(tree, max_depth)
+    faces = [_face(tree, view, i, noisy) for i in range(len(view.nodes))]
+    shown = [short(_signs(condition)) for condition in view.conditions]
+    cells = [max(f.width, text_width(s) + 8) for f, s in zip(faces, shown, strict=True)]
+    heading = heading_of(tree) if title is None else printable(title)
+    classes = _classes(tree)
+    key, key_end = _legend(
+        MARGIN, MARGIN + FONT + 14, classes if len(classes) <= MAX_LEGEND else []
+    )
+
+    x = tidy(view.children, cells, GAP) + MARGIN
+    tops = MARGIN + FONT + (50 if key else 24) + LEVEL * tree.node_depths[view.nodes]
+    right = max(
+        float((x + np.array(cells) / 2).max()),
+        key_end,
+        MARGIN + text_width(heading, FONT, bold=True),
+    )
+    edges = [
+        _edge(x[i], tops[i] + BOX_HEIGHT, x[c], tops[c] - CAPTION_HEIGHT)
+        for i, children in enumerate(view.children)
+        for c in children
+    ]
+    nodes = map(_node, faces, shown, x.tolist(), tops.tolist())
+    return _document(
+        right + MARGIN,
+        float(tops.max()) + BOX_HEIGHT + MARGIN,
+        heading,
+        _description(tree, view, noisy),
+        [_heading(MARGIN, MARGIN + FONT, heading), *([key] if key else []), *edges, *nodes],
+    )
+
+
+def _description(tree: Tree, view: TreeView, noisy: bool) -> str:
+    kind = "Classification" if tree.is_classifier else "Regression"
+    said = f"{kind} tree with {count_noun(tree.n_leaves, 'leaf', 'leaves')} and depth {tree.depth}."
+    if hidden := sum(view.hidden):
+        said += f" {count_noun(hidden, 'leaf is', 'leaves are')} below what is drawn."
+    if tree.kind[0] != SplitKind.LEAF:
+        said += f" The first split is on {attribute_name(tree, 0)}."
+    return said + (" Counts are noisy." if noisy else "")
+
+
+def _face(tree: Tree, view: TreeView, i: int, noisy: bool) -> Face:
+    v = view.nodes[i]
+    parent = int(tree.parents[v])
+    when = f"{attribute_name(tree, parent)} {view.conditions[i]}: " if i else ""
+    counts = evidence(tree, v, noisy=noisy)
+    size = ""
+    if not np.isnan(tree.weight[v]):
+        size = f"n {'≈' if noisy else '='} {short_number(float(tree.weight[v]))}"
+    if view.hidden[i] or view.children[i]:
+        name = attribute_name(tree, v)
+        if view.hidden[i]:
+            size = f"… {count_noun(view.hidden[i], 'leaf', 'leaves')}"
+        tooltip = f"{when}split on {name}" + (f" ({counts})" if counts else "")
+        role = "more" if view.hidden[i] else "inner"
+        return Face(role, None, (short(name), size), (), tooltip)
+    label = leaf_answer(tree, v)
+    tooltip = f"{when}{label}" + (f" ({counts})" if counts else "")
+    if not tree.is_classifier:
+        return Face("leaf", 0, (short(label), size), _position(tree, v), tooltip)
+    p = tree.distributions[v]
+    best = int(tree.labels[v])
+    small = f"{p[best]:.0%}" + (f", {size}" if size else "")
+    return Face("leaf", best, (short(label), small), list(enumerate(p.tolist())), tooltip)
+
+
+def _position(tree: Tree, v: int) -> list[tuple[int, float]]:
+    """Bar of a regression leaf: where its value lies within the bounds of the target."""
+    target = tree.domain.target
+    if target is None or target.bounds is None:
+        return []
+    lo, hi = target.bounds
+    # Halved, because the distance between huge bounds can overflow.
+    share = (tree.value[v, 0] / 2 - lo / 2) / (hi / 2 - lo / 2)
+    return [(0, float(np.clip(share, 0.0, 1.0)))]
+
+
+def _classes(tree: Tree) -> list[str]:
+    target = tree.domain.target
+    return [printable(c) for c in (target.classes if target and target.classes else ())]
+
+
+def _signs(condition: str) -> str:
+    """Replace a comparison's letters by its sign, which a picture always has."""
+    for letters, sign in (("<= ", "≤ "), ("!= ", "≠ ")):
+        if condition.startswith(letters):
+            return sign + condition.removeprefix(letters)
+    return condition
 
 
 class Face(NamedTuple):
@@ -122,7 +265,7 @@ def text_width(text: str, size: float = SMALL, *, bold: bool = False) -> float:
     return em * size * (1.08 if bold else 1.0)
 
 
-def document(
+def _document(
     width: float, height: float, title: str, description: str, parts: Sequence[str]
 ) -> str:
     """Put the picture together, with title and description for screen readers."""
@@ -141,12 +284,12 @@ def document(
     )
 
 
-def heading(x: float, y: float, text: str) -> str:
+def _heading(x: float, y: float, text: str) -> str:
     """Draw the heading, its first letter at (x, y)."""
     return f'<text class="head" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def legend(x: float, y: float, labels: Sequence[str]) -> tuple[str, float]:
+def _legend(x: float, y: float, labels: Sequence[str]) -> tuple[str, float]:
     """Draw one coloured key per label; also return where the legend ends on the right."""
     parts = []
     for i, label in enumerate(labels):
@@ -160,7 +303,7 @@ def legend(x: float, y: float, labels: Sequence[str]) -> tuple[str, float]:
     return "\n".join(parts), x
 
 
-def edge(x0: float, y0: float, x1: float, y1: float) -> str:
+def _edge(x0: float, y0: float, x1: float, y1: float) -> str:
     """Draw the curve from a parent's lower to a child's upper border."""
     y = (y0 + y1) / 2
     return (
@@ -169,7 +312,7 @@ def edge(x0: float, y0: float, x1: float, y1: float) -> str:
     )
 
 
-def node(face: Face, condition: str, x: float, y: float) -> str:
+def _node(face: Face, condition: str, x: float, y: float) -> str:
     """Draw a box with its upper border at y and, above it, the condition that leads there."""
     width, name, small = face.width, *face.lines
     left = x - width / 2
@@ -201,3 +344,76 @@ def _bar(x: float, y: float, width: float, shares: Sequence[tuple[int, float]]) 
             )
         x += part
     return "".join(parts)
+
+
+def tidy(
+    children: Sequence[Sequence[int]], widths: Sequence[float], gap: float
+) -> NDArray[np.float64]:
+    """Place the centres of the nodes so that nothing on one level is closer than `gap`.
+
+    Parameters
+    ----------
+    children : sequence of sequences of int
+        Children of each node, from left to right; every child comes after its parent, and node 0
+        is the root of all.
+    widths : sequence of float
+    gap : float
+
+    Returns
+    -------
+    float64 array of shape (n,)
+        Horizontal centres; the leftmost point of the picture is 0.
+    """
+    n = len(children)
+    outlines: dict[int, Outline] = {}
+    offset = np.zeros(n)
+    # Children come after their parents, so that backwards every subtree is done before its root.
+    for v in range(n - 1, -1, -1):
+        below = [outlines.pop(c) for c in children[v]]
+        at = _spread(below, gap)
+        for c, x in zip(children[v], at, strict=True):
+            offset[c] = x
+        own = np.array([[-widths[v] / 2], [widths[v] / 2]])
+        outlines[v] = np.concatenate([own, _joined(below, at)], axis=1)
+    centre = offset
+    for v in range(n):
+        for c in children[v]:
+            centre[c] += centre[v]
+    centre -= outlines[0][0].min()
+    return centre
+
+
+def _spread(outlines: list[Outline], gap: float) -> list[float]:
+    """Place neighbouring subtrees around 0.
+
+    Pushing all to the left and pushing all to the right both keep the gaps, hence so does the
+    mean of the two: small subtrees between large ones end up in the middle.
+    """
+    if len(outlines) < 2:
+        return [0.0] * len(outlines)
+    left = _packed(outlines, gap)
+    mirrored = [-outline[::-1] for outline in reversed(outlines)]
+    right = [left[-1] - x for x in reversed(_packed(mirrored, gap))]
+    return [(a + b - left[-1]) / 2 for a, b in zip(left, right, strict=True)]
+
+
+def _packed(outlines: list[Outline], gap: float) -> list[float]:
+    """Push every subtree as far left as those before it allow; the first stands at 0."""
+    at = [0.0]
+    edge = outlines[0][1].copy()
+    for left, right in outlines[1:]:
+        shared = min(len(edge), len(left))
+        at.append(float(np.max(edge[:shared] - left[:shared])) + gap)
+        edge = np.concatenate([at[-1] + right, edge[len(right) :]])
+    return at
+
+
+def _joined(outlines: list[Outline], at: list[float]) -> Outline:
+    """Outline of all subtrees together."""
+    depth = max((outline.shape[1] for outline in outlines), default=0)
+    joined = np.repeat([[np.inf], [-np.inf]], depth, axis=1)
+    for x, (left, right) in zip(at, outlines, strict=True):
+        levels = slice(len(left))
+        np.minimum(joined[0, levels], x + left, out=joined[0, levels])
+        np.maximum(joined[1, levels], x + right, out=joined[1, levels])
+    return joined

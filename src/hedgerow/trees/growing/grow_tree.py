@@ -1,10 +1,14 @@
 """The published learners, in the clear: CART (binary) and ID3 (w-ary), no privacy.
 
+Trees grow level by level, all nodes of a level at once, or best first: the split with the largest
+decrease of impurity is made next.
+
 Papers: breiman1984cart, quinlan1986id3.
 """
 
 from __future__ import annotations
 
+import heapq
 from typing import Literal
 
 import numpy as np
@@ -12,20 +16,25 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.options import check_option
-from hedgerow.tables import Encoded
+from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.rows import Rows
-from hedgerow.trees.growing.best_first import grow_best_first
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.chooser import Best, Chooser, RandomCuts
 from hedgerow.trees.growing.criteria import criterion_named
-from hedgerow.trees.growing.growth import Limits
-from hedgerow.trees.growing.levelwise import grow_levelwise
-from hedgerow.trees.growing.search import MaxFeatures, Search, n_drawn
+from hedgerow.trees.growing.growth import GrowingTree, Limits
+from hedgerow.trees.growing.search import (
+    Chooser,
+    HighestScore,
+    MaxFeatures,
+    RandomCuts,
+    Search,
+    n_drawn,
+)
 from hedgerow.trees.tree import Tree
 
 Splitter = Literal["best", "random"]
 
 _DEFAULT = Limits()
+_Entry = tuple[float, int, int, int]  # minus the decrease, node, candidate, depth
 
 
 def grow_cart(
@@ -71,7 +80,7 @@ def grow_cart(
         criterion = "gini" if rows.has_classes else "squared_error"
     score = criterion_named(criterion, "classes" if rows.has_classes else "sums")
     drawn = n_drawn(max_features, candidates.n_features)
-    chooser: Chooser = Best()
+    chooser: Chooser = HighestScore()
     if splitter == "random" or drawn is not None:
         if rng is None:
             raise Code.BAD_PARAMETER.error(
@@ -112,6 +121,125 @@ def grow_id3(
         raise Code.BAD_TARGET.error(
             found="a target without classes", expected="a target with classes"
         )
-    search = Search(criterion_named(criterion, "classes"), Best())
+    search = Search(criterion_named(criterion, "classes"), HighestScore())
     limits = Limits(max_depth=max_depth)
     return grow_levelwise(encoded.domain, rows, search, limits, once=True)
+
+
+def grow_levelwise(
+    domain: Domain,
+    rows: Rows,
+    search: Search,
+    limits: Limits,
+    *,
+    centre: bool = True,
+    once: bool = False,
+) -> Tree:
+    """Grow a tree level by level.
+
+    (1) The nodes of the level that are worth splitting are scored and a split is chosen for each.
+    (2) The children's counts are read from the histogram of the chosen split.
+    (3) Children that are pure, too small or too deep are leaves; if all children of a node are,
+        its rows do not move.
+
+    Parameters
+    ----------
+    domain
+        Domain of the tree.
+    rows
+        The rows, all of them in the root.
+    search
+        How a split is found.
+    limits
+        When to stop; ``max_leaf_nodes`` is not looked at.
+    centre
+        Put each threshold into the middle of the empty bins around it.
+    once
+        Use an attribute at most once on a path, as ID3 does.
+
+    Returns
+    -------
+    Tree
+        Values of inner nodes are filled in too.
+    """
+    growth = GrowingTree(domain, rows, search.criterion, limits)
+    nodes = np.flatnonzero(growth.splittable(rows.counts([0]), 0))
+    used = np.zeros((1, rows.candidates.n_features), dtype=np.bool_) if once else None
+    depth = 0
+    while nodes.size:
+        skip = None if used is None else used[nodes]
+        choice, score = search(rows, nodes, skip)
+        worth = growth.worth(choice, growth.decrease(nodes, score))
+        if not worth.any():
+            break
+        split = rows.tally(nodes[worth], choice[worth])
+        if centre:
+            split = split.centred()
+        nodes = growth.make(split, depth)
+        if used is not None:
+            used = _inherited(used, split.nodes, split.feature, split.owner)
+        depth += 1
+    return growth.tree()
+
+
+def _inherited(
+    used: NDArray[np.bool_],
+    nodes: NDArray[np.int64],
+    feature: NDArray[np.int32],
+    owner: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    """Append the children's used attributes: those of their parent, and the one it is split by."""
+    parents = used[nodes]
+    parents[np.arange(nodes.size), feature] = True
+    return np.concatenate([used, parents[owner]])
+
+
+def grow_best_first(
+    domain: Domain, rows: Rows, search: Search, limits: Limits, *, centre: bool = True
+) -> Tree:
+    """Grow a tree of at most ``limits.max_leaf_nodes`` leaves, best split first.
+
+    The frontier is a heap by decrease of the impurity, weighted by the node's share of all
+    records, as in scikit-learn's best-first builder; of equal ones the oldest node comes first.
+
+    Parameters
+    ----------
+    domain
+        Domain of the tree.
+    rows
+        The rows, all of them in the root.
+    search
+        How a split is found.
+    limits
+        When to stop.
+    centre
+        Put each threshold into the middle of the empty bins around it.
+
+    Returns
+    -------
+    Tree
+        Values of inner nodes are filled in too.
+    """
+    if limits.max_leaf_nodes is None:
+        raise Code.BAD_PARAMETER.error(found="max_leaf_nodes=None", expected="a number of leaves")
+    growth = GrowingTree(domain, rows, search.criterion, limits)
+    frontier: list[_Entry] = []
+
+    def look_at(nodes: NDArray[np.int64], depth: int) -> None:
+        choice, score = search(rows, nodes)
+        decrease = growth.decrease(nodes, score)
+        for i in np.flatnonzero(growth.worth(choice, decrease)):
+            entry = (-float(decrease[i]), int(nodes[i]), int(choice[i]), depth)
+            heapq.heappush(frontier, entry)
+
+    if growth.splittable(rows.counts([0]), 0)[0]:
+        look_at(np.zeros(1, dtype=np.int64), 0)
+    for left in range(limits.max_leaf_nodes - 2, -1, -1):
+        if not frontier:
+            break
+        _, node, candidate, depth = heapq.heappop(frontier)
+        split = rows.tally([node], [candidate])
+        children = growth.make(split.centred() if centre else split, depth)
+        if children.size and left:
+            look_at(children, depth + 1)
+    return growth.tree()

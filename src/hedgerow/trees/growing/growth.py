@@ -14,7 +14,7 @@ from hedgerow.errors import Code
 from hedgerow.tables.domain import Domain
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.criteria import Criterion
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.scoring import unsplit_scores
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
@@ -79,7 +79,7 @@ def _is_number(value: Any, kind: type, least: int) -> bool:
     return bool(least <= cast(float, value) < math.inf)
 
 
-class Growth:
+class GrowingTree:
     """A tree while it grows: the splits made so far over the nodes of `Rows`.
 
     Parameters
@@ -98,7 +98,7 @@ class Growth:
         self._criterion = criterion
         self._limits = limits
         self._n_records = max(1, int(rows.sizes([0])[0]))
-        self._splits: list[tuple[Split, NDArray[np.int64]]] = []
+        self._splits: list[tuple[NodeSplits, NDArray[np.int64]]] = []
 
     def splittable(
         self, counts: NDArray[np.int64] | NDArray[np.float64], depth: int
@@ -137,7 +137,7 @@ class Growth:
             return choice >= 0
         return (choice >= 0) & (decrease + _EPSILON >= least)
 
-    def make(self, split: Split, depth: int) -> NDArray[np.int64]:
+    def make(self, split: NodeSplits, depth: int) -> NDArray[np.int64]:
         """Make the children of a split of nodes of that depth; return those worth a look."""
         splittable = self.splittable(split.counts, depth + 1)
         keep = np.logical_or.reduceat(splittable, split.first[:-1])

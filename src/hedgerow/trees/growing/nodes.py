@@ -69,7 +69,7 @@ def _widened(array: NDArray[Any], room: int) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class NodeSplits:
     """Chosen splits of some nodes, with what their children would hold.
 
     Parameters
@@ -92,7 +92,7 @@ class Split:
     counts: NDArray[Any]
     gap: NDArray[np.int64]
 
-    def centred(self) -> Split:
+    def centred(self) -> NodeSplits:
         """Put each threshold into the middle of the empty bins around it."""
         between = (self.gap[:, 0] >= 0) & (self.kind == SplitKind.THRESHOLD)
         cut = np.where(between, self.gap.sum(axis=1) // 2, self.cut).astype(np.int32)

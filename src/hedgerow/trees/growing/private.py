@@ -47,7 +47,7 @@ from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.budget import SPLIT_SHARE, Spending, criterion_for, depth_for, divide
 from hedgerow.trees.growing.candidates import Branching, Candidates
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.reachable import below, undecided
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
@@ -59,10 +59,10 @@ MOST_LEAVES = 1 << 20
 _MOST_ROWS = (1 << 31) - 1
 
 
-class Drawn(NamedTuple):
+class DrawnTree(NamedTuple):
     """What was released: splits level by level, and the noisy counts (leaves, classes)."""
 
-    levels: list[Split]
+    levels: list[NodeSplits]
     leaf_counts: NDArray[np.int64]
 
 
@@ -169,7 +169,7 @@ class PrivatePlan:
                 expected="a table of the domain that was planned for", found="another domain"
             )
 
-    def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> Drawn:
+    def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> DrawnTree:
         """Draw the releases, which must have been charged.
 
         Parameters
@@ -186,7 +186,7 @@ class PrivatePlan:
         rows = Rows(encoded, self.candidates)
         nodes = rows.roots(copies)
         possible = np.ones((copies, self.candidates.total_bins), dtype=np.bool_)
-        levels: list[Split] = []
+        levels: list[NodeSplits] = []
         for level in range(self.spending.depth):
             split = rows.tally(nodes, self._choices(rows, nodes, possible, source))
             levels.append(split)
@@ -195,7 +195,7 @@ class PrivatePlan:
                 first = rows.move(split)
                 possible = below(possible, split, self.candidates)
                 nodes = first[0] + np.arange(int(split.first[-1]), dtype=np.int64)
-        return Drawn(levels, self.count(levels[-1].counts, source))
+        return DrawnTree(levels, self.count(levels[-1].counts, source))
 
     def _choices(
         self,
@@ -333,7 +333,7 @@ def _check_depth(depth: int, candidates: Candidates, branching: Branching) -> No
         )
 
 
-def assemble(domain: Domain, drawn: Drawn) -> Tree:
+def assemble(domain: Domain, drawn: DrawnTree) -> Tree:
     """Put the levels one after the other; inner nodes get the sums of their children."""
     levels, leaf_counts = drawn
     inner = sum(split.nodes.size for split in levels)

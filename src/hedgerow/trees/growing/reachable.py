@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.nodes import Split
+from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.layout import SplitKind
 
 
@@ -43,7 +43,9 @@ def undecided(possible: NDArray[np.bool_], candidates: Candidates) -> NDArray[np
     return valid | ~valid.any(axis=1, keepdims=True)
 
 
-def below(possible: NDArray[np.bool_], split: Split, candidates: Candidates) -> NDArray[np.bool_]:
+def below(
+    possible: NDArray[np.bool_], split: NodeSplits, candidates: Candidates
+) -> NDArray[np.bool_]:
     """Return the bins that remain possible in the children of a split.
 
     Parameters

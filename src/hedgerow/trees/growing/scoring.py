@@ -215,22 +215,6 @@ def unsplit_scores(counts: NDArray[Any], criterion: Criterion) -> NDArray[np.flo
     return out
 
 
-def scores_from_histogram(
-    hist: NDArray[Any], candidates: Candidates, criterion: Criterion
-) -> NDArray[np.float64]:
-    """Score every candidate from histograms, bit for bit as `Rows.scores` does.
-
-    Parameters
-    ----------
-    hist : int64 or float64, shape (nodes, total bins, k)
-
-    Returns
-    -------
-    float64, shape (nodes, candidates)
-    """
-    return _from_histogram(hist, candidates, criterion, 0, FLOAT_TABLE)
-
-
 def integer_scores_from_histogram(
     hist: NDArray[np.int64],
     candidates: Candidates,

@@ -13,7 +13,8 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.domain import Domain
 from hedgerow.trees.export import svg
-from hedgerow.trees.export.draw import to_svg, to_text
+from hedgerow.trees.export.svg import to_svg
+from hedgerow.trees.export.text import to_text
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 from tests.trees.tree_strategies import chain, quick, random_tree, single_split, trees

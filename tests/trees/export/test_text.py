@@ -1,4 +1,4 @@
-"""Words for splits and leaves."""
+"""Words for splits and leaves, and for boosted models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.tables.attribute import Attribute, Target
-from hedgerow.tables.domain import Domain
-from hedgerow.trees.export import captions
+from hedgerow.tables import Attribute, Domain, Target
+from hedgerow.trees.boosted import Boosted, step_domain
+from hedgerow.trees.export import text as words
+from hedgerow.trees.export.text import describe, function_caption
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 from tests.trees.tree_strategies import quick, single_split, trees
@@ -60,22 +61,22 @@ ANY_COLOUR = Attribute(
 )
 def test_branches(attribute, kind, cut, subsets, expected):
     tree = single_split(attribute, kind, cut, subsets)
-    assert captions.branches(tree, 0) == expected
-    assert captions.name(tree, 0) == attribute.name
+    assert words.branch_conditions(tree, 0) == expected
+    assert words.attribute_name(tree, 0) == attribute.name
 
 
 def test_a_single_bin_has_words_too():
     one = Attribute(name="x", kind="numeric", bounds=(0, 1), edges=())
-    assert captions.branches(single_split(one, SplitKind.WARY), 0) == ["has any value"]
+    assert words.branch_conditions(single_split(one, SplitKind.WARY), 0) == ["has any value"]
     either = Attribute(name="x", kind="numeric", bounds=(0, 1), edges=(), missing="own bin")
     expected = ["is not missing", "is missing"]
-    assert captions.branches(single_split(either, SplitKind.WARY), 0) == expected
-    assert captions.branches(single_split(either, SplitKind.THRESHOLD, 0), 0) == expected
+    assert words.branch_conditions(single_split(either, SplitKind.WARY), 0) == expected
+    assert words.branch_conditions(single_split(either, SplitKind.THRESHOLD, 0), 0) == expected
 
 
 def test_long_lists_are_cut():
     many = Attribute(name="x", kind="categorical", categories=tuple("abcdefghij"))
-    assert captions.branches(single_split(many, SplitKind.THRESHOLD, 7), 0) == [
+    assert words.branch_conditions(single_split(many, SplitKind.THRESHOLD, 7), 0) == [
         "in {a, b, c, d, e, 3 more}",
         "in {i, j}",
     ]
@@ -83,31 +84,33 @@ def test_long_lists_are_cut():
 
 def test_neighbouring_cut_points_read_differently():
     close = Attribute(name="x", kind="numeric", bounds=(0, 2), edges=(1, 1.0000001, 1.0000002))
-    said = [captions.branches(single_split(close, SplitKind.THRESHOLD, c), 0)[0] for c in range(3)]
+    said = [
+        words.branch_conditions(single_split(close, SplitKind.THRESHOLD, c), 0)[0] for c in range(3)
+    ]
     assert said == ["<= 1", "<= 1.0000001", "<= 1.0000002"]
 
 
 def test_evidence_and_leaves():
     tree = single_split(COLOUR, SplitKind.VALUE, 0)
     tree = Tree(tree.domain, **(tree.arrays | {"value": [[np.nan] * 2, [3, 9.25], [-1, 2]]}))
-    assert captions.leaf(tree, 1) == "yes"
-    assert captions.evidence(tree, 1) == "no: 3, yes: 9.25"
-    assert captions.evidence(tree, 2, noisy=True) == "noisy; no: -1, yes: 2"
-    assert captions.evidence(tree, 0) == "1 record"
+    assert words.leaf_answer(tree, 1) == "yes"
+    assert words.evidence(tree, 1) == "no: 3, yes: 9.25"
+    assert words.evidence(tree, 2, noisy=True) == "noisy; no: -1, yes: 2"
+    assert words.evidence(tree, 0) == "1 record"
     unknown = Tree(tree.domain, **(tree.arrays | {"weight": [np.nan] * 3}))
-    assert captions.evidence(unknown, 0, noisy=True) == ""
+    assert words.evidence(unknown, 0, noisy=True) == ""
 
 
 def test_evidence_of_many_classes_names_the_largest():
     domain = Domain(attributes=(COLOUR,), target=Target(classes=tuple("abcdefgh")))
     leaf = Tree(domain, [0], [-1], [-1], [-1], [[1, 2, 3, 4, 5, 6, 7, 8]], [36])
-    assert captions.evidence(leaf, 0) == "h: 8, g: 7, f: 6, e: 5, d: 4, 3 more"
+    assert words.evidence(leaf, 0) == "h: 8, g: 7, f: 6, e: 5, d: 4, 3 more"
 
 
 @quick
 @given(st.text())
 def test_printable_is_one_harmless_line(text):
-    shown = captions.printable(text)
+    shown = words.printable(text)
     assert shown.isprintable()
     if text.isprintable():
         assert shown == text
@@ -117,6 +120,87 @@ def test_printable_is_one_harmless_line(text):
 @given(trees())
 def test_every_branch_of_every_tree_is_described(tree):
     for v in np.flatnonzero(tree.arity):
-        said = captions.branches(tree, v)
+        said = words.branch_conditions(tree, v)
         assert len(said) == tree.arity[v]
         assert all(said)
+
+
+ATTRIBUTES = tuple(
+    Attribute(name=name, kind="numeric", bounds=(0, 100), bins=4) for name in ("age", "dose", "bmi")
+)
+TWO = Domain(attributes=ATTRIBUTES, target=Target(name="ill", classes=("no", "yes")))
+THREE = Domain(attributes=ATTRIBUTES, target=Target(name="ward", classes=("a", "b", "c")))
+NUMBER = Domain(attributes=ATTRIBUTES, target=Target(name="cost", bounds=(0, 10)))
+
+
+def splits(domain: Domain, *features: int) -> Tree:
+    """Split by one attribute after the other, always the second of two children."""
+    n = 2 * len(features) + 1
+    feature, first, cut, kinds = [-1] * n, [-1] * n, [-1] * n, [SplitKind.LEAF] * n
+    for i, one in enumerate(features):
+        feature[2 * i], first[2 * i], cut[2 * i] = one, 2 * i + 1, 1
+        kinds[2 * i] = SplitKind.THRESHOLD
+    return Tree(
+        step_domain(domain),
+        kind=kinds,
+        feature=feature,
+        cut=cut,
+        first_child=first,
+        value=[[0.5]] * n,
+        weight=[1] * n,
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "trees", "start", "link", "said"),
+    [
+        (
+            TWO,
+            [(0,), (0, 2), (2, 1, 0), ()],
+            -0.25,
+            "logistic",
+            [
+                "boosted model: base value and functions add up to the log-odds of 'ill' being "
+                "'yes'",
+                "base value: -0.25",
+                "4 functions:",
+                "  0: of age",
+                "  1: of age and bmi",
+                "  2: of age, dose and bmi",
+                "  3: of no attribute, a constant",
+            ],
+        ),
+        (
+            NUMBER,
+            [(1,)],
+            4.0,
+            "identity",
+            [
+                "boosted model: base value and functions add up to 'cost'",
+                "base value: 4",
+                "1 function:",
+                "  0: of dose",
+            ],
+        ),
+        (
+            THREE,
+            [(0,), (1,), (2,)],
+            [0.5, 0.0, -1.0],
+            "softmax",
+            [
+                "boosted model: base value and functions add up to one score for each class of "
+                "'ward'; the probabilities are their softmax",
+                "base values: 'a' 0.5, 'b' 0, 'c' -1",
+                "3 functions:",
+                "  0: of age, for class 'a'",
+                "  1: of dose, for class 'b'",
+                "  2: of bmi, for class 'c'",
+            ],
+        ),
+    ],
+    ids=["logistic", "identity", "softmax"],
+)
+def test_a_boosted_model_in_words(domain, trees, start, link, said) -> None:
+    model = Boosted(domain, [splits(domain, *features) for features in trees], start, link)
+    assert describe(model).splitlines() == said
+    assert said[3] == f"  0: {function_caption(model, 0)}"
