@@ -1,29 +1,38 @@
 """Measure the house, check its rules, and draw its rooms, all from the source text.
 
-``python tools/house.py`` prints the figures, ``python tools/house.py check`` fails where a rule is
-broken and says where, ``python tools/house.py picture FILE`` draws which room uses which.
+``python tools/house.py`` prints the figures; ``check`` fails where a rule is broken and says where,
+``check --rules unused,cycles`` looks at some rules alone; ``picture FILE`` draws which room uses
+which, as SVG.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
 import re
 import sys
 import tokenize
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "hedgerow"
 # What may use a part of the package without a test: the package itself, its pages, and these.
 USERS = ("examples", "bench", "reproduce")
 MOST_FILES = 20
 # Modules that something else than an import starts.
-STARTED = {"hedgerow", "hedgerow.cli.main", "hedgerow.cli.__main__", "hedgerow.parties.runs.worker"}
+STARTED = {"cli.main", "cli.__main__", "parties.runs.worker"}
+# Names that nothing in the project has to say, and why they are there all the same.
+CALLED_FROM_OUTSIDE = {
+    "decision_function": "scikit-learn asks classifiers for it: scores, calibration, ROC curves",
+    "predict_log_proba": "part of what scikit-learn calls a classifier",
+    "get_n_leaves": "as scikit-learn's trees have it",
+}
 
 
 @dataclass
@@ -47,8 +56,9 @@ class Module:
 class House:
     """All modules of the package, and what they import of each other."""
 
-    def __init__(self, source: Path = SOURCE) -> None:
-        self.source = source
+    def __init__(self, root: Path = ROOT, package: str = "hedgerow") -> None:
+        self.root, self.package = root, package
+        self.source = source = root / "src" / package
         self.modules: dict[str, Module] = {}
         for path in sorted(source.rglob("*.py")):
             parts = [source.name, *path.relative_to(source).with_suffix("").parts]
@@ -97,7 +107,7 @@ class House:
             name
             for name, users in self.importers.items()
             if not users
-            and name not in STARTED
+            and name.partition(".")[2] not in STARTED
             and not self.modules[name].is_package
             and not any(f'"{name}"' in text or f'"{name}:' in text for text in texts)
         )
@@ -110,9 +120,10 @@ class House:
         used: Counter[str] = Counter()
         trees = [module.tree for module in self.modules.values()]
         for folder in USERS:
-            trees += [ast.parse(path.read_text()) for path in (ROOT / folder).rglob("*.py")]
-        for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+            trees += [ast.parse(path.read_text()) for path in (self.root / folder).rglob("*.py")]
+        for path in [*self.root.glob("README.md"), *(self.root / "docs").rglob("*.md")]:
             used.update(re.findall(r"\w+", path.read_text()))
+        used.update(list(CALLED_FROM_OUTSIDE))
         for tree in trees:
             for node in ast.walk(tree):
                 if isinstance(node, ast.Name):
@@ -143,7 +154,7 @@ class House:
         edges = {
             name: module.imports | (module.hidden if hidden else set())
             for name, module in self.modules.items()
-            if name != "hedgerow"
+            if name != self.package
         }
         return [sorted(group) for group in _components(edges) if len(group) > 1]
 
@@ -176,14 +187,14 @@ class House:
         return dict(counts)
 
     def rooms(self) -> dict[str, set[str]]:
-        """Return which rooms each room uses."""
+        """Return which rooms each room uses, also where an import waits for its first use."""
         found: dict[str, set[str]] = defaultdict(set)
         for module in self.modules.values():
-            if module.name == "hedgerow":
+            if module.name == self.package:
                 continue
             here = module.name.split(".")[1]
-            there = {target.split(".")[1] for target in module.imports if "." in target}
-            found[here] |= there - {here}
+            used = module.imports | module.hidden
+            found[here] |= {target.split(".")[1] for target in used if "." in target} - {here}
         return dict(found)
 
 
@@ -251,21 +262,33 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
     return found
 
 
-def broken_rules(house: House) -> list[str]:
+def _unused(house: House) -> Iterator[str]:
+    for name in (*house.unused_modules(), *house.unused_names()):
+        yield f"only tests use {name}: delete it"
+
+
+def _names(house: House) -> Iterator[str]:
+    for name, places in house.classes_named_twice().items():
+        yield f"the class name {name} stands in {', '.join(places)}: rename all but one"
+
+
+def _cycles(house: House) -> Iterator[str]:
+    for group in house.cycles():
+        yield f"modules import each other: {', '.join(group)}"
+
+
+def _folders(house: House) -> Iterator[str]:
+    for folder, files in house.folders().items():
+        if files > MOST_FILES:
+            yield f"{folder}/ has {files} files, more than {MOST_FILES}: an idea has no room yet"
+
+
+RULES = {"unused": _unused, "names": _names, "cycles": _cycles, "folders": _folders}
+
+
+def broken_rules(house: House, rules: Iterable[str] = RULES) -> list[str]:
     """Return a line for each place where the house is not as it should be."""
-    found = [f"only tests use {name}: delete it" for name in house.unused_modules()]
-    found += [f"only tests use {name}: delete it" for name in house.unused_names()]
-    found += [
-        f"the class name {name} stands in {', '.join(places)}: rename all but one"
-        for name, places in house.classes_named_twice().items()
-    ]
-    found += [f"modules import each other: {', '.join(group)}" for group in house.cycles()]
-    found += [
-        f"{folder}/ has {files} files, more than {MOST_FILES}: an idea in it has no room yet"
-        for folder, files in house.folders().items()
-        if files > MOST_FILES
-    ]
-    return found
+    return [line for rule in rules for line in RULES[rule](house)]
 
 
 def figures(house: House) -> str:
@@ -290,13 +313,134 @@ def figures(house: House) -> str:
     return "\n".join(f"{name}: {value}" for name, value in rows.items())
 
 
+class Place(NamedTuple):
+    """Where a room stands in the picture: its row from the top, its middle, and what it is for."""
+
+    row: int
+    x: int
+    purpose: str
+
+
+PLACES = {
+    "cli": Place(0, 380, "verbs: parse, call, print"),
+    "audit": Place(1, 190, "attacks on every guarantee"),
+    "estimators": Place(2, 380, "the face of scikit-learn"),
+    "parties": Place(3, 380, "runs between organisations"),
+    "reports": Place(3, 630, "plots of what was spent"),
+    "protocols": Place(4, 380, "one folder for each paper"),
+    "secure": Place(5, 190, "arrays of secret shares"),
+    "trees": Place(5, 570, "models, and learners over counts"),
+    "crypto": Place(6, 190, "generators, ciphers, seals"),
+    "privacy": Place(6, 410, "mechanisms, ledger, leakage"),
+    "tables": Place(6, 640, "domains, reading, encoding"),
+    "net": Place(7, 190, "channels, TLS, meter"),
+}
+_WIDTH, _HEIGHT, _PITCH, _MARGIN = 200, 48, 84, 24
+_STYLE = """
+.rooms text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;
+text-anchor:middle}
+.rooms .name{font-size:15px;font-weight:600}
+.rooms .small{font-size:11px}
+.rooms .line{fill:none;stroke-width:1.5px}
+.rooms .page{fill:#ffffff}.rooms .box{fill:#f8fafc;stroke:#94a3b8}.rooms .line{stroke:#94a3b8}
+.rooms .tip{fill:#94a3b8}.rooms .name{fill:#0f172a}.rooms .small{fill:#475569}
+@media (prefers-color-scheme:dark){
+.rooms .page{fill:#0f172a}.rooms .box{fill:#1e293b;stroke:#64748b}.rooms .line{stroke:#64748b}
+.rooms .tip{fill:#64748b}.rooms .name{fill:#f1f5f9}.rooms .small{fill:#b6c2d2}}
+"""
+
+
+def shortest_uses(uses: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Leave out what a room uses through another one as well; uses must have no cycle."""
+    below: dict[str, set[str]] = {}
+
+    def reach(room: str) -> set[str]:
+        if room not in below:
+            below[room] = set().union(*({other} | reach(other) for other in uses.get(room, ())))
+        return below[room]
+
+    return {
+        room: {one for one in used if not any(one in reach(other) for other in used - {one})}
+        for room, used in uses.items()
+    }
+
+
+def picture(house: House) -> str:
+    """Draw the rooms and what they use, top to bottom; modules of no room are a strip below."""
+    uses = house.rooms()
+    shared = sorted(name for name in uses if (house.source / f"{name}.py").exists())
+    rooms = {name: used - set(shared) for name, used in uses.items() if name not in shared}
+    if missing := rooms.keys() - PLACES.keys():
+        raise SystemExit(f"no place in the picture for: {', '.join(sorted(missing))}")
+    rows = max(PLACES[name].row for name in rooms)
+    right = max(PLACES[name].x for name in rooms) + _WIDTH // 2 + _MARGIN
+    strip = _MARGIN + (rows + 1) * _PITCH
+    bottom = strip + _HEIGHT + _MARGIN
+    lines, boxes = [], []
+    for name, used in sorted(shortest_uses(rooms).items()):
+        lines += [_arrow(PLACES[name], PLACES[other]) for other in sorted(used)]
+        boxes.append(_box(PLACES[name].x, _top(PLACES[name]), _WIDTH, name, PLACES[name].purpose))
+    wide = right - 2 * _MARGIN
+    boxes.append(_box(right // 2, strip, wide, "used by every room", ", ".join(shared)))
+    return "\n".join(
+        [
+            '<svg xmlns="http://www.w3.org/2000/svg" class="rooms" role="img" '
+            f'viewBox="0 0 {right} {bottom}" width="{right}" height="{bottom}">',
+            f"<title>The rooms of {escape(house.package)}, and which uses which</title>",
+            "<desc>An arrow leads from a room to one that it uses; what it uses through another "
+            "room as well has no arrow of its own.</desc>",
+            f"<style>{_STYLE}</style>",
+            '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+            'markerHeight="7" orient="auto"><path class="tip" d="M0 0L8 4L0 8Z"/></marker>',
+            f'<rect class="page" width="{right}" height="{bottom}"/>',
+            *lines,
+            *boxes,
+            "</svg>\n",
+        ]
+    )
+
+
+def _top(place: Place) -> int:
+    return _MARGIN + place.row * _PITCH
+
+
+def _arrow(start: Place, end: Place) -> str:
+    y0, y1 = _top(start) + _HEIGHT, _top(end) - 2
+    bend = (y0 + y1) // 2
+    return (
+        f'<path class="line" marker-end="url(#tip)" '
+        f'd="M{start.x} {y0}C{start.x} {bend} {end.x} {bend} {end.x} {y1}"/>'
+    )
+
+
+def _box(x: int, y: int, width: int, name: str, small: str) -> str:
+    return (
+        f'<rect class="box" x="{x - width // 2}" y="{y}" width="{width}" height="{_HEIGHT}" '
+        f'rx="6"/><text class="name" x="{x}" y="{y + 20}">{escape(name)}</text>'
+        f'<text class="small" x="{x}" y="{y + 37}">{escape(small)}</text>'
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Do what the arguments say; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python tools/house.py", description=__doc__)
+    verbs = parser.add_subparsers(dest="verb")
+    check = verbs.add_parser("check", help="fail where a rule is broken")
+    check.add_argument("--rules", default=",".join(RULES), help="some of the rules, with commas")
+    drawn = verbs.add_parser("picture", help="draw the rooms")
+    drawn.add_argument("file", type=Path)
+    given = parser.parse_args(arguments)
+    rules = given.rules.split(",") if given.verb == "check" else []
+    if unknown := set(rules) - RULES.keys():
+        parser.error(f"no such rule: {', '.join(sorted(unknown))}")
     house = House()
-    if arguments[:1] == ["check"]:
-        found = broken_rules(house)
+    if given.verb == "check":
+        found = broken_rules(house, rules)
         print("\n".join(found) or "the house keeps its rules")
         return bool(found)
+    if given.verb == "picture":
+        given.file.write_text(picture(house))
+        return 0
     print(figures(house))
     return 0
 

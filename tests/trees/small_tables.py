@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.tables import Attribute, Domain, Encoded, Target
-from hedgerow.trees.growing.scoring import FLOAT_TABLE, _from_histogram
+from hedgerow.trees.growing.criteria import FLOAT_TABLE
+from hedgerow.trees.growing.scoring import _from_histogram
 
 
 def encoded(
