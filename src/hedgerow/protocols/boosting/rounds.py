@@ -276,7 +276,7 @@ class Shapes:
         self._seen = np.zeros(len(self._pairs))
         self._gain = np.zeros(len(self._pairs))
 
-    def at(self, number: int) -> Shape:
+    def at(self, number: int) -> FunctionShape:
         """Return the shape of a round; ask for one after the other."""
         if number >= self._first_pair and self._chance.any():
             features, parts = self._next_pair(number), PAIR_PARTS
@@ -291,13 +291,13 @@ class Shapes:
             )
             for feature in features
         ]
-        return Shape(
+        return FunctionShape(
             np.array(features, dtype=np.int64),
             tuple(cut),
             tuple(int(part.max()) + 1 for part in cut),
         )
 
-    def learn(self, shape: Shape, sums: NDArray[np.int64]) -> None:
+    def learn(self, shape: FunctionShape, sums: NDArray[np.int64]) -> None:
         """Take note of the noisy sums of a round."""
         if len(shape.features) < 2 or min(shape.n_parts) < 2:
             return
@@ -324,7 +324,7 @@ class Shapes:
         return pair
 
 
-def shares(shape: Shape, marginals: Marginals) -> NDArray[np.float64]:
+def shares(shape: FunctionShape, marginals: Marginals) -> NDArray[np.float64]:
     """Return the noisy share of all records in each leaf, as if attributes were independent."""
     found = np.ones(1)
     for feature, part, n in zip(shape.features, shape.parts, shape.n_parts, strict=True):

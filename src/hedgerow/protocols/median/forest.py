@@ -166,7 +166,7 @@ def draw_medians(
     mechanism: Choice | None,
     source: NoiseSource,
     widest: int,
-) -> Splits:
+) -> ForestSplits:
     """Draw a cut for each ask, of at most `widest` candidates.
 
     The score of a cut is the balance of its two sides, of sensitivity 1 and not monotone. `tables`
@@ -218,7 +218,7 @@ def draw_medians(
         # A lane's work is reading histograms more than flipping coins.
         in_lanes(m, 64 + asks.counts.size // m, source, work)
     kind = np.where(is_subset, SplitKind.SUBSET, SplitKind.THRESHOLD).astype(np.uint8)
-    return Splits(asks.features.astype(np.int32), kind, cuts, subsets)
+    return ForestSplits(asks.features.astype(np.int32), kind, cuts, subsets)
 
 
 def _choose(
