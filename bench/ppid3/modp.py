@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow import threads
-from hedgerow.crypto.commutative import Elements, Entropy, Key
+from hedgerow.crypto.commutative import CipherKey, Elements, Entropy
 from hedgerow.errors import Code
 
 try:
@@ -60,13 +60,13 @@ class ModpCipher:
         wide = (hashlib.shake_256(label + m).digest(WIDTH + 16) for m in messages)
         return _rows([pow(int.from_bytes(w, "big"), 2, P) for w in wide])
 
-    def new_key(self, entropy: Entropy = os.urandom) -> Key:
+    def new_key(self, entropy: Entropy = os.urandom) -> CipherKey:
         """Draw an exponent."""
         bits = min(self.exponent_bits, 2047)
         secret = int.from_bytes(entropy(WIDTH + 16), "big") % (1 << bits) % (Q - 1) + 1
-        return Key(secret)
+        return CipherKey(secret)
 
-    def encrypt(self, key: Key, elements: Elements) -> Elements:
+    def encrypt(self, key: CipherKey, elements: Elements) -> Elements:
         """Raise every element to the key."""
         return _raised(elements, key.secret)
 

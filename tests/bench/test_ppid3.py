@@ -8,7 +8,7 @@ from bench.__main__ import names
 from bench.ppid3 import modp
 from bench.ppid3 import proof as exponent
 from bench.ppid3.modp import ModpCipher, P, Q
-from hedgerow.crypto.commutative import Key
+from hedgerow.crypto.commutative import CipherKey
 from hedgerow.errors import Code, HedgerowError
 
 
@@ -29,7 +29,7 @@ def test_it_commutes_and_comes_undone(bits: int) -> None:
     a, b = cipher.new_key(), cipher.new_key()
     both = cipher.encrypt(a, cipher.encrypt(b, elements))
     assert np.array_equal(both, cipher.encrypt(b, cipher.encrypt(a, elements)))
-    back = Key(pow(a.secret * b.secret, -1, Q))
+    back = CipherKey(pow(a.secret * b.secret, -1, Q))
     assert np.array_equal(cipher.encrypt(back, both), elements)
     assert a.secret < 1 << bits
     cipher.check(both, "nobody")

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 
 from hedgerow.crypto import curve25519
 from hedgerow.crypto.commutative import (
+    CipherKey,
     Curve25519Cipher,
-    Key,
     _clamped,
     _scalar,
     elements_of,
@@ -39,7 +39,9 @@ def test_three_keys_in_any_order_give_the_same_elements() -> None:
 def test_keys_come_off_in_any_order() -> None:
     a, b = CIPHER.new_key(), CIPHER.new_key()
     both = CIPHER.encrypt(b, CIPHER.encrypt(a, POINTS))
-    off = [Key(_scalar(pow(int.from_bytes(key.secret, "little"), -1, ORDER))) for key in (a, b)]
+    off = [
+        CipherKey(_scalar(pow(int.from_bytes(key.secret, "little"), -1, ORDER))) for key in (a, b)
+    ]
     assert np.array_equal(CIPHER.encrypt(off[0], CIPHER.encrypt(off[1], both)), POINTS)
     assert np.array_equal(CIPHER.encrypt(off[1], CIPHER.encrypt(off[0], both)), POINTS)
     assert not np.array_equal(CIPHER.encrypt(off[0], both), POINTS)
@@ -81,7 +83,7 @@ def test_keys_are_fresh_unless_seeded() -> None:
 
 def test_keys_are_not_shown_or_copied() -> None:
     key = CIPHER.new_key()
-    assert repr(key) == "Key()"
+    assert repr(key) == "CipherKey()"
     with pytest.raises(TypeError):
         pickle.dumps(key)
 

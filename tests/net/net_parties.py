@@ -12,7 +12,7 @@ import numpy as np
 from hedgerow.errors import HedgerowError
 from hedgerow.net.certificates import Identity, make_identity
 from hedgerow.net.faults import Fault, FaultyNetwork
-from hedgerow.net.meeting import Member, listen
+from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.network import Network, Route
 from hedgerow.net.tls import TLSNetwork
 
@@ -26,7 +26,7 @@ class Club:
         self.identities: list[Identity] = [make_identity(folder, f"p{i}") for i in range(n)]
         self.listeners = [listen("127.0.0.1", 0) for _ in range(n)]
         self.roster = [
-            Member("127.0.0.1", s.getsockname()[1], identity.pem)
+            Endpoint("127.0.0.1", s.getsockname()[1], identity.pem)
             for s, identity in zip(self.listeners, self.identities, strict=True)
         ]
         self.session = secrets.token_bytes(16)

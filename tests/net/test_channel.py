@@ -7,7 +7,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.channel import Channel
-from hedgerow.net.frames import HEADER_BYTES, NO_DIGEST, Header, Kind
+from hedgerow.net.frames import HEADER_BYTES, NO_DIGEST, FrameKind, Header
 
 SESSION = bytes(16)
 DIGEST = b"d" * 16
@@ -65,19 +65,19 @@ def code_of(chan: Channel, conversation) -> Code | None:
 
 
 def test_frames_in_and_out() -> None:
-    frame = Header(Kind.DATA, 1, SESSION, 0, DIGEST, 5).pack() + b"hello"
+    frame = Header(FrameKind.DATA, 1, SESSION, 0, DIGEST, 5).pack() + b"hello"
     chan = channel(frame)
     payload = bytearray(5)
-    finish(chan.receive_header("mul", chan.incoming(Kind.DATA, DIGEST, 5)))
+    finish(chan.receive_header("mul", chan.incoming(FrameKind.DATA, DIGEST, 5)))
     finish(chan.receive("mul", memoryview(payload)))
     assert payload == b"hello"
-    finish(chan.send("mul", [chan.outgoing(Kind.DATA, DIGEST, 5), b"hello"]))
-    assert chan.stream.written == Header(Kind.DATA, 0, SESSION, 0, DIGEST, 5).pack() + b"hello"
-    assert chan.incoming(Kind.DATA, DIGEST, 0).sequence == 1
+    finish(chan.send("mul", [chan.outgoing(FrameKind.DATA, DIGEST, 5), b"hello"]))
+    assert chan.stream.written == Header(FrameKind.DATA, 0, SESSION, 0, DIGEST, 5).pack() + b"hello"
+    assert chan.incoming(FrameKind.DATA, DIGEST, 0).sequence == 1
 
 
 def test_a_hundred_thousand_hostile_frames() -> None:
-    good = Header(Kind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
+    good = Header(FrameKind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
     noise = secrets.token_bytes(1 << 12)
     seen: dict[Code | None, int] = {}
     for i in range(100_000):
@@ -88,7 +88,7 @@ def test_a_hundred_thousand_hostile_frames() -> None:
             byte = (i // 3) % HEADER_BYTES
             data = good[:byte] + bytes([noise[at] ^ i & 255]) + good[byte + 1 :] + noise[:50]
         chan = channel(data)
-        code = code_of(chan, chan.receive_header("mul", chan.incoming(Kind.DATA, DIGEST, 5)))
+        code = code_of(chan, chan.receive_header("mul", chan.incoming(FrameKind.DATA, DIGEST, 5)))
         seen[code] = seen.get(code, 0) + 1
         assert (code is None) == (data[:HEADER_BYTES] == good)
         assert chan.stream.taken <= HEADER_BYTES
@@ -102,20 +102,20 @@ def test_a_hundred_thousand_hostile_frames() -> None:
 
 
 def test_a_header_may_come_in_parts_and_early() -> None:
-    frame = Header(Kind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
+    frame = Header(FrameKind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
     chan = channel(frame[:20], ends=False)
     watch = chan.watch("mul")
     next(watch)
     next(watch)
     # The conversation is dropped here, as at the end of a step; what it has read is kept.
     chan.stream.data += frame[20:]
-    finish(chan.receive_header("mul", chan.incoming(Kind.DATA, DIGEST, 5)))
+    finish(chan.receive_header("mul", chan.incoming(FrameKind.DATA, DIGEST, 5)))
 
 
 def test_watching() -> None:
-    abort = Header(Kind.ABORT, 1, SESSION, 0, (803).to_bytes(2, "big") + bytes(14), 0).pack()
-    goodbye = Header(Kind.GOODBYE, 1, SESSION, 0, NO_DIGEST, 0).pack()
-    data = Header(Kind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
+    abort = Header(FrameKind.ABORT, 1, SESSION, 0, (803).to_bytes(2, "big") + bytes(14), 0).pack()
+    goodbye = Header(FrameKind.GOODBYE, 1, SESSION, 0, NO_DIGEST, 0).pack()
+    data = Header(FrameKind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
     ends = [(abort, Code.PEER_STOPPED), (b"", Code.PEER_GONE), (b"x" * 56, Code.BAD_FRAME)]
     for sent, code in [*ends, (goodbye, None), (data, None)]:
         chan = channel(sent)
@@ -128,7 +128,7 @@ def test_watching() -> None:
     next(watch)
     finish(watch)
     with pytest.raises(HedgerowError) as caught:
-        finish(chan.receive_header("mul", chan.incoming(Kind.DATA, DIGEST, 5)))
+        finish(chan.receive_header("mul", chan.incoming(FrameKind.DATA, DIGEST, 5)))
     assert caught.value.code is Code.PEER_GONE
 
 
@@ -142,7 +142,7 @@ def test_endings_are_not_put_into_the_middle_of_a_frame() -> None:
     assert chan.stream.written == b""
     other = channel(b"")
     other.abort(803)
-    abort = Header(Kind.ABORT, 0, SESSION, 0, (803).to_bytes(2, "big") + bytes(14), 0)
+    abort = Header(FrameKind.ABORT, 0, SESSION, 0, (803).to_bytes(2, "big") + bytes(14), 0)
     assert other.stream.written == abort.pack()[:7]
 
 
@@ -153,7 +153,7 @@ def test_goodbye_waits_for_room() -> None:
     next(leaving)
     chan.stream.full = False
     finish(leaving)
-    assert chan.stream.written == Header(Kind.GOODBYE, 0, SESSION, 0, NO_DIGEST, 0).pack()
+    assert chan.stream.written == Header(FrameKind.GOODBYE, 0, SESSION, 0, NO_DIGEST, 0).pack()
     chan.left = True
     finish(chan.goodbye())
     assert len(chan.stream.written) == HEADER_BYTES

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
-from hedgerow.net.frames import HEADER_BYTES, Header, Kind
+from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header
 from hedgerow.net.network import Route
 
 SESSION = bytes(range(16))
-EXPECTED = Header(Kind.DATA, 2, SESSION, 5, b"d" * 16, 80)
+EXPECTED = Header(FrameKind.DATA, 2, SESSION, 5, b"d" * 16, 80)
 
 headers = st.builds(
     Header,
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(FrameKind),
     sender=st.integers(0, 255),
     session=st.binary(min_size=16, max_size=16),
     sequence=st.integers(0, 2**64 - 1),
@@ -43,7 +43,7 @@ def test_round_trip(header: Header) -> None:
     data = header.pack()
     assert len(data) == HEADER_BYTES
     assert frames.parse(data, peer=2, step="mul") == header
-    assert judge(data, header) is None or header.kind is Kind.ABORT
+    assert judge(data, header) is None or header.kind is FrameKind.ABORT
 
 
 @given(st.binary(max_size=200))
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_random_frames() -> None:
         ({"sender": 1}, "sender 1"),
         ({"length": 2**63}, f"{2**63} bytes"),
         ({"digest": bytes(16)}, "digest 0000"),
-        ({"kind": Kind.HELLO}, "kind HELLO"),
+        ({"kind": FrameKind.HELLO}, "kind HELLO"),
     ],
 )
 def test_each_field_is_compared(change: dict, found: str) -> None:
@@ -105,11 +105,11 @@ def test_endings() -> None:
     assert caught.value.code is Code.PEER_STOPPED
     # An abort that was recorded in another session ends nothing as such: it is a bad frame.
     assert judge(replace(abort, session=bytes(16)).pack()) is Code.BAD_FRAME
-    assert judge(replace(EXPECTED, kind=Kind.GOODBYE, length=0).pack()) is Code.PEER_GONE
+    assert judge(replace(EXPECTED, kind=FrameKind.GOODBYE, length=0).pack()) is Code.PEER_GONE
 
 
 def test_greetings_that_differ() -> None:
-    hello = replace(EXPECTED, kind=Kind.HELLO)
+    hello = replace(EXPECTED, kind=FrameKind.HELLO)
     assert judge(replace(hello, session=bytes(16)).pack(), hello) is Code.SESSION_MISMATCH
     assert judge(replace(hello, digest=bytes(16)).pack(), hello) is Code.SESSION_MISMATCH
     assert judge(hello.pack(), hello) is None

@@ -17,8 +17,8 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import meeting
 from hedgerow.net.certificates import make_identity, tls_context
-from hedgerow.net.frames import HEADER_BYTES, Header, Kind, plan_digest
-from hedgerow.net.meeting import Member, listen
+from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header, plan_digest
+from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.network import Route
 from tests.net import net_noise
 from tests.net.net_parties import Club, all_plans
@@ -173,9 +173,9 @@ def test_a_thousand_random_frames_of_a_known_party(tmp_path, greets: bool) -> No
     identity, pems = club.identities[1], [member.certificate for member in club.roster]
     context = tls_context(identity, pems, server=False)
     digest = meeting.Meeting(1, club.roster, identity, club.session, b"program").digest
-    hello = Header(Kind.HELLO, 1, club.session, 0, digest, 0).pack()
+    hello = Header(FrameKind.HELLO, 1, club.session, 0, digest, 0).pack()
     plan = [Route(1, 0, (4,), "uint8")]
-    good = Header(Kind.DATA, 1, club.session, 1, plan_digest("open", plan), 4).pack()
+    good = Header(FrameKind.DATA, 1, club.session, 1, plan_digest("open", plan), 4).pack()
 
     def intrude(port: int, frame: bytes) -> None:
         with (
@@ -201,7 +201,7 @@ def test_a_thousand_random_frames_of_a_known_party(tmp_path, greets: bool) -> No
 def test_a_stranger_with_its_own_certificate_is_turned_away(club: Club, tmp_path) -> None:
     own = make_identity(tmp_path, "stranger")
     stranger = copy.copy(club)
-    stranger.roster = [*club.roster[:2], Member("127.0.0.1", 1, own.pem)]
+    stranger.roster = [*club.roster[:2], Endpoint("127.0.0.1", 1, own.pem)]
     stranger.identities = [*club.identities[:2], own]
     ends = meet_apart({0: club, 2: stranger}, timeout=1.0)
     assert ends[2].code in {Code.PEER_GONE, Code.PEER_TIMEOUT}
@@ -215,8 +215,8 @@ def test_the_called_party_must_have_its_own_certificate(club: Club) -> None:
     first, second, third = club.roster
     confused = copy.copy(club)
     confused.roster = [
-        Member(second.host, second.port, first.certificate),
-        Member(first.host, first.port, second.certificate),
+        Endpoint(second.host, second.port, first.certificate),
+        Endpoint(first.host, first.port, second.certificate),
         third,
     ]
     ends = meet_apart({0: club, 1: club, 2: confused}, timeout=2.0)

@@ -21,7 +21,7 @@ from hedgerow.parties.store.uploads import open_upload
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import Dealt, taken_bits
+from hedgerow.secure.replicated.outside import Dealt, bits_of_parts
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Encoded
 from tests.parties.cli_town import ANALYST, OWNERS, PARTIES, SERVERS, CliTown, cli_town
@@ -249,7 +249,7 @@ def test_the_shares_of_all_servers_together_are_the_rows(story: Story) -> None:
         held = {k: _held(story, name, f"{owner}-1") for k, name in enumerate(SERVERS)}
         with Simulator(3) as network:
             engine = ReplicatedEngine(network, Leakage([]))
-            np.testing.assert_array_equal(reveal(taken_bits(engine, held, planes.shape)), planes)
+            np.testing.assert_array_equal(reveal(bits_of_parts(engine, held, planes.shape)), planes)
 
 
 def _held(story: Story, name: str, id: str) -> Dealt:

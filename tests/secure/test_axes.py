@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from hedgerow.secure.axes import consumed, data_axis, lifted, taken
+from hedgerow.secure.axes import axes_used, data_axis, lift, take
 
 
 @given(st.data())
@@ -22,7 +22,7 @@ def test_shares_are_indexed_as_values_are(data: st.DataObject) -> None:
             st.just([0, 0]),
         )
     )
-    got = taken(shares, 2, index)
+    got = take(shares, 2, index)
     for i, j in np.ndindex(2, 2):
         assert np.array_equal(got[i, j], shares[i, j][index])
 
@@ -31,15 +31,15 @@ def test_shares_are_indexed_as_values_are(data: st.DataObject) -> None:
 def test_arrays_apart_do_not_reach_the_shares(first: object) -> None:
     value = np.arange(24).reshape(2, 3, 4)
     index = (first, slice(1, None), np.array([3, 0, 2]))
-    got = taken(np.stack([value, value + 100]), 1, index)
+    got = take(np.stack([value, value + 100]), 1, index)
     assert np.array_equal(got, np.stack([value[index], value[index] + 100]))
 
 
 def test_new_axes_stand_behind_the_shares() -> None:
     data = np.zeros((3, 2, 4, 5))
-    assert lifted(data, 2, 4).shape == (3, 2, 1, 1, 4, 5)
-    assert lifted(data, 2, 1).shape == data.shape
-    assert lifted(np.zeros(()), 0, 0).shape == ()
+    assert lift(data, 2, 4).shape == (3, 2, 1, 1, 4, 5)
+    assert lift(data, 2, 1).shape == data.shape
+    assert lift(np.zeros(()), 0, 0).shape == ()
 
 
 def test_axes_count_within_the_value() -> None:
@@ -62,4 +62,4 @@ def test_axes_count_within_the_value() -> None:
     ],
 )
 def test_axes_that_an_index_uses_up(index: object, axes: float) -> None:
-    assert consumed(index) == axes
+    assert axes_used(index) == axes

@@ -7,7 +7,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import halves
+from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.ring import Z16
 
 
@@ -33,5 +33,5 @@ def test_no_half_exists_without_a_ledger() -> None:
     leakage = Leakage([Opening("answer", "analyst zoe", (1,), release="vote")])
     engine = ReplicatedEngine(Simulator(3), leakage)
     with pytest.raises(LeakageError) as caught:
-        halves(engine, engine.public([7], Z16), "answer", "analyst zoe")
+        open_halves(engine, engine.public([7], Z16), "answer", "analyst zoe")
     assert caught.value.code is Code.NOT_CHARGED

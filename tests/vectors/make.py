@@ -25,7 +25,7 @@ from hedgerow.crypto.commutative import Curve25519Cipher
 from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.estimators.account import Account
-from hedgerow.net.frames import Header, Kind, plan_digest
+from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import write_arrays
@@ -58,7 +58,7 @@ def tampered(data: bytes, *changes: tuple[int, str]) -> list[dict[str, str]]:
 
 
 def frames() -> dict[str, Any]:
-    header = Header(Kind.DATA, 2, bytes(range(16)), 41, bytes(range(16, 32)), 1 << 33)
+    header = Header(FrameKind.DATA, 2, bytes(range(16)), 41, bytes(range(16, 32)), 1 << 33)
     packed = header.pack()
     routes = [Route(0, 1, (3, 4), "uint64"), Route(2, 0, (), "uint8")]
     return {

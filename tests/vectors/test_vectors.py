@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hedgerow import Ledger, read_model
-from hedgerow.crypto.commutative import Curve25519Cipher, Key
+from hedgerow.crypto.commutative import CipherKey, Curve25519Cipher
 from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account import Account
-from hedgerow.net.frames import Header, Kind, parse, plan_digest
+from hedgerow.net.frames import FrameKind, Header, parse, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.sites.job import VerticalJob
@@ -51,7 +51,7 @@ def test_frames(vectors: Callable[[str], Any]) -> None:
     found = vectors("frames")
     head, step = found["header"], found["step"]
     header = Header(
-        Kind(head["kind"]),
+        FrameKind(head["kind"]),
         head["sender"],
         bytes.fromhex(head["session"]),
         head["sequence"],
@@ -86,7 +86,7 @@ def test_streams(vectors: Callable[[str], Any]) -> None:
 def test_the_cipher_of_sites(vectors: Callable[[str], Any]) -> None:
     found = vectors("cipher")
     curve = Curve25519Cipher()
-    first, second = (Key(bytes.fromhex(secret)) for secret in found["keys"])
+    first, second = (CipherKey(bytes.fromhex(secret)) for secret in found["keys"])
     assert curve.new_key(stream("first")).secret == first.secret
     points = curve.hash([text.encode() for text in found["messages"]], found["purpose"])
     assert points.tobytes().hex() == found["hashed"]

@@ -37,7 +37,7 @@ _KINDS = {
 _CHUNK = 64
 
 
-class Key:
+class CipherKey:
     """A key of one call. It is not printed, copied or compared."""
 
     __slots__ = ("secret",)
@@ -46,7 +46,7 @@ class Key:
         self.secret = secret
 
     def __repr__(self) -> str:
-        return "Key()"
+        return "CipherKey()"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("keys stay where they were made")
@@ -62,11 +62,11 @@ class CommutativeCipher(Protocol):
         """Map messages to elements that may be encrypted; another purpose gives other elements."""
         ...
 
-    def new_key(self, entropy: Entropy = os.urandom) -> Key:
+    def new_key(self, entropy: Entropy = os.urandom) -> CipherKey:
         """Draw a key; from the operating system, unless a test passes a seeded source."""
         ...
 
-    def encrypt(self, key: Key, elements: Elements) -> Elements:
+    def encrypt(self, key: CipherKey, elements: Elements) -> Elements:
         """Encrypt elements one by one."""
         ...
 
@@ -92,11 +92,11 @@ class Curve25519Cipher:
         points = curve25519.hash_to_curve(messages, _LABEL + purpose.encode())
         return _multiply(_PROJECTION, points)
 
-    def new_key(self, entropy: Entropy = os.urandom) -> Key:
+    def new_key(self, entropy: Entropy = os.urandom) -> CipherKey:
         """Draw a scalar. See `CommutativeCipher.new_key`."""
-        return Key(_clamped(int.from_bytes(entropy(32), "little")).to_bytes(32, "little"))
+        return CipherKey(_clamped(int.from_bytes(entropy(32), "little")).to_bytes(32, "little"))
 
-    def encrypt(self, key: Key, elements: Elements) -> Elements:
+    def encrypt(self, key: CipherKey, elements: Elements) -> Elements:
         """Multiply every point by the key. See `CommutativeCipher.encrypt`."""
         return _multiply(key.secret, elements)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
-from hedgerow.net.frames import HEADER_BYTES, Header, Kind
+from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header
 from hedgerow.net.loop import READ, WRITE, Conversation, Want
 from hedgerow.net.stream import Stream
 
@@ -35,7 +35,7 @@ class Channel:
         self._header = bytearray(HEADER_BYTES)
         self._filled = 0
 
-    def outgoing(self, kind: Kind, digest: bytes, length: int) -> bytes:
+    def outgoing(self, kind: FrameKind, digest: bytes, length: int) -> bytes:
         """Write the header of the next frame to the peer, and count it."""
         if self.stream.sent + length > MAX_KEY_BYTES:
             raise Code.TOO_MUCH_FOR_ONE_KEY.error(
@@ -46,7 +46,7 @@ class Channel:
         self._next_out += 1
         return header.pack()
 
-    def incoming(self, kind: Kind, digest: bytes, length: int) -> Header:
+    def incoming(self, kind: FrameKind, digest: bytes, length: int) -> Header:
         """Return the header that the next frame of the peer must have."""
         return Header(kind, self.peer, self.session, self._next_in, digest, length)
 
@@ -102,13 +102,13 @@ class Channel:
             yield Want(self._fd, READ)
             yield from self._read_header(step)
             header = frames.parse(self._header, peer=self.peer, step=step)
-            if header.kind is Kind.DATA:
+            if header.kind is FrameKind.DATA:
                 continue
-            if header.kind is Kind.GOODBYE:
-                self._take(step, self.incoming(Kind.GOODBYE, frames.NO_DIGEST, 0))
+            if header.kind is FrameKind.GOODBYE:
+                self._take(step, self.incoming(FrameKind.GOODBYE, frames.NO_DIGEST, 0))
                 self.left = True
             else:
-                self._take(step, self.incoming(Kind.DATA, frames.NO_DIGEST, 0))
+                self._take(step, self.incoming(FrameKind.DATA, frames.NO_DIGEST, 0))
 
     def _read_header(self, step: str) -> Conversation:
         view = memoryview(self._header)
@@ -137,7 +137,7 @@ class Channel:
         """End the session in good order; a peer that is gone does not need to be told."""
         if self.left:
             return
-        last = Header(Kind.GOODBYE, self.me, self.session, self._next_out, frames.NO_DIGEST, 0)
+        last = Header(FrameKind.GOODBYE, self.me, self.session, self._next_out, frames.NO_DIGEST, 0)
         with contextlib.suppress(OSError):
             yield from self.send("goodbye", [last.pack()])
             self.stream.end()

@@ -44,7 +44,7 @@ RECORD_OVERHEAD = 22
 NO_DIGEST = bytes(DIGEST_BYTES)
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     """What a frame is for."""
 
     HELLO = 1
@@ -57,7 +57,7 @@ class Kind(IntEnum):
 class Header:
     """The fields of a frame; see the module's table."""
 
-    kind: Kind
+    kind: FrameKind
     sender: int
     session: bytes
     sequence: int
@@ -114,7 +114,7 @@ def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Head
             found=f"version {version}",
         )
     try:
-        known = Kind(kind)
+        known = FrameKind(kind)
     except ValueError:
         raise bad_frame(peer, step, f"a frame of unknown kind {kind}") from None
     return Header(known, sender, session, sequence, digest, length)
@@ -128,11 +128,11 @@ def check(header: Header, expected: Header, *, peer: int, step: str) -> None:
     """
     if header == expected:
         return
-    if header.kind is Kind.ABORT and header == replace(
-        expected, kind=Kind.ABORT, digest=header.digest, length=0
+    if header.kind is FrameKind.ABORT and header == replace(
+        expected, kind=FrameKind.ABORT, digest=header.digest, length=0
     ):
         raise stopped(header, peer, step)
-    if header.kind is Kind.GOODBYE and expected.kind is Kind.DATA:
+    if header.kind is FrameKind.GOODBYE and expected.kind is FrameKind.DATA:
         raise Code.PEER_GONE.error(
             expected=f"party {peer} to take part in step {step!r}",
             found="it has ended its program before",
@@ -141,7 +141,7 @@ def check(header: Header, expected: Header, *, peer: int, step: str) -> None:
         ours, theirs = getattr(expected, field), getattr(header, field)
         if ours == theirs:
             continue
-        if header.kind is expected.kind is Kind.HELLO and field in ("session", "digest"):
+        if header.kind is expected.kind is FrameKind.HELLO and field in ("session", "digest"):
             raise Code.SESSION_MISMATCH.error(
                 expected=f"party {peer} to agree in step {step!r}",
                 found="another session" if field == "session" else "another program or party list",
@@ -169,7 +169,7 @@ def bad_frame(peer: int, step: str, found: str, expected: str | None = None) -> 
 def abort_header(sender: int, session: bytes, sequence: int, reason: int) -> Header:
     """Tell a peer that the session is over; `reason` is an error number such as 803."""
     digest = reason.to_bytes(2, "big") + NO_DIGEST[2:]
-    return Header(Kind.ABORT, sender, session, sequence, digest, 0)
+    return Header(FrameKind.ABORT, sender, session, sequence, digest, 0)
 
 
 def stopped(header: Header, peer: int, step: str) -> HedgerowError:

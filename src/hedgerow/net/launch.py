@@ -25,7 +25,7 @@ from typing import Any
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity
 from hedgerow.net.faults import Fault, FaultyNetwork
-from hedgerow.net.meeting import Member, listen
+from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.meter import Reading
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.net.values import read_value, write_value
@@ -184,7 +184,7 @@ def _party(job_path: str) -> int:
 def _network(folder: Path, job: dict[str, Any]) -> TLSNetwork:
     party = int(job["party"])
     roster = [
-        Member(HOST, port, certificate)
+        Endpoint(HOST, port, certificate)
         for port, certificate in zip(job["ports"], job["certificates"], strict=True)
     ]
     identity = Identity(folder / f"party-{party}.key", folder / f"party-{party}.pem")

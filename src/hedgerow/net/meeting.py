@@ -19,7 +19,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
 from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
 from hedgerow.net.channel import Channel
-from hedgerow.net.frames import Kind
+from hedgerow.net.frames import FrameKind
 from hedgerow.net.loop import READ, WRITE, Conversation, Loop, Want
 from hedgerow.net.stream import Stream
 
@@ -30,7 +30,7 @@ _MAX_STRANGERS = 64
 
 
 @dataclass(frozen=True)
-class Member:
+class Endpoint:
     """A party as the others know it.
 
     `host`, `port`: where it listens. `certificate`: its certificate in PEM, exchanged beforehand.
@@ -59,7 +59,12 @@ class Meeting:
     """The state of one party's meeting; use `meet`."""
 
     def __init__(
-        self, me: int, roster: Sequence[Member], identity: Identity, session: bytes, program: bytes
+        self,
+        me: int,
+        roster: Sequence[Endpoint],
+        identity: Identity,
+        session: bytes,
+        program: bytes,
     ) -> None:
         self.me, self.roster, self.session = me, roster, session
         self.prints = [fingerprint(member.certificate) for member in roster]
@@ -173,8 +178,8 @@ class Meeting:
     def greet(self, peer: int, stream: Stream) -> Conversation:
         """Say hello and compare the peer's, then look out for its end."""
         channel = self.channels[peer] = Channel(stream, self.me, peer, self.session)
-        yield from channel.send(STEP, [channel.outgoing(Kind.HELLO, self.digest, 0)])
-        expected = channel.incoming(Kind.HELLO, self.digest, 0)
+        yield from channel.send(STEP, [channel.outgoing(FrameKind.HELLO, self.digest, 0)])
+        expected = channel.incoming(FrameKind.HELLO, self.digest, 0)
         yield from channel.receive_header(STEP, expected)
         self.greeted.add(peer)
         yield from channel.watch(STEP)
@@ -210,7 +215,7 @@ def _handshake(stream: Stream, until: float) -> Conversation:
 
 def meet(
     me: int,
-    roster: Sequence[Member],
+    roster: Sequence[Endpoint],
     identity: Identity,
     *,
     session: bytes,

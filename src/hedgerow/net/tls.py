@@ -12,9 +12,9 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity
 from hedgerow.net.channel import Channel, Piece
-from hedgerow.net.frames import RECORD_BYTES, SESSION_BYTES, Kind, plan_digest, wire_bytes
+from hedgerow.net.frames import RECORD_BYTES, SESSION_BYTES, FrameKind, plan_digest, wire_bytes
 from hedgerow.net.loop import Conversation, Loop
-from hedgerow.net.meeting import Member, meet
+from hedgerow.net.meeting import Endpoint, meet
 from hedgerow.net.network import Array, Network, Route
 
 # A step may take the timeout and the time its bytes need at this rate: no message is too large
@@ -38,7 +38,7 @@ class TLSNetwork(Network):
     def __init__(
         self,
         party: int,
-        roster: Sequence[Member],
+        roster: Sequence[Endpoint],
         identity: Identity,
         *,
         session: bytes,
@@ -136,7 +136,7 @@ class TLSNetwork(Network):
         """Make the pieces to write for one frame; large arrays are sent from where they lie."""
         views = [_bytes_of(_little(np.ascontiguousarray(array))) for array in arrays]
         length = sum(view.nbytes for view in views)
-        header = self._channels[peer].outgoing(Kind.DATA, digest, length)
+        header = self._channels[peer].outgoing(FrameKind.DATA, digest, length)
         if len(header) + length <= RECORD_BYTES:
             return [b"".join([header, *views])]
         return [header, *views]
@@ -201,7 +201,7 @@ def _receive(
 ) -> Conversation:
     """Receive one frame into new arrays; memory is taken once its header has passed."""
     length = sum(route.nbytes for route in routes.values())
-    yield from channel.receive_header(step, channel.incoming(Kind.DATA, digest, length))
+    yield from channel.receive_header(step, channel.incoming(FrameKind.DATA, digest, length))
     for k, route in routes.items():
         array = np.empty(route.shape, dtype=np.dtype(route.dtype).newbyteorder("<"))
         yield from channel.receive(step, _bytes_of(array))

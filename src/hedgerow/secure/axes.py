@@ -19,7 +19,7 @@ def data_axis(axis: int, ndim: int, lead: int) -> int:
     return lead + normalize_axis_index(axis, ndim)
 
 
-def lifted(data: NDArray[Any], ndim: int, wanted: int) -> NDArray[Any]:
+def lift(data: NDArray[Any], ndim: int, wanted: int) -> NDArray[Any]:
     """Insert axes of length 1 behind the share axes, so that values broadcast as NumPy's do.
 
     `data`: shape (*share axes, *shape). `ndim`: length of `shape`. `wanted`: axes that the value
@@ -29,7 +29,7 @@ def lifted(data: NDArray[Any], ndim: int, wanted: int) -> NDArray[Any]:
     return data.reshape((*data.shape[:lead], *(1,) * max(0, wanted - ndim), *data.shape[lead:]))
 
 
-def taken(data: NDArray[Any], lead: int, index: Any) -> NDArray[Any]:
+def take(data: NDArray[Any], lead: int, index: Any) -> NDArray[Any]:
     """Index the axes behind the share axes as NumPy would index the value alone."""
     where = index if isinstance(index, tuple) else (index,)
     arrays = [part for part in where if not _is_basic(part)]
@@ -47,13 +47,13 @@ def taken(data: NDArray[Any], lead: int, index: Any) -> NDArray[Any]:
     return found
 
 
-def consumed(index: Any) -> float:
+def axes_used(index: Any) -> float:
     """Return how many axes an index uses up; infinitely many with an ellipsis."""
     where = index if isinstance(index, tuple) else (index,)
-    return sum(_consumed(part) for part in where)
+    return sum(_axes_used(part) for part in where)
 
 
-def _consumed(part: Any) -> float:
+def _axes_used(part: Any) -> float:
     if part is None:
         return 0
     if part is Ellipsis:

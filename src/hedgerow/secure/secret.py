@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage
 from hedgerow.secure import circuits
-from hedgerow.secure.axes import consumed, data_axis, lifted, taken
+from hedgerow.secure.axes import axes_used, data_axis, lift, take
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.kernels import add_product
 from hedgerow.secure.ring import Ring
@@ -148,7 +148,7 @@ class Secret(Silent):
             self._check(other)
             return self.engine.mul(self, other)
         factor = self.ring.encode(other)
-        return self.like(lifted(self.data, self.ndim, factor.ndim) * factor)
+        return self.like(lift(self.data, self.ndim, factor.ndim) * factor)
 
     __rmul__ = __mul__
 
@@ -162,14 +162,14 @@ class Secret(Silent):
         public = self.ring.encode(other)
         left, column = self._as_matrix(row=True), public.ndim == 1
         factor = public[:, None] if column else public
-        product = self.engine.local_matmul(lifted(left.data, left.ndim, factor.ndim), factor)
+        product = self.engine.local_matmul(lift(left.data, left.ndim, factor.ndim), factor)
         return self.like(product)._without(self.ndim == 1, column)
 
     def __rmatmul__(self, other: ArrayLike) -> Secret:
         public = self.ring.encode(other)
         right, row = self._as_matrix(row=False), public.ndim == 1
         factor = public[None, :] if row else public
-        product = self.engine.local_matmul(factor, lifted(right.data, right.ndim, factor.ndim))
+        product = self.engine.local_matmul(factor, lift(right.data, right.ndim, factor.ndim))
         return self.like(product)._without(row, self.ndim == 1)
 
     def __lt__(self, other: Secret | ArrayLike) -> Secret:
@@ -192,7 +192,7 @@ class Secret(Silent):
 
     def __getitem__(self, index: Any) -> Secret:
         """Index with public positions, as NumPy does."""
-        return self.like(taken(self.data, self.engine.share_axes, index))
+        return self.like(take(self.data, self.engine.share_axes, index))
 
     def sum(self, axis: int | None = None, *, keepdims: bool = False) -> Secret:
         """Add up elements, in the ring."""
@@ -221,7 +221,7 @@ class Secret(Silent):
 
     def broadcast_to(self, shape: Sequence[int]) -> Secret:
         """Repeat elements as NumPy's broadcasting does."""
-        data = lifted(self.data, self.ndim, len(shape))
+        data = lift(self.data, self.ndim, len(shape))
         return self.like(np.broadcast_to(data, (*data.shape[: self.engine.share_axes], *shape)))
 
     def summands(self, bits: int | None = None) -> list[SecretBits]:
@@ -281,7 +281,7 @@ class Secret(Silent):
     def _aligned(self, other: Secret) -> tuple[NDArray[Any], NDArray[Any]]:
         self._check(other)
         ndim = max(self.ndim, other.ndim)
-        return lifted(self.data, self.ndim, ndim), lifted(other.data, other.ndim, ndim)
+        return lift(self.data, self.ndim, ndim), lift(other.data, other.ndim, ndim)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -332,7 +332,7 @@ class SecretBits(Silent):
             return self.engine.and_(self, other)
         public = np.asarray(other, dtype=np.bool_)
         mask = pack(np.broadcast_to(public, (*public.shape[:-1], self.n)))
-        return self.like(lifted(self.data, self.ndim, mask.ndim) & mask)
+        return self.like(lift(self.data, self.ndim, mask.ndim) & mask)
 
     __rand__ = __and__
 
@@ -352,11 +352,11 @@ class SecretBits(Silent):
 
     def __getitem__(self, index: Any) -> SecretBits:
         """Index the leading axes with public positions; the last axis stays whole."""
-        if consumed(index) >= self.ndim:
+        if axes_used(index) >= self.ndim:
             raise Code.SECRETS_DO_NOT_FIT.error(
                 expected="an index into the leading axes", found=f"{index!r} into {self!r}"
             )
-        return self.like(taken(self.data, self.engine.share_axes, index))
+        return self.like(take(self.data, self.engine.share_axes, index))
 
     def concatenate(self, *others: SecretBits) -> SecretBits:
         """Put further bits behind these, along the first axis."""
@@ -375,7 +375,7 @@ class SecretBits(Silent):
     def _aligned(self, other: SecretBits) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         self._check(other)
         ndim = max(self.ndim, other.ndim)
-        return lifted(self.data, self.ndim, ndim), lifted(other.data, other.ndim, ndim)
+        return lift(self.data, self.ndim, ndim), lift(other.data, other.ndim, ndim)
 
 
 AnySecret = TypeVar("AnySecret", Secret, SecretBits)

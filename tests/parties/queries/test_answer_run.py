@@ -21,7 +21,7 @@ from hedgerow.protocols.kinds import stored_forest
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.protocols.votes.budget import answers_release
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import deal, joined
+from hedgerow.secure.replicated.outside import deal, join_halves
 from hedgerow.secure.secret import WORD, pack
 from hedgerow.tables import encode
 from hedgerow.trees import grow_id3
@@ -69,7 +69,7 @@ def test_queries_of_several_analysts_in_blocks(
     for number, one in enumerate(asked):
         rows = encode(table(one.n, seed=number)[0], DOMAIN)
         first, second = found[0][one.key], found[1][one.key]
-        np.testing.assert_array_equal(joined(first, second), tree.predict_class(rows.bins))
+        np.testing.assert_array_equal(join_halves(first, second), tree.predict_class(rows.bins))
 
 
 def test_a_charge_pays_for_one_answer() -> None:

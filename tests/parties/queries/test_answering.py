@@ -15,7 +15,7 @@ from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.parties.wire.client import Reply
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.protocols.votes import votes
-from hedgerow.secure.replicated.outside import deal, joined
+from hedgerow.secure.replicated.outside import deal, join_halves
 from hedgerow.secure.secret import pack
 from hedgerow.tables import encode
 from hedgerow.trees import grow_id3
@@ -66,7 +66,7 @@ def answered(question: Question, *, again: bool = False) -> dict[int, Reply]:
 def value(found: dict[int, Reply]) -> np.ndarray:
     first, second = (np.frombuffer(found[s].payload, found[s].fields["dtype"]) for s in (0, 1))
     assert found[0].fields["draw"] == found[1].fields["draw"]
-    return joined(first, second)
+    return join_halves(first, second)
 
 
 def test_answers_are_those_of_the_tree(town: Town) -> None:

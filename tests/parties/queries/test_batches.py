@@ -33,7 +33,7 @@ from hedgerow.parties.queries.waiting import Pending, WaitingRoom
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.protocols.sharing.queries import query_planes
-from hedgerow.secure.replicated.outside import deal, joined
+from hedgerow.secure.replicated.outside import deal, join_halves
 from hedgerow.secure.secret import pack
 from hedgerow.tables import encode
 from tests.parties.queries.answer_towns import DOMAIN, QUICK, SERVERS, Town, table
@@ -205,7 +205,7 @@ def test_queries_are_answered_together_and_a_missing_one_later(tmp_path: Path) -
     found = hall.turns()
     assert found[0][0] == found[1][0] == found[2][0] == 2
     assert all(query.settled.is_set() for query in (*here, *also))
-    assert joined(here[0].half, here[1].half).shape == (3,)
+    assert join_halves(here[0].half, here[1].half).shape == (3,)
     assert here[2].half is None
     assert not any(query.settled.is_set() for query in late)
     assert [hall.log(s).rows for s in range(3)] == [8] * 3

@@ -24,7 +24,7 @@ from hedgerow.parties.store.uploads import list_uploads, open_upload
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import taken_bits
+from hedgerow.secure.replicated.outside import bits_of_parts
 from hedgerow.tables import Attribute, Domain, Target, encode
 from tests.parties.consortia import OWNERS
 from tests.parties.roles.upload_servers import (
@@ -126,7 +126,7 @@ def restored(parties: dict[str, PartyConfig], upload: str) -> np.ndarray:
     manifest, held = parts(parties, upload)
     opening = Opening("bits", "server", manifest.shape, independent="a test looks")
     engine = ReplicatedEngine(Simulator(3), Leakage([opening]), insecure_seed=b"uploads")
-    bits = taken_bits(engine, held, manifest.shape)
+    bits = bits_of_parts(engine, held, manifest.shape)
     return engine.open(bits, "bits", "server")
 
 

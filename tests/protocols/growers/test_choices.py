@@ -10,15 +10,15 @@ from hedgerow.errors import HedgerowError
 from hedgerow.privacy import EACH, ROOT, Ledger, NoisyMax, Relation, part
 from hedgerow.protocols.growers.choices import (
     TREES,
-    Best,
-    Drawn,
+    BestSplits,
     Exponential,
     Noisy,
+    RandomSplits,
     Restricted,
-    Splits,
+    SplitChooser,
     fitting_ring,
     split_reason,
-    widened,
+    widen,
 )
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.masks import Masks
@@ -46,7 +46,7 @@ def secret(engine: Engine, values: NDArray[Any], ring: Ring) -> Any:
     return engine.input(values, 0, values.shape, ring)
 
 
-def chosen_by(choose: Splits, *given: Any) -> NDArray[np.int64]:
+def chosen_by(choose: SplitChooser, *given: Any) -> NDArray[np.int64]:
     hot = look(choose(0, *given))
     assert np.all((hot == 0) | (hot == 1))
     np.testing.assert_array_equal(hot.sum(axis=-1), 1)
@@ -58,7 +58,7 @@ def chosen_by(choose: Splits, *given: Any) -> NDArray[np.int64]:
 def test_the_best_wins_and_of_equals_the_first(name: str, ring: Ring) -> None:
     engine, rng = make_engine(name), np.random.default_rng(0)
     scores = rng.integers(-3, 4, (3, 40, 7))
-    found = chosen_by(Best(), secret(engine, scores, ring), 3, None)
+    found = chosen_by(BestSplits(), secret(engine, scores, ring), 3, None)
     np.testing.assert_array_equal(found, scores.argmax(axis=-1))
     assert (np.sort(scores, axis=-1)[..., -1] == np.sort(scores, axis=-1)[..., -2]).sum() > 40
 
@@ -74,7 +74,7 @@ def test_only_what_is_valid_is_chosen_however_low_it_scores(
     valid[..., -1] |= ~valid.any(axis=-1)
     scores = np.where(valid, rng.integers(-5, low + 1, valid.shape), 5)
     given = secret(engine, valid.astype(np.uint8), Z16) if hidden else valid
-    found = chosen_by(Best(), secret(engine, scores, Z16), 5, given)
+    found = chosen_by(BestSplits(), secret(engine, scores, Z16), 5, given)
     expected = np.where(valid, scores, -6).argmax(axis=-1)
     np.testing.assert_array_equal(found, expected)
 
@@ -101,10 +101,8 @@ def test_scores_of_any_size_are_lifted_into_a_larger_ring(name: str, bound: int)
     scores = rng.integers(-bound, bound + 1, (1, 30, 4))
     scores[0, :2] = [[-bound, bound, 0, -1], [bound, bound - 1, 0, -bound]]
     for ring in (Z32, Z64):
-        np.testing.assert_array_equal(
-            look(widened(secret(engine, scores, Z16), ring, bound)), scores
-        )
-    found = chosen_by(Best(), secret(engine, scores, Z16), bound, None)
+        np.testing.assert_array_equal(look(widen(secret(engine, scores, Z16), ring, bound)), scores)
+    found = chosen_by(BestSplits(), secret(engine, scores, Z16), bound, None)
     np.testing.assert_array_equal(found, scores.argmax(axis=-1))
     # With next to no noise, so that it is the same choice.
     sharp = Noisy(NoisyMax(60.0), Ledger())
@@ -217,7 +215,7 @@ def test_no_attribute_is_used_twice_on_a_path(name: str, mechanism: str, filled:
         depth=3,
     )
     engine, ledger = make_engine(name), Ledger()
-    choose: Splits = Best()
+    choose: SplitChooser = BestSplits()
     if mechanism == "discrete":
         choose = Noisy(plan.split_mechanism, ledger)
     elif mechanism == "exponential":
@@ -237,23 +235,23 @@ def test_drawn_splits_are_the_same_at_all_parties_and_among_the_valid() -> None:
     for name in ENGINES:
         engine = make_engine(name)
         scores = secret(engine, np.zeros(valid.shape, int), Z16)
-        found.append(chosen_by(Drawn(4), scores, 1, valid))
+        found.append(chosen_by(RandomSplits(4), scores, 1, valid))
     np.testing.assert_array_equal(*found)
     assert np.take_along_axis(valid, found[0][..., None], -1).all()
     assert set(found[0].reshape(-1).tolist()) == set(range(6))
     with pytest.raises(HedgerowError, match="H501"):
-        Drawn(0)(0, scores, 1, secret(engine, valid.astype(int), Z16))
+        RandomSplits(0)(0, scores, 1, secret(engine, valid.astype(int), Z16))
 
 
 def test_what_is_drawn_is_even_among_the_valid() -> None:
     valid = np.ones((1, 20_000, 6), dtype=np.bool_)
     valid[0, :, 4] = False
-    counts = Drawn(1).draw(2, valid.shape, valid)[0].sum(axis=0, dtype=int)
+    counts = RandomSplits(1).draw(2, valid.shape, valid)[0].sum(axis=0, dtype=int)
     assert counts[4] == 0
     assert ((counts[[0, 1, 2, 3, 5]] - 4000) ** 2 / 4000).sum() < 18.5  # 4 degrees, 0.001
     # Attributes have one to four candidates, which are drawn together.
     feature = np.repeat(np.arange(4), [1, 2, 3, 4])
-    drawn = Restricted(Best(), feature, 2, 1).draw(2, (20_000, 1))[:, 0]
+    drawn = Restricted(BestSplits(), feature, 2, 1).draw(2, (20_000, 1))[:, 0]
     of_attribute = drawn[:, [0, 1, 3, 6]]
     assert np.array_equal(drawn, of_attribute[:, feature])
     pairs = (of_attribute @ (1 << np.arange(4))).tolist()
@@ -265,20 +263,20 @@ def test_what_is_drawn_is_even_among_the_valid() -> None:
 def test_levels_seeds_and_addresses_have_coins_of_their_own() -> None:
     shape, feature = (1, 50, 6), np.arange(6)
     drawn = [
-        Drawn(1).draw(0, shape, None),
-        Drawn(1).draw(1, shape, None),
-        Drawn(2).draw(0, shape, None),
-        Drawn(1, "hidden/round 0").draw(0, shape, None),
-        Drawn(1, "hidden/round 1").draw(0, shape, None),
-        *(Restricted(Best(), feature, 1, seed).draw(0, shape[:2]) for seed in (1, 2)),
-        Restricted(Best(), feature, 1, 1).draw(1, shape[:2]),
+        RandomSplits(1).draw(0, shape, None),
+        RandomSplits(1).draw(1, shape, None),
+        RandomSplits(2).draw(0, shape, None),
+        RandomSplits(1, "hidden/round 0").draw(0, shape, None),
+        RandomSplits(1, "hidden/round 1").draw(0, shape, None),
+        *(Restricted(BestSplits(), feature, 1, seed).draw(0, shape[:2]) for seed in (1, 2)),
+        Restricted(BestSplits(), feature, 1, 1).draw(1, shape[:2]),
     ]
     picks = np.stack(drawn)[:, 0].argmax(axis=-1)
     alike = (picks[:, None] == picks).mean(axis=-1)
     # Of 50 nodes one in six agrees by chance.
     assert (alike[~np.eye(len(picks), dtype=bool)] < 0.45).all()
     # What was drawn before does not matter: a run that goes on at a level draws what it would have.
-    one = Restricted(Best(), feature, 1, 1)
+    one = Restricted(BestSplits(), feature, 1, 1)
     one.draw(0, shape[:2])
     assert np.array_equal(one.draw(1, shape[:2]), drawn[-1])
 

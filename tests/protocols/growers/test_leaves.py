@@ -12,8 +12,8 @@ from hedgerow.protocols.growers.leaves import (
     LEAF_COUNTS,
     LEAF_LABELS,
     Majority,
-    NoisyCounts,
     NoisyLabels,
+    NoisyLeafCounts,
     PaperLeaves,
 )
 from hedgerow.protocols.hidden.id3 import Grown
@@ -95,7 +95,7 @@ def test_counts_near_the_end_of_the_ring() -> None:
         every = grown(engine, [leaves.sum(axis=1, keepdims=True), leaves])
         assert look(Majority()(every, capacity).labels)[0].argmax(axis=-1).tolist() == [0] * 4
         # Epsilon is so large that there is no noise, and noise would not fit into 16 bits.
-        noisy = NoisyCounts(TwoSidedGeometric(90.0), Ledger())(every, capacity)
+        noisy = NoisyLeafCounts(TwoSidedGeometric(90.0), Ledger())(every, capacity)
         assert noisy.labels.ring == Z32
         np.testing.assert_array_equal(look(noisy.counts), leaves)
         labels = NoisyLabels(NoisyMax(90.0, monotone=True), Ledger())(every, capacity)
@@ -104,7 +104,7 @@ def test_counts_near_the_end_of_the_ring() -> None:
 
 def test_noisy_counts_follow_the_two_sided_geometric_law(chi_square: ChiSquare) -> None:
     mechanism, truth = TwoSidedGeometric(0.7), np.array([3, 0, 1])
-    found = NoisyCounts(mechanism, Ledger())(constant(make_engine("clear"), [3, 0, 1]), 4)
+    found = NoisyLeafCounts(mechanism, Ledger())(constant(make_engine("clear"), [3, 0, 1]), 4)
     counts = look(found.counts)[0]
     noise = (counts - truth).reshape(-1)
     law = mechanism.law(np.arange(-40, 41))
@@ -128,7 +128,7 @@ def test_noisy_labels_follow_the_law_of_noisy_max(chi_square: ChiSquare) -> None
 def test_noise_on_three_servers(chi_square: ChiSquare) -> None:
     every = constant(make_engine("three servers"), [2, 0], 6000)
     mechanism = TwoSidedGeometric(1.0)
-    noise = look(NoisyCounts(mechanism, Ledger())(every, 2).counts)[0] - [2, 0]
+    noise = look(NoisyLeafCounts(mechanism, Ledger())(every, 2).counts)[0] - [2, 0]
     law = mechanism.law(np.arange(-30, 31))
     seen = np.bincount(np.clip(noise.reshape(-1), -30, 30) + 30, minlength=61)
     assert chi_square(seen, law / law.sum()) > CERTAIN
@@ -163,7 +163,7 @@ def test_leaves_are_charged_once_for_each(name: str) -> None:
     every = constant(engine, [1, 0, 1], 10)
     counts, labels = TwoSidedGeometric(0.3), NoisyMax(0.3, 1, monotone=True)
     expected = [
-        (NoisyCounts, counts, LEAF_COUNTS, precision(counts, 3).delta, 6),
+        (NoisyLeafCounts, counts, LEAF_COUNTS, precision(counts, 3).delta, 6),
         (NoisyLabels, labels, LEAF_LABELS, precision(labels, 3).delta, 3),
     ]
     for update, mechanism, reason, delta, variables in expected:

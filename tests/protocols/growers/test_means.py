@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.growers.means import NoisyQuotient, Quotient, exact_values, lifted
+from hedgerow.protocols.growers.means import NoisyQuotient, Quotient, exact_values, lift_sums
 from hedgerow.secure.ring import Z32, Z64
 from tests.secure.engines import ENGINES, reveal, share
 
@@ -40,7 +40,7 @@ def test_quotients_are_clipped_and_light_weights_count_as_the_least(
 @pytest.mark.parametrize("name", SOME)
 def test_signed_sums_are_lifted(name: str) -> None:
     values = np.array([-1000 << 10, -1, 0, 1, 1000 << 10])
-    wide = lifted(share(ENGINES[name](), values, Z32), 1000 << 10)
+    wide = lift_sums(share(ENGINES[name](), values, Z32), 1000 << 10)
     assert np.array_equal(Z64.signed(reveal(wide)), values)
 
 

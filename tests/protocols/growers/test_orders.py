@@ -5,7 +5,7 @@ from hedgerow.errors import HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.protocols.growers import orders
-from hedgerow.protocols.growers.orders import Entries, View
+from hedgerow.protocols.growers.orders import Entries, OrderView
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64
@@ -66,7 +66,7 @@ def test_running_sums_follow_the_order(shape: tuple[int, ...]) -> None:
     engine = make(50, 1)
     destinations, values = share(engine, places, Z16), share(engine, x)
     before = spent(engine)
-    view = View.of(destinations, "places")
+    view = OrderView.of(destinations, "places")
     got = view.running(values)
     order = np.argsort(places)
     assert seen(got) == np.cumsum(x[order], axis=0)[places].tolist()
@@ -78,7 +78,7 @@ def test_running_sums_follow_the_order(shape: tuple[int, ...]) -> None:
 def test_what_is_no_permutation_is_refused(wrong: list[int]) -> None:
     engine = make(3, 1)
     with pytest.raises(HedgerowError, match="H702"):
-        View.of(share(engine, wrong), "places")
+        OrderView.of(share(engine, wrong), "places")
 
 
 @pytest.mark.parametrize("n_bins", [1, 2, 5])
@@ -101,5 +101,5 @@ def test_numbers_change_rings(source: object, ring: object) -> None:
     engine = make()
     x = share(engine, np.arange(9), source)
     before = spent(engine)
-    assert seen(orders.lifted(x, ring)) == list(range(9))  # type: ignore[arg-type]
-    assert spent(engine) == before + orders.cost_lifted(engine, 9, source, ring)  # type: ignore[arg-type]
+    assert seen(orders.to_ring(x, ring)) == list(range(9))  # type: ignore[arg-type]
+    assert spent(engine) == before + orders.cost_to_ring(engine, 9, source, ring)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 
 from hedgerow.protocols.checkpoint import NoCheckpoints
-from hedgerow.protocols.growers.choices import Drawn
+from hedgerow.protocols.growers.choices import RandomSplits
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.hidden.boosting_plan import plan_boosting
@@ -102,7 +102,7 @@ def test_every_round_has_public_coins_of_its_own(k: int) -> None:
     of = plan.n_scores, len(plan.layout.candidates)
     drawn = [
         [
-            Drawn(4, f"hidden/round {turn}").draw(level, (of[0], 1 << level, of[1]), None)
+            RandomSplits(4, f"hidden/round {turn}").draw(level, (of[0], 1 << level, of[1]), None)
             for level in range(2)
         ]
         for turn in range(3)

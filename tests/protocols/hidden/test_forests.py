@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import HedgerowError
-from hedgerow.protocols.growers.choices import Best, Drawn, Restricted
+from hedgerow.protocols.growers.choices import BestSplits, RandomSplits, Restricted
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
 from hedgerow.protocols.hidden import training
 from hedgerow.protocols.hidden.answers import answer_openings, distribution
@@ -129,7 +129,7 @@ def test_nodes_choose_from_the_attributes_that_were_drawn(engine: str) -> None:
     feature = plan.layout.candidates.feature
     forest = trained(plan, slots(plan.n_slots), engine)
     splits = reveal(forest.model.splits)
-    replayed = Restricted(Best(), feature, 2, 3)
+    replayed = Restricted(BestSplits(), feature, 2, 3)
     drawn = [replayed.draw(0, (TREES, 1)), replayed.draw(1, (TREES, 2))]
     mask = np.concatenate(drawn, axis=1)
     assert (mask & (splits == 1)).sum() == TREES * 3
@@ -260,6 +260,6 @@ def test_public_choices_need_public_candidates() -> None:
     forest = trained(planned(noise="none"), slots())
     secret = forest.engine.public(np.ones((1, 1, 3)).astype(int), forest.model.ring)
     with pytest.raises(HedgerowError, match="secret candidates"):
-        Drawn(0).draw(0, (1, 1, 3), secret)
+        RandomSplits(0).draw(0, (1, 1, 3), secret)
     with pytest.raises(HedgerowError, match="candidates of the path"):
-        Restricted(Best(), np.arange(3), 1, 0)(0, secret, 1, secret)
+        Restricted(BestSplits(), np.arange(3), 1, 0)(0, secret, 1, secret)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hedgerow.estimators import CARTClassifier, ID3Classifier
-from hedgerow.protocols.growers.choices import Best
+from hedgerow.protocols.growers.choices import BestSplits
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.hidden.id3 import branch_sums, grow, node_totals
 from hedgerow.protocols.hidden.plan import plan_hidden
@@ -155,7 +155,7 @@ def test_all_levels_are_left_behind(name: str, branching: Any) -> None:
     )
     table = shared(make_engine(name), slots, plan.layout, plan.ring)
     done: list[int] = []
-    grown = grow(Masks(table), 3, score_of(plan), Best(), done.append)
+    grown = grow(Masks(table), 3, score_of(plan), BestSplits(), done.append)
     assert done == [1, 2, 3]
     reference = grow_reference(slots, plan)
     arity = plan.layout.arity

@@ -8,13 +8,19 @@ import pytest
 from hedgerow.errors import HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import EACH, Leakage, Ledger, Relation
-from hedgerow.protocols.growers.choices import Best, Drawn, Exponential, Noisy, split_reason
+from hedgerow.protocols.growers.choices import (
+    BestSplits,
+    Exponential,
+    Noisy,
+    RandomSplits,
+    split_reason,
+)
 from hedgerow.protocols.growers.leaves import (
     LEAF_COUNTS,
     LEAF_LABELS,
     Majority,
-    NoisyCounts,
     NoisyLabels,
+    NoisyLeafCounts,
     PaperLeaves,
 )
 from hedgerow.protocols.hidden.answers import answer, answer_openings
@@ -195,15 +201,15 @@ def test_rounds_of_a_level_depend_neither_on_rows_nor_on_nodes(mode: str) -> Non
 @pytest.mark.parametrize(
     ("mode", "splits", "leaves"),
     [
-        ("exact w-ary", Best, Majority),
-        ("counts in leaves", Best, NoisyCounts),
-        ("labels in leaves", Best, NoisyLabels),
-        ("the paper's Laplace", Best, PaperLeaves),
-        ("noisy binary", Noisy, NoisyCounts),
+        ("exact w-ary", BestSplits, Majority),
+        ("counts in leaves", BestSplits, NoisyLeafCounts),
+        ("labels in leaves", BestSplits, NoisyLabels),
+        ("the paper's Laplace", BestSplits, PaperLeaves),
+        ("noisy binary", Noisy, NoisyLeafCounts),
         ("noisy labels", Noisy, NoisyLabels),
         ("noisy Laplace", Exponential, PaperLeaves),
         ("noisy exponential", Exponential, PaperLeaves),
-        ("drawn splits", Drawn, NoisyCounts),
+        ("drawn splits", RandomSplits, NoisyLeafCounts),
     ],
 )
 def test_which_mechanism_a_plan_stands_for(mode: str, splits: Any, leaves: Any) -> None:

@@ -17,7 +17,7 @@ from hedgerow.protocols.topdown.parts import (
     shared_array,
 )
 from hedgerow.protocols.topdown.wire import Ask
-from hedgerow.secure.replicated.outside import whole
+from hedgerow.secure.replicated.outside import join_parts
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from tests.protocols.topdown.secure_counts import KEYS, PUBLIC_KEYS, plan_of
 
@@ -48,7 +48,7 @@ def opened(parts: dict[str, np.ndarray], at: int, /, ask: Ask = ASK, **other: ob
 def test_the_three_parts_are_the_counts(ring: Ring) -> None:
     parts = sealed(ring)
     dealt = [opened(parts, server, ring=ring) for server in range(3)]
-    np.testing.assert_array_equal(whole(dealt, COUNTS.shape, ring.dtype), COUNTS)
+    np.testing.assert_array_equal(join_parts(dealt, COUNTS.shape, ring.dtype), COUNTS)
     assert {name: part.size for name, part in parts.items()} == sealed_sizes(COUNTS.shape, ring)
 
 

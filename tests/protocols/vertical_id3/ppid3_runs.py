@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.crypto.commutative import Curve25519Cipher, Elements, Key
+from hedgerow.crypto.commutative import CipherKey, Curve25519Cipher, Elements
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import Message, Token, from_bytes
 from hedgerow.protocols.vertical_id3.programs import LocalSites, Tap
@@ -128,7 +128,7 @@ class ManyKeys(Curve25519Cipher):
 
     def __init__(self) -> None:
         self.rows: dict[bytes, int] = {}
-        self.sets: list[dict[int, Key]] = []
+        self.sets: list[dict[int, CipherKey]] = []
 
     def hash(self, messages: Sequence[bytes], purpose: str) -> Elements:
         found = super().hash(messages, purpose)
@@ -136,7 +136,7 @@ class ManyKeys(Curve25519Cipher):
             self.rows = {element.tobytes(): row for row, element in enumerate(found)}
         return found
 
-    def encrypt(self, key: Key, elements: Elements) -> Elements:
+    def encrypt(self, key: CipherKey, elements: Elements) -> Elements:
         own = [self.rows.get(element.tobytes()) for element in elements]
         if None in own or not own:
             return super().encrypt(key, elements)

@@ -8,7 +8,13 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import deal, halves, joined, taken, taken_bits
+from hedgerow.secure.replicated.outside import (
+    bits_of_parts,
+    deal,
+    join_halves,
+    open_halves,
+    secret_of_parts,
+)
 from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.secure.secret import pack
 from tests.secure.engines import NOTHING_OPENS, reveal
@@ -30,7 +36,7 @@ def numbers(ring, *shape: int) -> np.ndarray:
 def test_dealt_numbers_are_a_secret(ring) -> None:
     engine = ReplicatedEngine(Simulator(3), NOTHING_OPENS, insecure_seed=b"outside")
     value = numbers(ring, 4, 3)
-    x = taken(engine, dict(enumerate(deal(value))), value.shape, ring)
+    x = secret_of_parts(engine, dict(enumerate(deal(value))), value.shape, ring)
     np.testing.assert_array_equal(reveal(x), value)
     np.testing.assert_array_equal(reveal(x * x), value * value)
 
@@ -38,7 +44,7 @@ def test_dealt_numbers_are_a_secret(ring) -> None:
 def test_dealt_bits_are_secret_bits() -> None:
     engine = ReplicatedEngine(Simulator(3), NOTHING_OPENS, insecure_seed=b"outside")
     bits = np.random.default_rng(1).integers(0, 2, (3, 70)).astype(bool)
-    x = taken_bits(engine, dict(enumerate(deal(pack(bits), xor=True))), bits.shape)
+    x = bits_of_parts(engine, dict(enumerate(deal(pack(bits), xor=True))), bits.shape)
     np.testing.assert_array_equal(reveal(x), bits)
 
 
@@ -58,10 +64,10 @@ def test_each_server_gets_two_of_three_shares() -> None:
 def test_halves_join_to_the_value_and_are_uniform_alone(ring) -> None:
     value = np.zeros(40_000, dtype=ring.dtype)
     engine = engine_that_opens(value.shape)
-    x = taken(engine, dict(enumerate(deal(value))), value.shape, ring)
-    found = halves(engine, x, "answer", "analyst")
+    x = secret_of_parts(engine, dict(enumerate(deal(value))), value.shape, ring)
+    found = open_halves(engine, x, "answer", "analyst")
     assert sorted(found) == [0, 1]
-    np.testing.assert_array_equal(joined(found[0], found[1]), value)
+    np.testing.assert_array_equal(join_halves(found[0], found[1]), value)
     for half in found.values():
         counts = np.bincount(half.view(np.uint8), minlength=256)
         assert stats.chisquare(counts).pvalue > 1e-6
@@ -69,17 +75,17 @@ def test_halves_join_to_the_value_and_are_uniform_alone(ring) -> None:
 
 def test_halves_are_checked_against_the_declaration() -> None:
     engine = engine_that_opens((2,))
-    x = taken(engine, dict(enumerate(deal(numbers(Z32, 3)))), (3,), Z32)
+    x = secret_of_parts(engine, dict(enumerate(deal(numbers(Z32, 3)))), (3,), Z32)
     with pytest.raises(HedgerowError) as caught:
-        halves(engine, x, "answer", "analyst")
+        open_halves(engine, x, "answer", "analyst")
     assert caught.value.code is Code.WRONG_OPENING_SHAPE
-    y = taken(engine, dict(enumerate(deal(numbers(Z32, 2)))), (2,), Z32)
-    halves(engine, y, "answer", "analyst")
+    y = secret_of_parts(engine, dict(enumerate(deal(numbers(Z32, 2)))), (2,), Z32)
+    open_halves(engine, y, "answer", "analyst")
     with pytest.raises(HedgerowError) as caught:
-        halves(engine, y, "answer", "analyst")
+        open_halves(engine, y, "answer", "analyst")
     assert caught.value.code is Code.TOO_MANY_OPENINGS
     with pytest.raises(HedgerowError) as caught:
-        halves(engine_that_opens((2,)), y, "answer", "analyst")
+        open_halves(engine_that_opens((2,)), y, "answer", "analyst")
     assert caught.value.code is Code.SECRETS_DO_NOT_FIT
 
 
@@ -93,8 +99,8 @@ def test_parts_that_do_not_fit() -> None:
         (parts, (3,), Z64),
     ):
         with pytest.raises(HedgerowError) as caught:
-            taken(engine, changed, shape, ring)
+            secret_of_parts(engine, changed, shape, ring)
         assert caught.value.code is Code.WRONG_SHAPE
     with pytest.raises(HedgerowError) as caught:
-        joined(numbers(Z32, 3), numbers(Z32, 4))
+        join_halves(numbers(Z32, 3), numbers(Z32, 4))
     assert caught.value.code is Code.WRONG_SHAPE

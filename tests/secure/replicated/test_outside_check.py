@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow.privacy import Leakage
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import Dealt, deal, whole
+from hedgerow.secure.replicated.outside import Dealt, deal, join_parts
 from hedgerow.secure.replicated.outside_check import cost_fit_together, fit_together
 from hedgerow.secure.ring import Z32
 from tests.secure.engines import metered
@@ -84,5 +84,5 @@ def test_cost_is_as_declared() -> None:
 @pytest.mark.parametrize("xor", [False, True])
 def test_who_holds_all_parts_holds_the_array(xor: bool) -> None:
     np.testing.assert_array_equal(
-        whole(deal(VALUES, xor=xor), VALUES.shape, Z32.dtype, xor=xor), VALUES
+        join_parts(deal(VALUES, xor=xor), VALUES.shape, Z32.dtype, xor=xor), VALUES
     )

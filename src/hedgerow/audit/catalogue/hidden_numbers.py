@@ -29,7 +29,7 @@ from hedgerow.privacy import ROOT, Ledger, NoiseSource, Opening, TwoSidedGeometr
 from hedgerow.protocols.growers.choices import Noisy, split_reason
 from hedgerow.protocols.growers.gradients import gradients, labels_of, prior
 from hedgerow.protocols.growers.masks import Masks
-from hedgerow.protocols.growers.means import NoisyQuotient, lifted
+from hedgerow.protocols.growers.means import NoisyQuotient, lift_sums
 from hedgerow.protocols.hidden import (
     boosting as hidden_boosting,
 )
@@ -109,7 +109,7 @@ def regressions(
     rows = Masks(_copied(table, runs), member=hidden_regression.MEMBER)
     choose = hidden_regression._splits(plan, ledger)
     grown = grow(rows, plan.depth, hidden_regression._score(plan), choose)
-    sums = lifted(grown.leaves, plan.capacity * plan.units.most).reshape(-1, 2)
+    sums = lift_sums(grown.leaves, plan.capacity * plan.units.most).reshape(-1, 2)
     noisy = leaves(plan.quotient, plan.sum_epsilon, plan.count_epsilon, ledger)
     values = noisy(sums[:, 1], sums[:, 0])
     held = values.engine.reduce(values, plan.ring)
@@ -137,10 +137,10 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
         choose = Noisy(plan.split_mechanism, ledger, scope=scope)
         grown = grow(rows, plan.depth, score, choose)
         inside = rows.leaves(grown.choices[-1])
-        sums = lifted(grown.leaves, plan.capacity << plan.unit_bits)
+        sums = lift_sums(grown.leaves, plan.capacity << plan.unit_bits)
         weights = sums[..., 0]
         if weight is not None:
-            weights = lifted((inside @ weight[:, :, None])[:, :, 0], 0)
+            weights = lift_sums((inside @ weight[:, :, None])[:, :, 0], 0)
         noisy = NoisyQuotient(
             plan.quotient,
             plan.sum_epsilon,

@@ -303,7 +303,7 @@ class PartyConfig(Numbered):
         """Return the certificate of a member in PEM; H857 if it was not added yet."""
         return read_small(self.certificate_file(name), MAX_FILE_BYTES, Code.MISSING_CERTIFICATE)
 
-    def roster(self, plane: Plane) -> tuple[meeting.Member, ...]:
+    def roster(self, plane: Plane) -> tuple[meeting.Endpoint, ...]:
         """Return the three servers as the network among them wants them.
 
         `plane`: for training, for answers, for runs of a coordinator or for sites: sessions on
@@ -319,7 +319,7 @@ class PartyConfig(Numbered):
                     fix=f"add a line {plane}_port to {name} in party.toml, the same at all parties",
                 )
         return tuple(
-            meeting.Member(server.host, ports[server.name], self.certificate(server.name))
+            meeting.Endpoint(server.host, ports[server.name], self.certificate(server.name))
             for server in self.servers
         )
 

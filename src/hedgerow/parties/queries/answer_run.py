@@ -19,7 +19,7 @@ from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.sharing.queries import expand_queries, planes_shape
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import halves, taken_bits
+from hedgerow.secure.replicated.outside import bits_of_parts, open_halves
 from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, pack, unpack
 
 Array = NDArray[Any]
@@ -93,7 +93,7 @@ class AnswerRun:
         for opening, query in zip(openings, queries, strict=True):
             rows = result[at : at + query.asked.n]
             at += query.asked.n
-            for half in halves(engine, rows, opening.name, opening.audience).values():
+            for half in open_halves(engine, rows, opening.name, opening.audience).values():
                 found[query.key] = half
         return found
 
@@ -115,7 +115,7 @@ class AnswerRun:
         for query in queries:
             assert query.part is not None
             shape = planes_shape(self._book.plan.layout, query.asked.n)
-            bits = taken_bits(engine, {me: query.part}, shape)
+            bits = bits_of_parts(engine, {me: query.part}, shape)
             parts.append(unpack(bits.data, bits.n))
         every = np.concatenate(parts, axis=-1)
         return SecretBits(engine, every.shape[-1], pack(every))

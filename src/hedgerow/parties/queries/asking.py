@@ -35,7 +35,7 @@ from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.kinds import KINDS, Plan, kind_named
 from hedgerow.protocols.sharing.queries import query_planes
-from hedgerow.secure.replicated.outside import HALVES, deal, joined
+from hedgerow.secure.replicated.outside import HALVES, deal, join_halves
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Encoded, encode
@@ -248,7 +248,7 @@ class Analyst:
         first, second = (_half(halves[server], shape) for server in HALVES)
         if halves[0].fields.get("draw") != halves[1].fields.get("draw"):
             raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
-        elements = joined(first, second)
+        elements = join_halves(first, second)
         ring = Ring(8 * elements.dtype.itemsize)
         return ring.signed(elements).astype(np.int64)
 

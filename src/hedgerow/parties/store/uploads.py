@@ -47,7 +47,7 @@ from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.sharing.uploaded import n_planes
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import Dealt, taken_bits
+from hedgerow.secure.replicated.outside import Dealt, bits_of_parts
 from hedgerow.secure.secret import SecretBits
 
 LARGEST = 1 << 32
@@ -137,7 +137,7 @@ def shared_planes(
     uploads, planes = job.uploads_for(manifests), {}
     for upload, manifest in zip(uploads, manifests, strict=False):
         mine = {server: known[manifest.id] for server, known in parts.items()}
-        bits = taken_bits(engine, mine, manifest.shape)
+        bits = bits_of_parts(engine, mine, manifest.shape)
         planes[upload.party] = bits[plane_order(job.domain, manifest)]
     if len(uploads) > len(manifests):
         empty = np.zeros((n_planes(job.domain, target=True), uploads[-1].rows), dtype=np.bool_)

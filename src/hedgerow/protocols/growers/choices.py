@@ -32,7 +32,7 @@ HIDDEN = "hidden"
 """Where the public coins of hidden trees begin."""
 
 
-class Splits(Protocol):
+class SplitChooser(Protocol):
     """Chooses the splits of one level."""
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
@@ -46,17 +46,17 @@ class Splits(Protocol):
         ...
 
 
-class Best:
+class BestSplits:
     """The highest score wins, of equal ones the lowest index (algorithm 1, steps 14 to 16)."""
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `Splits`.
+        """Choose. See `SplitChooser`.
 
         The paper's step 14 multiplies scores with R, so that a used attribute wins when all scores
         are 0; here it is (score + bound + 1) R, which is positive for whatever may be chosen.
         """
         ring = fitting_ring(scores.ring, 2 * bound + 1)
-        z = widened(scores, ring, bound) + (bound + 1)
+        z = widen(scores, ring, bound) + (bound + 1)
         if valid is not None:
             z = z * in_ring(valid, ring)
         return argmax(z, bits=(2 * bound + 1).bit_length() + 1)
@@ -76,10 +76,10 @@ class Noisy:
     scope: Scope = field(default=ROOT)
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `Splits`."""
+        """Choose. See `SplitChooser`."""
         ring = self.ring(scores.ring, scores.shape[-1], bound)
         charge = level_charge(self.ledger, self.scope, self.audience, level)
-        flat = widened(scores, ring, bound).reshape(-1, scores.shape[-1])
+        flat = widen(scores, ring, bound).reshape(-1, scores.shape[-1])
         allowed: Any = None
         if valid is not None:
             known = in_ring(valid, ring)
@@ -107,8 +107,8 @@ class Exponential:
     scope: Scope = field(default=ROOT)
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `Splits`. What may not be chosen gets the lowest possible score."""
-        wide = widened(scores, Z64, bound)
+        """Choose. See `SplitChooser`. What may not be chosen gets the lowest possible score."""
+        wide = widen(scores, Z64, bound)
         reach = bound
         if valid is not None:
             # Below every valid score by more than the clip reaches.
@@ -122,7 +122,7 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomSplits:
     """Extra trees: splits drawn at random by public coins, whatever the scores are.
 
     `public_seed`: the same at all servers; the splits are known to everybody. `address`: of the
@@ -133,7 +133,7 @@ class Drawn:
     address: str = HIDDEN
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `Splits`."""
+        """Choose. See `SplitChooser`."""
         return scores.engine.public(self.draw(level, scores.shape, valid), scores.ring)
 
     def draw(self, level: int, shape: tuple[int, ...], valid: Valid) -> NDArray[np.uint8]:
@@ -159,13 +159,13 @@ class Restricted:
     servers; what was drawn is known to everybody.
     """
 
-    choose: Splits
+    choose: SplitChooser
     feature: NDArray[Any]
     max_features: int
     public_seed: int
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose. See `Splits`."""
+        """Choose. See `SplitChooser`."""
         if valid is not None:
             raise Code.BAD_PARAMETER.error(
                 expected="attributes drawn anew in every node", found="candidates of the path"
@@ -203,7 +203,7 @@ def fitting_ring(least: Ring, largest: int) -> Ring:
     )
 
 
-def widened(x: Secret, ring: Ring, bound: int) -> Secret:
+def widen(x: Secret, ring: Ring, bound: int) -> Secret:
     """Return signed numbers of magnitude up to `bound` over a larger ring."""
     if ring == x.ring:
         return x

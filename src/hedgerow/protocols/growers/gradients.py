@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hedgerow.protocols.growers.choices import widened
-from hedgerow.protocols.growers.means import Quotient, lifted
+from hedgerow.protocols.growers.choices import widen
+from hedgerow.protocols.growers.means import Quotient, lift_sums
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.compare import less_than
@@ -53,7 +53,7 @@ def prior(labels: Labels, plan: BoostingPlan) -> Secret:
     engine = total.engine
     if plan.loss == "squared":
         mean = Quotient(plan.capacity, bits, 0, 1, 0, plan.fraction)
-        wide = lifted(stack([total, sums[0]]), plan.capacity << bits)
+        wide = lift_sums(stack([total, sums[0]]), plan.capacity << bits)
         found = mean(wide[1:], wide[:1])
     else:
         counts = engine.extend(stack([sums, total - sums]), Z64)
@@ -81,7 +81,7 @@ def gradients(labels: Labels, scores: Secret, plan: BoostingPlan) -> tuple[Secre
     bits, most = plan.unit_bits, 1 << plan.unit_bits
     bound = plan.largest_score << plan.fraction
     p = sigmoid(
-        widened(scores, Z64, bound),
+        widen(scores, Z64, bound),
         bits=bound.bit_length(),
         fraction=plan.fraction,
         out=bits,

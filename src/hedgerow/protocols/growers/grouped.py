@@ -6,7 +6,7 @@ level is their histograms: one entry per node and bin beside one per row and att
 `growers.orders` has the data structure: per attribute an order of rows and marks. It is
 kept as the secret place of every entry; rows themselves never move. For a level:
 
-1. The places are shuffled by a fresh permutation and opened (`View.of`).
+1. The places are shuffled by a fresh permutation and opened (`OrderView.of`).
 2. In the order of attribute a, the rows that the split of a node sends left are the rows of some
    bins, which marks enclose. Every mark carries the difference between the bin behind it and its
    own in ``choice @ left``, so that prefix sums are 1 on the rows that a split on a sends left,
@@ -37,13 +37,13 @@ from hedgerow.protocols.growers.frontier import Choice, Frontier
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.orders import (
     Entries,
-    View,
+    OrderView,
     by_bin,
     cost_by_bin,
-    cost_lifted,
     cost_of,
     cost_running,
-    lifted,
+    cost_to_ring,
+    to_ring,
 )
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.cost import Cost
@@ -123,8 +123,8 @@ class Grouped(Frontier):
             )
         if last:
             self._depth = entries.level + 2
-        view = View.of(self._destinations(), opening_name(self._name, entries.level))
-        side = lifted(self._sides(view, choice), self.ring)
+        view = OrderView.of(self._destinations(), opening_name(self._name, entries.level))
+        side = to_ring(self._sides(view, choice), self.ring)
         left = side.reshape(-1, 1) * self._columns
         sums = self._left_sums(view, left)
         self._count(sums[entries.rows :])
@@ -137,10 +137,10 @@ class Grouped(Frontier):
         n, rows = self.n_rows, self._entries.rows
         small = min(self.ring, self._places, key=lambda ring: ring.bits)
         parts = [
-            by_bin(lifted(onehot[:, first:end], small))
+            by_bin(to_ring(onehot[:, first:end], small))
             for first, end in pairwise(self._entries.offset)
         ]
-        flat = lifted(
+        flat = to_ring(
             concatenate([x for kind in zip(*parts, strict=True) for x in kind]), self._places
         )
         # Before each row: rows. Up to each mark: rows. Of each row: its bins, the node's position.
@@ -157,11 +157,11 @@ class Grouped(Frontier):
         marks = self._upto + (np.arange(entries.marks) + entries.owner * n)
         return concatenate([rows.reshape(-1), marks])
 
-    def _sides(self, view: View, choice: Choice) -> Secret:
+    def _sides(self, view: OrderView, choice: Choice) -> Secret:
         """Return 1 for each row that its node's split sends left, else 0, shape (n,)."""
         entries, m = self._entries, self.layout.n_features
         if isinstance(choice, Secret):
-            selected = lifted(choice[0], Z16) @ self.layout.left
+            selected = to_ring(choice[0], Z16) @ self.layout.left
         else:
             public = np.asarray(choice[0], dtype=np.int64) @ self.layout.left
             selected = self.engine.public(public, Z16)
@@ -172,7 +172,7 @@ class Grouped(Frontier):
         found = view.running(changes)[: entries.rows].reshape(m, -1).sum(0)
         return found + bins[:1] * m
 
-    def _left_sums(self, view: View, left: Secret) -> Secret:
+    def _left_sums(self, view: OrderView, left: Secret) -> Secret:
         """Return the sums of rows that go left, up to each entry and over orders before it."""
         entries, (n, k) = self._entries, left.shape
         rows = left.broadcast_to((self.layout.n_features, n, k)).reshape(entries.rows, k)
@@ -199,7 +199,7 @@ class Grouped(Frontier):
         # Sums run on from order to order, and only what stays below n may be lifted.
         attribute = np.concatenate([np.repeat(np.arange(self.layout.n_features), n), entries.owner])
         upto = upto - side.sum(keepdims=True) * attribute
-        flat = lifted(concatenate([upto, side]), self._places)
+        flat = to_ring(concatenate([upto, side]), self._places)
         z, marks, side = flat[:rows].reshape(-1, n), flat[rows : entries.size], flat[entries.size :]
         total = side.sum(keepdims=True)
         right = self._before - z + total
@@ -241,7 +241,7 @@ def cost_start(engine: Engine, layout: Layout, n: int, k: int, ring: Ring, depth
     places = _places_ring(Entries(n, layout.candidates.n_bins, 0), depth)
     small = min(ring, places, key=lambda ring: ring.bits)
     total += m * cost_by_bin(engine, n, small)
-    return total + cost_lifted(engine, 2 * m * n + columns, small, places)
+    return total + cost_to_ring(engine, 2 * m * n + columns, small, places)
 
 
 def cost_descend(
@@ -265,12 +265,12 @@ def cost_descend(
     total = (
         cost_of(engine, size, places)
         + cost_running(engine, (size,), Z16)
-        + cost_lifted(engine, n, Z16, ring)
+        + cost_to_ring(engine, n, Z16, ring)
         + engine.cost("mul", shape=(n, moved), ring=ring)
         + cost_running(engine, (size, moved), ring)
     )
     if level + 2 < depth:
-        total += cost_lifted(engine, size + n, ring, places)
+        total += cost_to_ring(engine, size + n, ring, places)
         total += engine.cost("mul", shape=(layout.n_features, n), ring=places)
     return total
 

@@ -22,7 +22,7 @@ from hedgerow.privacy import (
     part,
     step,
 )
-from hedgerow.protocols.growers.choices import fitting_ring, widened
+from hedgerow.protocols.growers.choices import fitting_ring, widen
 from hedgerow.protocols.hidden.id3 import Grown
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import equal
@@ -89,7 +89,7 @@ class Majority:
 
 
 @dataclass(frozen=True)
-class NoisyCounts:
+class NoisyLeafCounts:
     """Two-sided geometric noise on the class counts; the label is the largest noisy count.
 
     `ledger`, `audience`, `scope`: as in `hedgerow.protocols.growers.choices.Noisy`.
@@ -104,7 +104,7 @@ class NoisyCounts:
         """Label. See `LeafUpdate`."""
         t, leaves, k = grown.leaves.shape
         ring = self.ring(grown.leaves.ring, k, capacity)
-        flat = widened(grown.leaves, ring, 0).reshape(-1, k)
+        flat = widen(grown.leaves, ring, 0).reshape(-1, k)
         charge = leaf_charge(self.ledger, self.scope, self.audience, LEAF_COUNTS)
         noisy = add_geometric_noise(flat, self.mechanism, charge)
         return Leaves(argmax(noisy).reshape(t, leaves, k), noisy.reshape(t, leaves, k))
@@ -117,7 +117,7 @@ class NoisyCounts:
 
 @dataclass(frozen=True)
 class NoisyLabels:
-    """Noisy max over the class counts: half the noise of `NoisyCounts`, and no counts to show.
+    """Noisy max over the class counts: half the noise of `NoisyLeafCounts`, and no counts to show.
 
     `mechanism`: monotone: counts only grow with a record. `ledger`, `audience`, `scope`: as in
     `hedgerow.protocols.growers.choices.Noisy`.
@@ -133,7 +133,7 @@ class NoisyLabels:
         t, leaves, k = grown.leaves.shape
         drawn = precision(self.mechanism, k)
         largest = 2 * capacity + (1 << drawn.variable.length) + 1
-        flat = widened(grown.leaves, fitting_ring(grown.leaves.ring, largest), 0).reshape(-1, k)
+        flat = widen(grown.leaves, fitting_ring(grown.leaves.ring, largest), 0).reshape(-1, k)
         charge = leaf_charge(self.ledger, self.scope, self.audience, LEAF_LABELS)
         chosen = noisy_max(flat, self.mechanism, charge, bound=capacity)
         return Leaves(chosen.reshape(t, leaves, k))
@@ -156,7 +156,7 @@ class PaperLeaves:
     def __call__(self, grown: Grown, capacity: int) -> Leaves:
         """Label. See `LeafUpdate`."""
         t, leaves, k = grown.leaves.shape
-        flat = widened(grown.leaves, Z64, 0).reshape(-1, k)
+        flat = widen(grown.leaves, Z64, 0).reshape(-1, k)
         if self.exponential:
             charge = leaf_charge(self.ledger, self.scope, self.audience, LEAF_LABELS)
             labels = exponential(flat, self.epsilon, 1, charge, bound=capacity)

@@ -69,7 +69,7 @@ class Quotient:
         return divide(clipped, x, bits=width, fraction=self.fraction, quotient_bits=self.reach)
 
 
-def lifted(sums: Secret, bound: int) -> Secret:
+def lift_sums(sums: Secret, bound: int) -> Secret:
     """Return signed sums of magnitude up to `bound` over Z_2^64."""
     return sums.engine.extend(sums + bound, Z64) - bound
 

@@ -110,7 +110,7 @@ class Entries:
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class OrderView:
     """The orders of one level, seen through a permutation that nobody knows.
 
     `permutation`: from numbers to where `places` are known. `places` (int64, shape (size,)): place
@@ -189,14 +189,14 @@ def by_bin(onehot: Secret) -> tuple[Secret, Secret, Secret]:
     return place, upper @ np.arange(1, n_bins), end
 
 
-def lifted(x: Secret, ring: Ring) -> Secret:
+def to_ring(x: Secret, ring: Ring) -> Secret:
     """Return numbers that are not negative over another ring, larger or smaller."""
     smaller = ring.bits < x.ring.bits
     return x.engine.reduce(x, ring) if smaller else x.engine.extend(x, ring)
 
 
 def cost_of(engine: Engine, size: int, ring: Ring) -> Cost:
-    """State the cost of `View.of` for so many entries, with places in a ring."""
+    """State the cost of `OrderView.of` for so many entries, with places in a ring."""
     return (
         engine.cost("permutation", shape=(size,))
         + engine.cost("shuffle", shape=(size,), ring=ring)
@@ -205,7 +205,7 @@ def cost_of(engine: Engine, size: int, ring: Ring) -> Cost:
 
 
 def cost_running(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
-    """State the cost of `View.running` for entries of a shape over a ring."""
+    """State the cost of `OrderView.running` for entries of a shape over a ring."""
     return engine.cost("shuffle", shape=shape, ring=ring) + engine.cost(
         "unshuffle", shape=shape, ring=ring
     )
@@ -216,8 +216,8 @@ def cost_by_bin(engine: Engine, n: int, ring: Ring) -> Cost:
     return engine.cost("matmul", shape=(n, 1, 1), ring=ring)
 
 
-def cost_lifted(engine: Engine, size: int, source: Ring, ring: Ring) -> Cost:
-    """State the cost of `lifted` for so many numbers."""
+def cost_to_ring(engine: Engine, size: int, source: Ring, ring: Ring) -> Cost:
+    """State the cost of `to_ring` for so many numbers."""
     if ring.bits <= source.bits:
         return NOTHING
     return engine.cost("extend", shape=(size,), ring=ring, source=source)

@@ -17,10 +17,10 @@ from hedgerow.privacy import ROOT, Ledger, Scope, step
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
 from hedgerow.protocols.growers.choices import (
     HIDDEN,
-    Best,
-    Drawn,
+    BestSplits,
     Noisy,
-    Splits,
+    RandomSplits,
+    SplitChooser,
     Valid,
     split_reason,
 )
@@ -32,7 +32,7 @@ from hedgerow.protocols.growers.means import (
     LEAF_WEIGHTS,
     NoisyQuotient,
     exact_values,
-    lifted,
+    lift_sums,
 )
 from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.hidden.boosting_plan import RATE_BITS, VALUE_BITS, BoostingPlan
@@ -215,14 +215,14 @@ class RoundReleases:
     turn: int
     audience: str = "analyst"
 
-    def splits(self) -> Splits:
+    def splits(self) -> SplitChooser:
         """Return how the splits of the round are chosen."""
         if self.plan.random_splits:
-            return Drawn(self.plan.public_seed, f"{HIDDEN}/round {self.turn}")
-        return self.noisy_max if self.plan.is_noisy_in_splits else Best()
+            return RandomSplits(self.plan.public_seed, f"{HIDDEN}/round {self.turn}")
+        return self.noisy_max if self.plan.is_noisy_in_splits else BestSplits()
 
     def noisy_max(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose in every tree by noisy max. See `hedgerow.protocols.growers.choices.Splits`."""
+        """Choose in every tree by noisy max. See `growers.choices.SplitChooser`."""
         mechanism, found = self.plan.split_mechanism, []
         for tree in range(scores.shape[0]):
             choose = Noisy(mechanism, self.ledger, self.audience, self._scope(tree))
@@ -261,12 +261,12 @@ def _score(plan: BoostingPlan) -> Scores:
 def _values(grown: Grown, rows: Secret, weight: Secret | None, releases: RoundReleases) -> Secret:
     """Return what the leaves of a round add to scores, shape (trees, leaves), over Z_2^32."""
     plan = releases.plan
-    sums = lifted(grown.leaves, plan.capacity << plan.unit_bits)
+    sums = lift_sums(grown.leaves, plan.capacity << plan.unit_bits)
     counts, tops = sums[..., 0], sums[..., 1]
     weights = counts
     if weight is not None:
         found = (rows @ weight[:, :, None])[:, :, 0]
-        weights = lifted(found, 0)
+        weights = lift_sums(found, 0)
     if plan.noise == "none":
         values = exact_values(counts, tops, weights, plan.quotient, plan.depth)
     else:

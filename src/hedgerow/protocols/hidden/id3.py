@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints, Stage, restored
-from hedgerow.protocols.growers.choices import Drawn, Splits, Valid
+from hedgerow.protocols.growers.choices import RandomSplits, SplitChooser, Valid
 from hedgerow.protocols.growers.frontier import Choice, Frontier
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.scores import Scores
@@ -61,7 +61,7 @@ def grow(
     frontier: Frontier,
     depth: int,
     score: Scores,
-    choose: Splits,
+    choose: SplitChooser,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
 ) -> Grown:
@@ -87,7 +87,7 @@ def grow(
     depth : int
         Levels of splits.
     score : Scores
-    choose : Splits
+    choose : SplitChooser
     progress : callable
     keep : Checkpoints
         Levels that are kept there are not chosen again: their rows go down as they did.
@@ -98,12 +98,12 @@ def grow(
     valid: Valid = None
     for level in range(depth):
         stage = f"level {level}"
-        known = None if isinstance(choose, Drawn) else keep.load(stage)
+        known = None if isinstance(choose, RandomSplits) else keep.load(stage)
         if known is not None:
             done, valid = _loaded(frontier.engine, known)
         else:
             done, valid = _level(frontier, level, score, choose, valid, last=level + 1 == depth)
-            if not isinstance(choose, Drawn):
+            if not isinstance(choose, RandomSplits):
                 keep.save(stage, _saved(done, valid))
         levels.append(done)
         if level + 1 < depth:
@@ -125,12 +125,12 @@ class Level(NamedTuple):
 
 
 def _level(
-    frontier: Frontier, level: int, score: Scores, choose: Splits, valid: Valid, *, last: bool
+    frontier: Frontier, level: int, score: Scores, choose: SplitChooser, valid: Valid, *, last: bool
 ) -> tuple[Level, Valid]:
     """Choose the splits of a level; also what remains valid below."""
     layout, hist = frontier.layout, frontier.histogram()
     taken: Choice
-    if isinstance(choose, Drawn):
+    if isinstance(choose, RandomSplits):
         # What is drawn without looking is public, and so are the attributes that remain.
         shape = (*hist.shape[:2], len(layout.candidates))
         taken = drawn = choose.draw(level, shape, valid)

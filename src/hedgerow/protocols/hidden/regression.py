@@ -19,14 +19,14 @@ from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.growers import grouped
-from hedgerow.protocols.growers.choices import Best, Noisy, Splits, split_reason
+from hedgerow.protocols.growers.choices import BestSplits, Noisy, SplitChooser, split_reason
 from hedgerow.protocols.growers.frontier import Frontier
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import (
     LEAF_SUMS,
     LEAF_WEIGHTS,
     exact_values,
-    lifted,
+    lift_sums,
 )
 from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, grow, no_progress
@@ -98,7 +98,7 @@ def train_rows(
     """
     choose = _splits(plan, ledger, audience)
     grown = grow(rows, plan.depth, _score(plan), choose, progress, keep)
-    sums = lifted(grown.leaves, plan.capacity * plan.units.most)
+    sums = lift_sums(grown.leaves, plan.capacity * plan.units.most)
     if plan.noise == "none":
         values = exact_values(
             sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
@@ -207,8 +207,10 @@ def _score(plan: RegressionPlan) -> Scores:
     return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
 
 
-def _splits(plan: RegressionPlan, ledger: Ledger, audience: str = "analyst") -> Splits:
-    return Noisy(plan.split_mechanism, ledger, audience) if plan.is_noisy_in_splits else Best()
+def _splits(plan: RegressionPlan, ledger: Ledger, audience: str = "analyst") -> SplitChooser:
+    return (
+        Noisy(plan.split_mechanism, ledger, audience) if plan.is_noisy_in_splits else BestSplits()
+    )
 
 
 def _train(

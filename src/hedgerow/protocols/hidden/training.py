@@ -11,12 +11,12 @@ from hedgerow.protocols.checkpoint import Checkpoints, restored
 from hedgerow.protocols.growers import grouped
 from hedgerow.protocols.growers.choices import (
     TREES,
-    Best,
-    Drawn,
+    BestSplits,
     Exponential,
     Noisy,
+    RandomSplits,
     Restricted,
-    Splits,
+    SplitChooser,
     split_reason,
 )
 from hedgerow.protocols.growers.frontier import Frontier
@@ -27,8 +27,8 @@ from hedgerow.protocols.growers.leaves import (
     LeafUpdate,
     Leaves,
     Majority,
-    NoisyCounts,
     NoisyLabels,
+    NoisyLeafCounts,
     PaperLeaves,
 )
 from hedgerow.protocols.growers.masks import Masks
@@ -142,10 +142,10 @@ def scope_of(plan: HiddenPlan) -> Scope:
     return ROOT if alone else ROOT / part(TREES, EACH)
 
 
-def splits_of(plan: HiddenPlan, ledger: Ledger, audience: str = "analyst") -> Splits:
+def splits_of(plan: HiddenPlan, ledger: Ledger, audience: str = "analyst") -> SplitChooser:
     """Return how splits are chosen."""
     if plan.random_splits:
-        return Drawn(plan.public_seed)
+        return RandomSplits(plan.public_seed)
     choose = _among_all(plan, ledger, audience)
     if not plan.max_features:
         return choose
@@ -153,9 +153,9 @@ def splits_of(plan: HiddenPlan, ledger: Ledger, audience: str = "analyst") -> Sp
     return Restricted(choose, feature, plan.max_features, plan.public_seed)
 
 
-def _among_all(plan: HiddenPlan, ledger: Ledger, audience: str) -> Splits:
+def _among_all(plan: HiddenPlan, ledger: Ledger, audience: str) -> SplitChooser:
     if not plan.is_noisy_in_splits:
-        return Best()
+        return BestSplits()
     where = scope_of(plan)
     # Asked of the scores themselves, which refuse where no sensitivity covers them.
     sensitivity = score_of(plan).sensitivity
@@ -177,7 +177,7 @@ def leaf_update_of(plan: HiddenPlan, ledger: Ledger, audience: str = "analyst") 
         return PaperLeaves(plan.leaf_epsilon, is_exponential, ledger, audience, where)
     if plan.leaf_release == "labels":
         return NoisyLabels(plan.label_mechanism, ledger, audience, where)
-    return NoisyCounts(plan.count_mechanism, ledger, audience, where)
+    return NoisyLeafCounts(plan.count_mechanism, ledger, audience, where)
 
 
 def score_of(plan: HiddenPlan) -> Scores:

@@ -24,7 +24,13 @@ from hedgerow.crypto.sealed import OVERHEAD, SealingKey, seal
 from hedgerow.errors import Code
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import SERVERS
-from hedgerow.secure.replicated.outside import Dealt, deal, taken, taken_bits, whole
+from hedgerow.secure.replicated.outside import (
+    Dealt,
+    bits_of_parts,
+    deal,
+    join_parts,
+    secret_of_parts,
+)
 from hedgerow.secure.replicated.outside_check import fit_together
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, unpack, words
@@ -117,16 +123,16 @@ def secret_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...], rin
     """Return one array of numbers as a secret; its parts have to be there, and `fitting`."""
     mine = _mine(parts, at)
     if isinstance(engine, ReplicatedEngine):
-        return taken(engine, mine, shape, ring)
-    return engine.public(whole(list(mine.values()), shape, ring.dtype), ring)
+        return secret_of_parts(engine, mine, shape, ring)
+    return engine.public(join_parts(list(mine.values()), shape, ring.dtype), ring)
 
 
 def bits_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...]) -> SecretBits:
     """Return one array of bits as a secret; as `secret_of`."""
     mine = _mine(parts, at)
     if isinstance(engine, ReplicatedEngine):
-        return taken_bits(engine, mine, shape)
-    packed = whole(list(mine.values()), *_held(shape, None), xor=True)
+        return bits_of_parts(engine, mine, shape)
+    packed = join_parts(list(mine.values()), *_held(shape, None), xor=True)
     return engine.public_bits(unpack(packed, shape[-1]))
 
 

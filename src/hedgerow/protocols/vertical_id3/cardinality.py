@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.crypto.commutative import (
+    CipherKey,
     CommutativeCipher,
     Elements,
     Entropy,
-    Key,
     elements_of,
     shuffled,
 )
@@ -111,7 +111,7 @@ class GainComparison(Protocol):
 class _Pass:
     """What a site remembers of a pass until it has done its part."""
 
-    key: Key
+    key: CipherKey
     left: int
     owners: set[int] = field(default_factory=set)
 
@@ -282,7 +282,7 @@ class RingCardinality:
         to = counter if layers == len(ring) else ring[(at + 1) % len(ring)]
         yield Send(to, PassSet(call, purpose, counter, ring, owner, layers, blobs))
 
-    def _key_for(self, call: int, ring: tuple[int, ...], owner: int) -> Key:
+    def _key_for(self, call: int, ring: tuple[int, ...], owner: int) -> CipherKey:
         """Return this site's key of a call; each owner's set is encrypted once."""
         if call in self._done or (call in self._calls and owner in self._calls[call].owners):
             raise bad_message(f"site {owner}", f"its set a second time in call {call}")

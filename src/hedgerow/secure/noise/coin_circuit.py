@@ -57,7 +57,7 @@ ONE = ~ZERO
 
 
 @dataclass(frozen=True)
-class Level:
+class CoinLevel:
     """One round of ANDs, and the planes that are kept after it.
 
     `left`, `right` (int64 arrays, shape (ands,)): operands: planes kept after the previous level,
@@ -81,7 +81,7 @@ class Circuit:
     """
 
     bits: int
-    levels: tuple[Level, ...]
+    levels: tuple[CoinLevel, ...]
 
     @cached_property
     def ands(self) -> tuple[int, ...]:
@@ -166,7 +166,7 @@ class _Builder:
             place = {form: len(pool) + i for i, form in enumerate(map(_plain, gates))} | pool
             kept = self._kept(depth) if depth < last else self.coins
             levels.append(
-                Level(
+                CoinLevel(
                     _indices(pool[self.gates[g][0]] for g in gates),
                     _indices(pool[self.gates[g][1]] for g in gates),
                     tuple(self._terms(form, depth, place) for form in kept),

@@ -22,7 +22,7 @@ from hedgerow.errors import Code
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
 from hedgerow.privacy.mechanisms.coins import DESIGN_LOG_DELTA, Geometric, shortest, upper
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.noise.coin_circuit import Level, compile_coins
+from hedgerow.secure.noise.coin_circuit import CoinLevel, compile_coins
 from hedgerow.secure.ring import Z16, Z32, Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits
 
@@ -104,7 +104,7 @@ def coins(engine: Engine, constants: Sequence[int], t: int, n: int) -> SecretBit
     return planes
 
 
-def xor_planes(pools: list[NDArray[np.uint64]], level: Level) -> NDArray[np.uint64]:
+def xor_planes(pools: list[NDArray[np.uint64]], level: CoinLevel) -> NDArray[np.uint64]:
     """Sum up the planes that are kept after a level, before flips."""
     pool = [part[..., i, :] for part in pools for i in range(part.shape[-2])]
     lead, width = pools[0].shape[:-2], pools[0].shape[-1]

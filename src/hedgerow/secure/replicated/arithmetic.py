@@ -55,7 +55,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     cuts = [slice(*pair) for pair in pairwise(ends)]
     for at in range(len(core.servers)):
         threads.run(work, [(at, cut) for cut in cuts])
-    return reshared(step, out)
+    return reshare(step, out)
 
 
 def matmul(core: Core, x: Array, y: Array) -> Array:
@@ -74,10 +74,10 @@ def matmul(core: Core, x: Array, y: Array) -> Array:
         np.subtract(a, b, out=out[at, 0])
         add_product(x[at, 0], y[at, 0], out[at, 0], y[at, 1])
         add_product(x[at, 1], y[at, 0], out[at, 0])
-    return reshared(step, out)
+    return reshare(step, out)
 
 
-def reshared(step: Step, out: Array) -> Array:
+def reshare(step: Step, out: Array) -> Array:
     """Send z_i in ``out[:, 0]`` to server i-1 and complete the shares: one round."""
     core, shape = step.core, out.shape[2:]
     messages = []

@@ -92,7 +92,7 @@ def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
     return out.reshape(len(core.servers), 2, *shape)
 
 
-def shifted(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name: str) -> Array:
+def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name: str) -> Array:
     """Divide 0 <= x < 2**(k-1) by ``2**shift`` and lift it into a ring.
 
     As x < 2**(k-1), a + b passes 2**k exactly when a or b has its top bit set. With a and b read as

@@ -123,7 +123,7 @@ class Step:
     def __init__(self, core: Core, name: str, number: int, purpose: str = "") -> None:
         self.core, self.name, self.number, self.purpose = core, name, number, purpose
         self._masks: dict[tuple[int, str], Array] = {}
-        self._messages: list[Message] = []
+        self._messages: list[Parcel] = []
         self._outbox: dict[int, Array] = {}
 
     def mask(self, key: int, tag: str, shape: tuple[int, ...], dtype: Any) -> Array:
@@ -141,9 +141,9 @@ class Step:
         shape: tuple[int, ...],
         dtype: Any,
         payload: Array | None = None,
-    ) -> Message:
+    ) -> Parcel:
         """Add a message to the next exchange; the payload is given where the source lives."""
-        message = Message(Route(source, destination, shape, np.dtype(dtype).name))
+        message = Parcel(Route(source, destination, shape, np.dtype(dtype).name))
         if prod(shape):
             if payload is not None:
                 self._outbox[len(self._messages)] = payload
@@ -165,7 +165,7 @@ class Step:
 
 
 @dataclass(eq=False)
-class Message:
+class Parcel:
     """An array on its way; `content` is there after the exchange, where the receiver lives."""
 
     route: Route

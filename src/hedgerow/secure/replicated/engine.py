@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage
-from hedgerow.secure.axes import lifted
+from hedgerow.secure.axes import lift
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.replicated import (
     arithmetic,
@@ -215,16 +215,16 @@ class ReplicatedEngine(Engine):
         return Secret(self, ring, convert.b2a(self._core, x.data, x.n, ring))
 
     def extend(self, x: Secret, ring: Ring) -> Secret:
-        """Lift 0 <= x < 2**(k-1) into a larger ring; see `convert.shifted`."""
+        """Lift 0 <= x < 2**(k-1) into a larger ring; see `convert.shift_right`."""
         if ring.bits < x.ring.bits:
             raise _unfit(f"{x!r} extended to {ring.bits} bits")
         if ring == x.ring:
             return x
-        data = convert.shifted(self._core, _flat(x), x.ring, ring, 0, "extend")
+        data = convert.shift_right(self._core, _flat(x), x.ring, ring, 0, "extend")
         return Secret(self, ring, data.reshape(x.data.shape))
 
     def truncate(self, x: Secret, shift: int) -> Secret:
-        """Divide by ``2**shift``, error in {-1, 0}; see `convert.shifted`."""
+        """Divide by ``2**shift``, error in {-1, 0}; see `convert.shift_right`."""
         k = x.ring.bits
         if not 0 <= shift <= k - 2:
             raise _unfit(f"{x!r} divided by 2**{shift}")
@@ -232,7 +232,7 @@ class ReplicatedEngine(Engine):
             return x
         # Moved by 2**(k-2) it is not negative, as the protocol asks.
         raised = _flat(x + (1 << (k - 2)))
-        data = convert.shifted(self._core, raised, x.ring, x.ring, shift, "truncate")
+        data = convert.shift_right(self._core, raised, x.ring, x.ring, shift, "truncate")
         return x.like(data.reshape(x.data.shape)) - (1 << (k - 2 - shift))
 
     def permutation(self, n: int) -> Permutation:
@@ -281,7 +281,7 @@ class ReplicatedEngine(Engine):
 
 def _wide(data: Array, ndim: int, shape: tuple[int, ...]) -> Array:
     """Return a copy of share data that is broadcast against a public shape."""
-    level = lifted(data, ndim, len(shape))
+    level = lift(data, ndim, len(shape))
     return np.array(np.broadcast_to(level, (*level.shape[:2], *_shape(level.shape[2:], shape))))
 
 
@@ -291,7 +291,7 @@ def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 
 def _level(x: Secret | SecretBits, y: Secret | SecretBits) -> tuple[Array, Array]:
     ndim = max(x.ndim, y.ndim)
-    return lifted(x.data, x.ndim, ndim), lifted(y.data, y.ndim, ndim)
+    return lift(x.data, x.ndim, ndim), lift(y.data, y.ndim, ndim)
 
 
 def _flat(x: Secret) -> Array:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hedgerow.crypto.prg import KEY_BYTES, Prg
 from hedgerow.errors import Code
-from hedgerow.secure.replicated.core import SERVERS, Core, Message
+from hedgerow.secure.replicated.core import SERVERS, Core, Parcel
 from hedgerow.secure.replicated.sharing import Deal, write
 
 Array = NDArray[Any]
@@ -100,7 +100,7 @@ def _compare(core: Core, parts: dict[tuple[int, int], Array | None], owner: int)
     """Refuse a part that its two holders did not get alike; by share and server."""
     step = core.step("input check")
     prints = {at: _print(part) for at, part in parts.items() if core.lives(at[1])}
-    heard: dict[tuple[int, int], Message] = {}
+    heard: dict[tuple[int, int], Parcel] = {}
     for j, i in parts:
         other = next(at for share, at in parts if share == j and at != i)
         heard[j, other] = step.send(i, other, (PRINT_BYTES,), np.uint8, prints.get((j, i)))

@@ -60,14 +60,14 @@ def deal(
     )
 
 
-def taken(
+def secret_of_parts(
     engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
 ) -> Secret:
     """Make a secret of dealt parts, one for every server that lives here; no message."""
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
 
 
-def whole(
+def join_parts(
     parts: Sequence[Dealt], shape: tuple[int, ...], dtype: np.dtype[Any], *, xor: bool = False
 ) -> Array:
     """Return the array of which one holds the parts of all three servers: nothing is hidden.
@@ -88,7 +88,7 @@ def whole(
     return np.asarray(found)
 
 
-def taken_bits(
+def bits_of_parts(
     engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...]
 ) -> SecretBits:
     """Make secret bits of dealt parts that share packed words; no message."""
@@ -96,7 +96,7 @@ def taken_bits(
     return SecretBits(engine, shape[-1], _restored(engine, parts, full, np.dtype(np.uint64)))
 
 
-def halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int, Array]:
+def open_halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int, Array]:
     """Open a declared value to a party outside, as two halves that are uniform each.
 
     Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
@@ -126,7 +126,7 @@ def halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int,
     return found
 
 
-def joined(first: Array, second: Array) -> Array:
+def join_halves(first: Array, second: Array) -> Array:
     """Join the halves of servers 0 and 1."""
     if first.shape != second.shape or first.dtype != second.dtype:
         raise Code.WRONG_SHAPE.error(

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.replicated.core import SERVERS, Message
+from hedgerow.secure.replicated.core import SERVERS, Parcel
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.replicated.outside import Dealt
 
@@ -44,7 +44,7 @@ def fit_together(
     step = core.step("dealt parts")
     shape = (n, PRINT_BYTES)
     own: dict[tuple[int, int], NDArray[np.uint8]] = {}
-    sent: dict[tuple[int, int, int], Message] = {}
+    sent: dict[tuple[int, int, int], Parcel] = {}
     for server in range(SERVERS):
         for j in (server, (server + 1) % SERVERS):
             if core.at(server) is not None:
@@ -92,6 +92,6 @@ def _part(dealt: Dealt | None, j: int, server: int) -> bytes:
     return b"rest" + np.ascontiguousarray(correction).tobytes()
 
 
-def _content(message: Message) -> NDArray[Any]:
+def _content(message: Parcel) -> NDArray[Any]:
     assert message.content is not None
     return message.content

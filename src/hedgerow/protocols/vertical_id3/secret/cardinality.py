@@ -60,7 +60,7 @@ from hedgerow.protocols.vertical_id3.secret.session import (
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 from hedgerow.secure.replicated.core import SERVERS
-from hedgerow.secure.replicated.outside import HALVES, joined
+from hedgerow.secure.replicated.outside import HALVES, join_halves
 from hedgerow.secure.ring import Ring
 from hedgerow.tables.ids import id_bytes
 
@@ -267,7 +267,7 @@ class SecretCardinality:
             half = np.frombuffer(message.half, dtype=ring.dtype.newbyteorder("<"))
             found[server] = half.astype(ring.dtype)
         site.learn(name, shape)
-        return joined(*(found[server] for server in HALVES))
+        return join_halves(*(found[server] for server in HALVES))
 
     def _seal_set(self, call: int, counter: int, ring: tuple[int, ...], own: Groups) -> SealedSet:
         numbers = np.zeros(len(self._slots), dtype=np.int64)

@@ -73,7 +73,7 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
-from hedgerow.secure.replicated.outside import HALVES, halves
+from hedgerow.secure.replicated.outside import HALVES, open_halves
 from hedgerow.secure.secret import Engine, Secret
 
 Computed = Literal["clear", "replicated"]
@@ -219,7 +219,7 @@ class CountServers:
     def _halves(self, x: Secret, name: str, to: str) -> dict[int, NDArray[Any]]:
         engine = self._engine
         if isinstance(engine, ReplicatedEngine):
-            return halves(engine, x, name, to)
+            return open_halves(engine, x, name, to)
         assert engine is not None
         opened = engine.open(x, name, to)
         assert opened is not None
