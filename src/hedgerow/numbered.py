@@ -21,7 +21,7 @@ class Numbered(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise _numbered(self.code, error, data) from None
+            raise _numbered_error(self.code, error, data) from None
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
@@ -29,7 +29,7 @@ class Numbered(BaseModel):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as error:
-            raise _numbered(cls.code, error, obj) from None
+            raise _numbered_error(cls.code, error, obj) from None
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a checked copy with some fields changed."""
@@ -47,7 +47,7 @@ class Numbered(BaseModel):
         return hash((type(self), self._fields()))
 
     def _fields(self) -> tuple[Any, ...]:
-        return tuple(_tagged(getattr(self, name)) for name in type(self).model_fields)
+        return tuple(_tag(getattr(self, name)) for name in type(self).model_fields)
 
     @model_validator(mode="before")
     @classmethod
@@ -58,10 +58,10 @@ class Numbered(BaseModel):
         return {key: _plain(value) for key, value in data.items()}
 
 
-def _tagged(value: Any) -> Any:
+def _tag(value: Any) -> Any:
     """Tell bools from numbers: to Python the categories (False, True) equal (0, 1)."""
     if isinstance(value, tuple):
-        return tuple(map(_tagged, value))
+        return tuple(map(_tag, value))
     return ("bool", value) if isinstance(value, bool) else value
 
 
@@ -77,7 +77,7 @@ _WORDS = {"extra_forbidden": "no such key is known", "missing": "this key is nee
 """Of what happens most to files that people write, without the words of a library."""
 
 
-def _numbered(code: Code, error: ValidationError, data: Any) -> HedgerowError:
+def _numbered_error(code: Code, error: ValidationError, data: Any) -> HedgerowError:
     """Translate pydantic's report; a numbered error from within goes through unchanged."""
     problems = []
     for item in error.errors(include_url=False):

@@ -15,7 +15,7 @@ from hedgerow.privacy.accounting import (
     Guarantee,
     Relation,
     basic,
-    claimed,
+    claimed_epsilon,
     covers,
     response_curve,
     sequence,
@@ -107,7 +107,7 @@ def test_siblings_under_replace_really_cost_twice() -> None:
 
 def test_claims_compose_like_costs() -> None:
     events = [release(math.inf, X, claimed=0.5, times=3), release(1.0, Y), release(1.0)]
-    assert claimed(events) == 2.5
+    assert claimed_epsilon(events) == 2.5
     assert basic(events).epsilon == math.inf
 
 

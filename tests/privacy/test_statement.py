@@ -10,7 +10,7 @@ from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.scopes import EACH, ROOT, part
 from hedgerow.privacy.statement import (
     columns,
-    folded,
+    fold_roles,
     plain,
     read_count,
     read_object,
@@ -102,7 +102,7 @@ def pair_rows(*pairs: str, **changed: object) -> list[dict[str, object]]:
 def test_all_pairs_that_are_alike_are_one_row() -> None:
     alone = summary_row("public", Guarantee(0.0, 0.0), None)
     rows = pair_rows("server 0 + server 1", "server 1 + server 2", "server 0 + server 2")
-    one, two = folded([alone, *rows])
+    one, two = fold_roles([alone, *rows])
     assert one == alone
     assert two["audience"] == "any two of server 0, server 1, server 2"
     assert two["relation"] == "add/remove, replace"
@@ -111,12 +111,12 @@ def test_all_pairs_that_are_alike_are_one_row() -> None:
 
 def test_pairs_that_are_not_all_or_not_alike_stay_apart() -> None:
     rows = pair_rows("server 0 + server 1", "server 1 + server 2")
-    assert folded(rows) == rows
+    assert fold_roles(rows) == rows
     other = pair_rows("server 0 + server 2", why="something else")
-    assert folded([*rows, *other]) == [*rows, *other]
+    assert fold_roles([*rows, *other]) == [*rows, *other]
     # Three together are no pair, and alike with nobody.
     all_three = pair_rows("server 0 + server 1 + server 2")
-    assert folded(all_three) == all_three
+    assert fold_roles(all_three) == all_three
 
 
 def test_a_release_by_rho_has_no_epsilon_beside_it() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hedgerow.errors import HedgerowError
-from hedgerow.tables.column import Column, listed
+from hedgerow.tables.column import Column, name_list
 from hedgerow.tables.frame import view
 
 
@@ -183,8 +183,8 @@ def test_where():
 
 
 def test_listed():
-    assert listed(["a", "b"]) == "'a', 'b'"
-    assert listed([str(i) for i in range(10)]).endswith("'7' and 2 more")
+    assert name_list(["a", "b"]) == "'a', 'b'"
+    assert name_list([str(i) for i in range(10)]).endswith("'7' and 2 more")
 
 
 def test_numbers_of_several_types_are_read_one_by_one():

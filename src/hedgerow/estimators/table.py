@@ -23,7 +23,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.parameters import check_domain
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
-from hedgerow.tables.column import listed
+from hedgerow.tables.column import name_list
 
 _SHOWN_ROWS = 3
 _DENSE = (
@@ -106,13 +106,13 @@ class TableEstimator(BaseEstimator):
             names = getattr(self, "feature_names_in_", ())
             if is_reordered(X, names):
                 return Code.MISSING_COLUMN.error(
-                    expected=f"the columns in the order of fit: {listed(names)}",
+                    expected=f"the columns in the order of fit: {name_list(names)}",
                     found=f"the same columns in another order. {words}",
                     fix="pass X[model.feature_names_in_], or fit with a domain, under which the "
                     "columns of a table are found by name",
                 )
             return Code.MISSING_COLUMN.error(
-                expected=f"the columns of fit: {listed(names)}",
+                expected=f"the columns of fit: {name_list(names)}",
                 found=words,
                 fix="pass exactly these columns, under these names",
             )

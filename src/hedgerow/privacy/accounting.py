@@ -119,7 +119,7 @@ def basic(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE)
     return Guarantee(epsilon, min(1.0, delta), relation)
 
 
-def claimed(releases: Iterable[Release]) -> float:
+def claimed_epsilon(releases: Iterable[Release]) -> float:
     """Return the epsilon that the papers' figures add up to, in the papers' own terms."""
 
     def leaf(release: Release) -> Pair:
@@ -156,7 +156,7 @@ def tightest(
     check_delta(delta)
     releases = list(releases)
     if relation is Relation.REPLACE and any(r.rho is not None and r.delta > 0 for r in releases):
-        return _doubled(releases, delta)
+        return _replace_by_doubling(releases, delta)
     epsilon = basic(releases, relation).epsilon
     concentrated = has_rho(releases)
     own = fold(
@@ -226,7 +226,7 @@ def has_rho(releases: Iterable[Release]) -> bool:
     return any(release.rho is not None for release in releases)
 
 
-def _doubled(releases: list[Release], delta: float) -> Guarantee:
+def _replace_by_doubling(releases: list[Release], delta: float) -> Guarantee:
     """Replace as (2 epsilon, (1 + e^epsilon) d) of the total (epsilon, d) under add/remove.
 
     Every d that brings no more than delta will do; the search goes from above and stops at one.

@@ -188,7 +188,7 @@ class _Account:
             self._settled += 1
         return True
 
-    def counted(self, budget: Budget, delta: float | None) -> Guarantee | None:
+    def budget_total(self, budget: Budget, delta: float | None) -> Guarantee | None:
         """Return what the budget counts for all calls; None if they do not fit."""
         if not self.fits(budget, delta):
             return None
@@ -236,7 +236,7 @@ def counted_by_budget(calls: Calls, budget: Budget, delta: float | None = None) 
     account = _Account()
     for call in calls:
         account.add(call)
-    return account.counted(budget, delta)
+    return account.budget_total(budget, delta)
 
 
 class RunningTotals:

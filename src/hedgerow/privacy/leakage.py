@@ -124,7 +124,7 @@ class Leakage:
         H301 to H304 for an opening that differs from the declaration, H306 for one that was not
         charged.
         """
-        opening = self._declared(name, to)
+        opening = self._declaration(name, to)
         if tuple(shape) != opening.shape:
             raise Code.WRONG_OPENING_SHAPE.error(
                 expected=f"{name!r} of shape {opening.shape}", found=f"shape {tuple(shape)}"
@@ -163,7 +163,7 @@ class Leakage:
         `check` lets nothing else happen, so what differs is what a run left out.
         """
         with self._lock:
-            opened = {name: self._opened(name) for name in self._openings}
+            opened = {name: self._times_opened(name) for name in self._openings}
         return [
             {
                 "name": name,
@@ -240,11 +240,11 @@ class Leakage:
 
     def _replay(self, name: str, to: str, times: int) -> None:
         """Record a line of a file, however many openings it stands for."""
-        opening = self._declared(name, to)
+        opening = self._declaration(name, to)
         self._count(opening, statement.read_count(times, 1))
         self._record[name, to] += times
 
-    def _declared(self, name: str, to: str) -> Declared:
+    def _declaration(self, name: str, to: str) -> Declared:
         opening = self._openings.get(name)
         if opening is None:
             raise Code.UNDECLARED_OPENING.error(
@@ -258,7 +258,7 @@ class Leakage:
 
     def _count(self, opening: Declared, more: int) -> int:
         """Return how often an opening will have taken place, if that is not too often."""
-        count = more + self._opened(opening.name)
+        count = more + self._times_opened(opening.name)
         if count > opening.times:
             raise Code.TOO_MANY_OPENINGS.error(
                 expected=f"{opening.name!r} at most {opening.times} times", found=f"time {count}"
@@ -302,7 +302,7 @@ class Leakage:
                     found=f"{ledger.taken(opening.release, to)} charges used, {needed} needed",
                 )
 
-    def _opened(self, name: str) -> int:
+    def _times_opened(self, name: str) -> int:
         return sum(times for (opened, _), times in self._record.items() if opened == name)
 
     def _snapshot(self) -> Counter[tuple[str, str]]:

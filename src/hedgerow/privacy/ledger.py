@@ -18,7 +18,7 @@ from hedgerow.privacy.accounting import (
     Relation,
     basic,
     check_delta,
-    claimed,
+    claimed_epsilon,
     has_rho,
     tightest,
 )
@@ -340,11 +340,11 @@ class Ledger:
             statement.summary_row(" + ".join(group), self._row_total(group, r), self._claim(group))
             for group in groups
             for r in Relation
-        ] + self._granted(groups)
+        ] + self._rows_at_budget(groups)
 
     def short_summary(self) -> list[dict[str, Any]]:
         """Return `summary` with one row for all pairs of a role, where they are alike."""
-        return statement.folded(self.summary())
+        return statement.fold_roles(self.summary())
 
     def __str__(self) -> str:
         return statement.text(self.short_summary(), self.table(), statement.WHICH)
@@ -494,7 +494,7 @@ class Ledger:
     def _claim(self, audiences: Collection[str]) -> float | None:
         releases = self._seen_by(audiences)
         has_claim = any(release.claimed is not None for release in releases)
-        return claimed(releases) if has_claim else None
+        return claimed_epsilon(releases) if has_claim else None
 
     def _seen_by(
         self, audiences: Collection[str], releases: Collection[Release] | None = None
@@ -504,7 +504,7 @@ class Ledger:
         try:
             found = seen_by(self.releases if releases is None else releases, audiences)
             for name in audiences if self.parties is not None else ():
-                if not takes_part(name, self._known()):
+                if not takes_part(name, self._known_audiences()):
                     raise Code.BAD_RELEASE.error(found=f"audience {name!r}")
             return found
         except HedgerowError as error:
@@ -513,12 +513,12 @@ class Ledger:
             fix = "" if several is None else f"coalition({several.split(' + ')}) for them together"
             others = "" if self.parties is None else "; who takes no part is the public"
             raise error.code.error(
-                expected=f"an audience of this ledger: {', '.join(self._known())}",
+                expected=f"an audience of this ledger: {', '.join(self._known_audiences())}",
                 found=error.found,
                 fix=fix or f"name one of them, or several with coalition([...]){others}",
             ) from None
 
-    def _known(self) -> list[str]:
+    def _known_audiences(self) -> list[str]:
         """Return everybody who takes part, or whom a charge or a mark names."""
         marked = (name for mark in self.not_private for name in mark.audiences)
         return list(dict.fromkeys(["public", *(self.parties or ()), *self.audiences, *marked]))
@@ -534,7 +534,7 @@ class Ledger:
         why = "; ".join([*charges, *reasons])
         return replace(found, epsilon=math.inf, method="none", why=why)
 
-    def _granted(self, groups: Collection[tuple[str, ...]]) -> list[dict[str, Any]]:
+    def _rows_at_budget(self, groups: Collection[tuple[str, ...]]) -> list[dict[str, Any]]:
         """Return what holds at the delta of the budget, where one was granted."""
         if self.budget is None or not self.budget.grants_delta:
             return []

@@ -1,4 +1,6 @@
-"""How much noise a guarantee asks for: the ledger's own accountant, solved for rho.
+"""Plans: how much noise a guarantee asks for, what releases will cost, and how that is written.
+
+The noise is that of the ledger's own accountant, solved for rho.
 
 What is found here is what `Ledger.total` will say of the releases, with the same bounds and the
 same roundings, so that a plan made with it is never refused by a budget of the same figures.
@@ -7,11 +9,13 @@ same roundings, so that a plan made with it is never refused by a budget of the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from hedgerow.errors import Code
-from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy import statement
+from hedgerow.privacy.accounting import Guarantee, tightest
+from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.privacy.release import Release
@@ -90,3 +94,26 @@ def largest(enough: Callable[[float], bool], start: float, precision: float) -> 
         middle = (low + high) / 2
         low, high = (middle, high) if enough(middle) else (low, middle)
     return low
+
+
+def plan_total(releases: Sequence[Release], delta: float | None = None) -> Guarantee:
+    """Return what releases that are charged together cost the public, add/remove neighbours.
+
+    `delta`: at which releases by rho are stated.
+    """
+    ledger = Ledger(delta=delta)
+    ledger.charge(*releases)
+    return ledger.total("public")
+
+
+def plan_text(heading: str, releases: Sequence[Release], delta: float | None = None) -> str:
+    """Return a plan as text: a heading, one line for equal releases, and the total."""
+    rows = [{"kind": "", **statement.row(release)} for release in releases]
+    total = plan_total(releases, delta)
+    return f"{heading}\n\n{statement.text([], rows)}\n\ntotal: {total}"
+
+
+def cost_text(total: Guarantee) -> str:
+    """Return the figures of a total for one line; without a delta that only rounding brings."""
+    at = f" at delta {total.delta:.3g}" if total.delta > 1e-15 else ""
+    return f"epsilon {total.epsilon:.6g}{at}"

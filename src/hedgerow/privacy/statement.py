@@ -74,7 +74,7 @@ def by_or_why(line: Row) -> Row:
     return {**rest, "by": line["why"] if holds else "", "why": "" if holds else line["why"]}
 
 
-def folded(summary: Sequence[Row]) -> list[Row]:
+def fold_roles(summary: Sequence[Row]) -> list[Row]:
     """Put rows of a summary that say the same of every two members of a role into one.
 
     Such a row has the audience ``any two of server 0, server 1, server 2``. Where it is the same

@@ -201,15 +201,15 @@ class Attribute(Numbered):
         if self.categories is not None:
             labels = [str(category) for category in self.categories]
             if self.outside == "clip":
-                labels.append(_unused("other", labels))
+                labels.append(_unused_label("other", labels))
         else:
             labels = _interval_labels(self.cuts)
         if self.missing == "own bin":
-            labels.append(_unused("missing", labels))
+            labels.append(_unused_label("missing", labels))
         return labels
 
 
-def _unused(label: str, labels: list[str]) -> str:
+def _unused_label(label: str, labels: list[str]) -> str:
     """Put `label` in brackets where a category already has that name."""
     while label in labels:
         label = f"({label})"

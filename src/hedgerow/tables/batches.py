@@ -147,7 +147,7 @@ class Batches:
             return sum(self._room.values())
         return sum(n for n, _ in self._known.values())
 
-    def _kept(self, number: int, encoded: Encoded) -> Encoded:
+    def _keep(self, number: int, encoded: Encoded) -> Encoded:
         """Clear the presence of records beyond the capacity, which were counted at first."""
         if self._room is None:
             return encoded
@@ -167,8 +167,8 @@ class Batches:
 
         def work(piece: Piece | int) -> Result:
             if isinstance(piece, int):
-                return task(piece, self._kept(piece, self._cache[piece]))
-            return task(piece.number, self._kept(piece.number, self._encode(piece)))
+                return task(piece, self._keep(piece, self._cache[piece]))
+            return task(piece.number, self._keep(piece.number, self._encode(piece)))
 
         last = -1
         for number, result in map_ahead(lambda item: (_number(item), work(item)), self._pieces()):

@@ -86,10 +86,10 @@ def read_cells(
 
 def as_text(table: pa.Table) -> pa.Table:
     """Return columns of bytes as text; what is not UTF-8 in a cell is replaced in that cell."""
-    return pa.table([_decoded(column) for column in table.columns], names=table.column_names)
+    return pa.table([_decode(column) for column in table.columns], names=table.column_names)
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:

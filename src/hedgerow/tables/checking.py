@@ -11,7 +11,7 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables.attribute import Attribute, Target
 from hedgerow.tables.categories import UNLISTED, lookup
-from hedgerow.tables.column import Column, listed
+from hedgerow.tables.column import Column, name_list
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import encode, encode_target
 from hedgerow.tables.frame import Frame, view
@@ -58,7 +58,7 @@ def check_table(
     if missing:
         problems.append(
             Code.MISSING_COLUMN.error(
-                expected=f"columns {listed(missing)}", found=f"columns {listed(table.names)}"
+                expected=f"columns {name_list(missing)}", found=f"columns {name_list(table.names)}"
             )
         )
     for one in declared:
@@ -68,7 +68,7 @@ def check_table(
             problems.append(unread[one.name])
             continue
         try:
-            clipped |= _clipped(table, domain, one)
+            clipped |= _count_clipped(table, domain, one)
         except HedgerowError as error:
             problems.append(error)
     if domain.capacity is None:
@@ -83,7 +83,7 @@ def check_table(
     return TableCheck(table.n_rows, len(domain.attributes), tuple(problems), clipped)
 
 
-def _clipped(table: Frame, domain: Domain, one: Attribute | Target) -> dict[str, int]:
+def _count_clipped(table: Frame, domain: Domain, one: Attribute | Target) -> dict[str, int]:
     """Encode one column, or say why it cannot be; count what is clipped on the way."""
     column = table.column(one.name)
     if isinstance(one, Target):

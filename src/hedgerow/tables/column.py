@@ -69,7 +69,9 @@ class Column:
     def values(self) -> NDArray[Any] | pa.ChunkedArray:
         """The values (n,): of NumPy or Arrow where these give them one type, else objects."""
         raw = self._raw
-        if isinstance(raw, loaded("pandas", "Series", "Index", "api.extensions.ExtensionArray")):
+        if isinstance(
+            raw, types_if_imported("pandas", "Series", "Index", "api.extensions.ExtensionArray")
+        ):
             raw = self._from_pandas(raw)
         if isinstance(raw, str | bytes):
             raise self.wrong_type("a column of values", type(raw).__name__)
@@ -92,7 +94,7 @@ class Column:
         if isinstance(dtype, np.dtype):
             return raw.to_numpy()
         # Arrow would look for one type that holds all categories, or all values.
-        if isinstance(dtype, loaded("pandas", "CategoricalDtype")):
+        if isinstance(dtype, types_if_imported("pandas", "CategoricalDtype")):
             typed = dtype.categories.dtype != object
         else:
             typed = hasattr(getattr(raw, "array", raw), "__arrow_array__")
@@ -326,7 +328,7 @@ def _all_numbers(values: list[Any]) -> pa.Array | None:
     return pa.array([None if v is None else to_float(v) for v in values], pa.float64())
 
 
-def loaded(module: str, *names: str) -> tuple[Any, ...]:
+def types_if_imported(module: str, *names: str) -> tuple[Any, ...]:
     """Return types of an optional library, for `isinstance`; none of them if it is not imported.
 
     Another thread may be importing it: types that its module does not have yet are left out.
@@ -342,7 +344,7 @@ def loaded(module: str, *names: str) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def listed(names: Sequence[str]) -> str:
+def name_list(names: Sequence[str]) -> str:
     """Write a list of names for a message, the first few of many."""
     shown = ", ".join(map(repr, names[:_SHOWN_NAMES]))
     more = len(names) - _SHOWN_NAMES

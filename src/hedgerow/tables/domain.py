@@ -39,7 +39,7 @@ from pydantic import Field, Strict, model_validator
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.tables.attribute import Attribute, Target
-from hedgerow.tables.column import listed
+from hedgerow.tables.column import name_list
 from hedgerow.tables.suggest import Missing, Spacing, Task, suggest_facts, warn_read
 
 Provenance = Literal["declared", "read from data", "confirmed public"]
@@ -115,7 +115,7 @@ class Domain(Numbered):
             return self._positions[name]
         except KeyError:
             raise Code.MISSING_COLUMN.error(
-                expected=f"one of the attributes {listed(self.names)}", found=repr(name)
+                expected=f"one of the attributes {name_list(self.names)}", found=repr(name)
             ) from None
 
     def indices(self, columns: Iterable[str | int] | None = None) -> list[int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hedgerow import threads
 from hedgerow.errors import Code
-from hedgerow.tables.column import Column, listed, loaded
+from hedgerow.tables.column import Column, name_list, types_if_imported
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -43,7 +43,7 @@ class Frame:
     def column(self, name: str) -> Column:
         """Return the column called `name`."""
         if not self.named or name not in self.names:
-            found = f"columns {listed(self.names)}" if self.named else "a table without names"
+            found = f"columns {name_list(self.names)}" if self.named else "a table without names"
             raise Code.MISSING_COLUMN.error(expected=f"a column {name!r}", found=found)
         return self.columns[self.names.index(name)]
 
@@ -63,14 +63,14 @@ class Frame:
         if self.named and not (nameless and missing):
             if missing:
                 raise Code.MISSING_COLUMN.error(
-                    expected=f"columns {listed([n for n in names if n in missing])}",
-                    found=f"columns {listed(self.names)}",
+                    expected=f"columns {name_list([n for n in names if n in missing])}",
+                    found=f"columns {name_list(self.names)}",
                 )
             by_name = dict(zip(self.names, self.columns, strict=True))
             return [by_name[name] for name in names]
         if len(self.columns) != len(names):
             raise Code.WRONG_SHAPE.error(
-                expected=f"{len(names)} columns, matched by position: {listed(names)}",
+                expected=f"{len(names)} columns, matched by position: {name_list(names)}",
                 found=f"{len(self.columns)} columns without names",
                 fix="pass the same columns in the same order, or a table with column names; a "
                 "transformer of scikit-learn keeps them after set_output(transform='pandas'), and "
@@ -88,17 +88,19 @@ def view(table: Any, *, empty: bool = False) -> Frame:
     """
     if isinstance(table, Frame):
         return table
-    if isinstance(table, loaded("pandas", "DataFrame")):
+    if isinstance(table, types_if_imported("pandas", "DataFrame")):
         series = [table.iloc[:, i] for i in range(table.shape[1])]
-        return _labelled(list(table.columns), series, len(table), empty)
+        return _frame_of_labels(list(table.columns), series, len(table), empty)
     if isinstance(table, Mapping):
-        return _labelled(list(table), list(table.values()), None, empty)
+        return _frame_of_labels(list(table), list(table.values()), None, empty)
     if isinstance(table, np.ndarray):
         return _from_array(table, empty)
     if hasattr(table, "__arrow_c_stream__") and not isinstance(table, pa.Table | pa.RecordBatch):
         table = _from_stream(table)
     if isinstance(table, pa.Table | pa.RecordBatch):
-        return _labelled(list(table.schema.names), list(table.columns), table.num_rows, empty)
+        return _frame_of_labels(
+            list(table.schema.names), list(table.columns), table.num_rows, empty
+        )
     if hasattr(table, "__array__"):
         return _from_array(np.asarray(table), empty)
     if isinstance(table, Sequence) and not isinstance(table, str | bytes):
@@ -153,7 +155,9 @@ def _from_rows(rows: Sequence[Any]) -> Frame:
     return _frame(columns, named=False, n_rows=len(rows))
 
 
-def _labelled(labels: list[Any], values: list[Any], n_rows: int | None, empty: bool) -> Frame:
+def _frame_of_labels(
+    labels: list[Any], values: list[Any], n_rows: int | None, empty: bool
+) -> Frame:
     """Build a frame from column labels; labels that are all no strings count as no names."""
     strings = sum(isinstance(label, str) for label in labels)
     if 0 < strings < len(labels):
@@ -166,7 +170,7 @@ def _labelled(labels: list[Any], values: list[Any], n_rows: int | None, empty: b
     repeated = [label for label, count in Counter(labels).items() if count > 1]
     if repeated:
         raise Code.DUPLICATE_COLUMN.error(
-            found=f"{listed([str(label) for label in repeated])} more than once"
+            found=f"{name_list([str(label) for label in repeated])} more than once"
         )
     named = strings > 0
     columns = tuple(

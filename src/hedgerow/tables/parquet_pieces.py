@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from hedgerow.errors import Code
-from hedgerow.tables.column import listed
-from hedgerow.tables.reading import _numbered, _rechunk, open_parquet
+from hedgerow.tables.column import name_list
+from hedgerow.tables.reading import numbered_errors, open_parquet, rechunk
 
 _EXPECTED = "a Parquet file or a folder of them: only these are read in pieces by their path"
 _FIX = """\
@@ -70,7 +70,7 @@ class ParquetPieces:
         for path in _files(paths):
             self._files.append(self._survey(path))
         if not len(self) and not empty:
-            raise Code.EMPTY_TABLE.error(found=f"no rows in {listed([str(p) for p in paths])}")
+            raise Code.EMPTY_TABLE.error(found=f"no rows in {name_list([str(p) for p in paths])}")
 
     def __len__(self) -> int:
         """Return the number of pieces."""
@@ -78,14 +78,14 @@ class ParquetPieces:
 
     def _survey(self, path: Path) -> _File:
         stat = path.stat()
-        with _numbered(path, expected=_EXPECTED, fix=_FIX), open_parquet(path) as file:
+        with numbered_errors(path, expected=_EXPECTED, fix=_FIX), open_parquet(path) as file:
             schema, metadata = file.schema_arrow, file.metadata
             sizes = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         missing = [name for name in self.columns if name not in schema.names]
         if missing:
             raise Code.MISSING_COLUMN.error(
-                expected=f"columns {listed(missing)}",
-                found=f"{path}: columns {listed(schema.names)}",
+                expected=f"columns {name_list(missing)}",
+                found=f"{path}: columns {name_list(schema.names)}",
             )
         runs: list[_Run] = []
         number, first_row, group = len(self), 0, 0
@@ -126,13 +126,13 @@ class ParquetPieces:
         self.check()
 
     def _read_run(self, file: _File, run: _Run) -> Iterator[Piece]:
-        with _numbered(file.path, expected=_EXPECTED), open_parquet(file.path) as reader:
+        with numbered_errors(file.path, expected=_EXPECTED), open_parquet(file.path) as reader:
             if not reader.schema_arrow.equals(file.schema):
                 raise Code.TABLE_CHANGED.error(found=f"{file.path} has another schema")
             batches = reader.iter_batches(
                 batch_size=self.rows, row_groups=list(run.groups), columns=self.columns
             )
-            tables = _rechunk((pa.Table.from_batches([batch]) for batch in batches), self.rows)
+            tables = rechunk((pa.Table.from_batches([batch]) for batch in batches), self.rows)
             for at, table in enumerate(tables):
                 first_row = run.first_row + at * self.rows
                 yield Piece(run.numbers[at], str(file.path), first_row, table)

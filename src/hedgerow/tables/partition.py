@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.options import check_option
-from hedgerow.tables.column import listed
+from hedgerow.tables.column import name_list
 from hedgerow.tables.encode import Encoded
 from hedgerow.tables.ids import id_bytes, repeated_rows
 
@@ -76,12 +76,12 @@ def vertical(
     names = np.array(encoded.domain.names)
     if np.any(times > 1):
         raise Code.DUPLICATE_COLUMN.error(
-            found=f"{listed(names[times > 1].tolist())} in more than one place"
+            found=f"{name_list(names[times > 1].tolist())} in more than one place"
         )
     if np.any(times == 0):
         raise Code.MISSING_COLUMN.error(
             expected="every column in one of the groups",
-            found=f"{listed(names[times == 0].tolist())} in none",
+            found=f"{name_list(names[times == 0].tolist())} in none",
             fix="add the columns to a group, or select the others first",
         )
     return tuple(encoded.select(group, target=i == target_at) for i, group in enumerate(index))
@@ -101,7 +101,7 @@ def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...
     check_option("keep", keep, Keep)
     if not parts:
         raise Code.BAD_PARAMETER.error(expected="at least one part", found="none")
-    sorted_parts = [_sorted(part, f"part {i}") for i, part in enumerate(parts)]
+    sorted_parts = [_sort_by_id(part, f"part {i}") for i, part in enumerate(parts)]
     ids = [_ids_of(part, "the part") for part in sorted_parts]
     if len({array.dtype.kind for array in ids}) > 1:
         raise Code.IDS_DO_NOT_ALIGN.error(
@@ -126,7 +126,7 @@ def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...
     )
 
 
-def _sorted(part: Encoded, name: str) -> Encoded:
+def _sort_by_id(part: Encoded, name: str) -> Encoded:
     records = np.flatnonzero(part.present)
     ids = _ids_of(part, name)[records]
     repeated = repeated_rows(ids)

@@ -84,7 +84,7 @@ def read_table(
     """
     path = Path(path)
     kind = _format(path, text, domain)
-    with _numbered(path):
+    with numbered_errors(path):
         if kind == "csv":
             if domain is None:
                 table = _clean_csv(pa.csv.read_csv(path, text.read, text.parse))
@@ -134,8 +134,8 @@ def _pieces(
     path: Path, tables: Iterable[pa.Table], rows: int, absorbed: AbsorbedRows | None
 ) -> Iterator[pa.Table]:
     n_rows, empty = 0, None
-    with _numbered(path):
-        for piece in _rechunk(tables, rows):
+    with numbered_errors(path):
+        for piece in rechunk(tables, rows):
             n_rows += piece.num_rows
             empty = piece if not piece.num_rows else None
             if empty is None:
@@ -165,7 +165,10 @@ def _format(path: Path, text: TextFormat, domain: Domain | None) -> _Format:
 
 
 @contextmanager
-def _numbered(path: Path, *, expected: str | None = None, fix: str | None = None) -> Iterator[None]:
+def numbered_errors(
+    path: Path, *, expected: str | None = None, fix: str | None = None
+) -> Iterator[None]:
+    """Raise what Arrow and the operating system say of a file as H115, or H904 if not UTF-8."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -392,7 +395,7 @@ def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamRe
     return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
 
-def _rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Cut a sequence of tables of one schema into pieces of `rows` rows, without copying.
 
     If there are tables but no rows, one piece is empty.

@@ -172,12 +172,12 @@ def record_pieces(
 
 
 def _utf8(path: Path, encoding: str, errors: str) -> Iterator[bytes]:
-    blocks = _recoded(path, encoding, errors)
+    blocks = _recode(path, encoding, errors)
     yield next(blocks, b"").removeprefix(codecs.BOM_UTF8)
     yield from blocks
 
 
-def _recoded(path: Path, encoding: str, errors: str) -> Iterator[bytes]:
+def _recode(path: Path, encoding: str, errors: str) -> Iterator[bytes]:
     with path.open("rb") as file:
         blocks: Iterable[bytes] = iter(lambda: file.read(_PIECE_BYTES), b"")
         if codecs.lookup(encoding).name == "utf-8":

@@ -44,8 +44,8 @@ def test_what_fit_releases_has_the_law_of_what_is_attacked(chi_square_two) -> No
     fitted, drawn = (
         np.column_stack([*levels[0], leaves.reshape(len(leaves), -1)])
         for levels, leaves in (
-            audit_targets.FittedViews(parameters).released(table, 1_500, source),
-            audit_targets.DPTreeViews(parameters).released(table, 15_000, source),
+            audit_targets.FittedViews(parameters).draw(table, 1_500, source),
+            audit_targets.DPTreeViews(parameters).draw(table, 15_000, source),
         )
     )
     assert fitted.shape[1] == drawn.shape[1]

@@ -19,7 +19,7 @@ from hedgerow.audit.catalogue.hidden_numbers import (
     numbers_and_opened_trees,
     opened_trees,
     regressions,
-    shared,
+    share_audit_table,
 )
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
@@ -57,7 +57,7 @@ def test_claims_are_those_of_the_ledger(name: str) -> None:
     train = train_open if opened else train_regression
     if isinstance(run, Boosting):
         train = train_boosting
-    train(shared(engine, plan, target.pairs[0][1]), plan, ledger)
+    train(share_audit_table(engine, plan, target.pairs[0][1]), plan, ledger)
     total = ledger.formal_total("public" if opened else "analyst")
     assert total.epsilon == pytest.approx(target.claimed, rel=1e-12)
     assert total.epsilon <= target.claimed
@@ -93,7 +93,7 @@ def test_one_copy_is_the_regression_tree_that_is_trained(name: str, options: Any
     found = []
     for train in (train_regression, lambda *given: regressions(*given, 1)):
         engine, ledger = seeded(name)
-        model = train(shared(engine, plan, WITH_ONE_MORE), plan, ledger)
+        model = train(share_audit_table(engine, plan, WITH_ONE_MORE), plan, ledger)
         found.append((reveal(model.splits), reveal(model.values), ledger.releases))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -107,7 +107,7 @@ def test_one_copy_is_the_booster_that_is_trained(name: str, options: Any, domain
     found = []
     for train in (train_boosting, lambda *given: boosters(*given, 1)):
         engine, ledger = seeded(name)
-        model = train(shared(engine, plan, WITH_ONE_MORE), plan, ledger)
+        model = train(share_audit_table(engine, plan, WITH_ONE_MORE), plan, ledger)
         found.append((reveal(model.splits), reveal(model.values), ledger.releases))
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -118,13 +118,13 @@ def test_one_copy_is_the_booster_that_is_trained(name: str, options: Any, domain
 def test_one_copy_is_the_tree_that_is_opened(name: str, criterion: str) -> None:
     plan = OpenTrees({"criterion": criterion}).plan()
     engine, ledger = seeded(name, open_openings(plan))
-    tree = train_open(shared(engine, plan, WITH_ONE_MORE), plan, ledger)
+    tree = train_open(share_audit_table(engine, plan, WITH_ONE_MORE), plan, ledger)
     openings = [
         type(one)(one.name, one.audience, (1, *one.shape), release=one.release)
         for one in open_openings(plan)
     ]
     engine, again = seeded(name, openings)
-    split, counts = opened_trees(shared(engine, plan, WITH_ONE_MORE), plan, again, 1)
+    split, counts = opened_trees(share_audit_table(engine, plan, WITH_ONE_MORE), plan, again, 1)
     # One candidate for each attribute.
     assert split[0] == tree.feature[0]
     np.testing.assert_array_equal(counts[0], tree.value[1:])

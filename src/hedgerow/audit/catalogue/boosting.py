@@ -88,18 +88,18 @@ class BoostViews:
         """Return what each model tells about which table it is of, one row per model."""
         plan = self.plan(side.table)
         table, first, second = (self.counts(plan, each) for each in side)
-        told = [_told(plan, draw(table, plan, source), first, second) for _ in range(runs)]
-        return outcome(np.array(told))[:, None]
+        evidence = [_log_ratio(plan, draw(table, plan, source), first, second) for _ in range(runs)]
+        return outcome(np.array(evidence))[:, None]
 
 
-def _told(
+def _log_ratio(
     plan: BoostPlan, drawn: BoostDraws, first: LocalBoostCounts, second: LocalBoostCounts
 ) -> float:
     """Return the log likelihood ratio of all releases, the second table over the first."""
     marginals = read_marginals(plan, drawn.histograms)
     exact = [exact_marginals(each, plan) for each in (first, second)]
     noisy = np.concatenate(drawn.histograms)
-    told = _gaussian(plan.marginals.sigma2, noisy - exact[0], exact[1] - exact[0])
+    evidence = _gaussian(plan.marginals.sigma2, noisy - exact[0], exact[1] - exact[0])
     for each in (first, second):
         each.begin(plan.gradients, marginals.start)
     for shape, sums in drawn.rounds:
@@ -110,11 +110,11 @@ def _told(
             # Whether the record was in the sample nobody knows.
             coins = np.log([plan.sample_rate, 1 - plan.sample_rate])
             inside = float(np.logaddexp(coins[0] + inside, coins[1]))
-        told += inside
+        evidence += inside
         step = step_of(plan, marginals, shape, sums)
         for each in (first, second):
             each.add(shape, step)
-    return told
+    return evidence
 
 
 def _gaussian(variance: float, rest: NDArray[Any], moved: NDArray[Any]) -> float:

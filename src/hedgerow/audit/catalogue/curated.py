@@ -49,10 +49,10 @@ class DPTreeViews:
 
     def __call__(self, side: Side, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return what trees tell about the record, one row per model."""
-        levels, leaves = self.released(side.table, runs, source)
+        levels, leaves = self.draw(side.table, runs, source)
         return path_evidence(levels, leaves, side, class_values(known_of(side)))
 
-    def released(
+    def draw(
         self, table: AuditTable, runs: int, source: NoiseSource
     ) -> tuple[list[Level], NDArray[np.int64]]:
         """Return the splits level by level, and leaf counts (runs, leaves, classes)."""
@@ -60,7 +60,7 @@ class DPTreeViews:
         plan = DPTreeClassifier(self.drawn_at, domain, **self.parameters).plan(domain)
         encoded = encode(table.rows, domain, table.classes)
         parts = [min(TOGETHER, runs - at) for at in range(0, runs, TOGETHER)]
-        drawn = [_seen(plan.draw(encoded, source, n), n) for n in parts]
+        drawn = [_releases_of(plan.draw(encoded, source, n), n) for n in parts]
         levels = zip(*(levels for levels, _ in drawn), strict=True)
         joined = [tuple(map(np.concatenate, zip(*level, strict=True))) for level in levels]
         return joined, np.concatenate([leaves for _, leaves in drawn])  # type: ignore[return-value]
@@ -79,7 +79,7 @@ class DPTreeViews:
 class FittedViews(DPTreeViews):
     """The same through `fit`, one model of one split after another."""
 
-    def released(
+    def draw(
         self, table: AuditTable, runs: int, source: NoiseSource
     ) -> tuple[list[Level], NDArray[np.int64]]:
         """Return the splits level by level, and leaf counts (runs, leaves, classes)."""
@@ -166,7 +166,7 @@ def domain_of(table: AuditTable, capacity: int = CAPACITY) -> Domain:
     )
 
 
-def _seen(drawn: DrawnTree, copies: int) -> tuple[list[Level], NDArray[np.int64]]:
+def _releases_of(drawn: DrawnTree, copies: int) -> tuple[list[Level], NDArray[np.int64]]:
     levels = [
         (split.feature.reshape(copies, -1), split.cut.reshape(copies, -1)) for split in drawn.levels
     ]

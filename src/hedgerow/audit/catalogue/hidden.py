@@ -102,8 +102,8 @@ class HiddenAnswers:
         opening = Opening(ANSWERS, "analyst", shape, derived=answers_derive_from(plan))
         engine, ledger = engine_for([*training_openings(plan), opening], DOMAIN, source)
         copies = plan.n_slots // self.slots
-        trained = train_hidden(shared(engine, plan, table, copies), plan, ledger)
-        queries = share_queries(engine, plan.layout, trained.ring, _asked(1), 2, ANALYST)
+        trained = train_hidden(share_audit_table(engine, plan, table, copies), plan, ledger)
+        queries = share_queries(engine, plan.layout, trained.ring, _queries(1), 2, ANALYST)
         labels = predict(trained, queries)
         index = (labels * np.arange(plan.n_classes)).sum(axis=-1)
         opened = engine.open(index, ANSWERS, "analyst")
@@ -125,8 +125,8 @@ class Votes(HiddenAnswers):
         plan, n = self.plan(runs), runs * len(QUERIES)
         openings = [*training_openings(plan), *votes.vote_openings(plan, n)]
         engine, ledger = engine_for(openings, DOMAIN, source)
-        trained = train_hidden(shared(engine, plan, table), plan, ledger)
-        queries = share_queries(engine, plan.layout, trained.ring, _asked(runs), n, ANALYST)
+        trained = train_hidden(share_audit_table(engine, plan, table), plan, ledger)
+        queries = share_queries(engine, plan.layout, trained.ring, _queries(runs), n, ANALYST)
         opened = votes.answer(trained, plan, queries, ledger)
         assert opened is not None
         return opened.reshape(runs, len(QUERIES))
@@ -206,7 +206,9 @@ def engine_for(
     return ReplicatedEngine(network, Leakage(openings, ledger=ledger), insecure_seed=seed), ledger
 
 
-def shared(engine: Engine, plan: Plan, table: AuditTable, copies: int = 1) -> SecretTable:
+def share_audit_table(
+    engine: Engine, plan: Plan, table: AuditTable, copies: int = 1
+) -> SecretTable:
     """Share as many copies of an audit table, each padded to its slots.
 
     Classes 0 and 1 are the bounds of a numeric target.
@@ -230,6 +232,6 @@ def shared(engine: Engine, plan: Plan, table: AuditTable, copies: int = 1) -> Se
     return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded}, 2)
 
 
-def _asked(times: int) -> Encoded:
+def _queries(times: int) -> Encoded:
     bins = np.asfortranarray(np.tile(QUERIES, (times, 1)))
     return Encoded(DOMAIN, bins, None, np.ones(len(bins), dtype=np.bool_))

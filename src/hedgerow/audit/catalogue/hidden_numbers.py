@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit.catalogue.hidden import ANALYST, engine_for, shared
+from hedgerow.audit.catalogue.hidden import ANALYST, engine_for, share_audit_table
 from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, neighbours
 from hedgerow.privacy import ROOT, Ledger, NoiseSource, Opening, TwoSidedGeometric, step
@@ -106,7 +106,7 @@ def regressions(
     """Train `runs` regression trees on one table; see `train_regression`."""
     reasons = hidden_regression.answers_rest_on(plan)
     hidden_regression.charge_exact(reasons, ledger, plan.sum_epsilon + plan.count_epsilon)
-    rows = Masks(_copied(table, runs), member=hidden_regression.MEMBER)
+    rows = Masks(_for_each_model(table, runs), member=hidden_regression.MEMBER)
     choose = hidden_regression._splits(plan, ledger)
     grown = grow(rows, plan.depth, hidden_regression._score(plan), choose)
     sums = lift_sums(grown.leaves, plan.capacity * plan.units.most).reshape(-1, 2)
@@ -169,7 +169,7 @@ def opened_trees(
     """
     layout, audience = plan.layout, open_id3.AUDIENCE
     score, choose = score_of(plan), splits_of(plan, ledger, audience)
-    hist = Masks(_copied(table, runs)).histogram()
+    hist = Masks(_for_each_model(table, runs)).histogram()
     chosen = choose(0, score(hist), score.bound, None)
     index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
     split = table.engine.open(index, open_id3.split_name(0), table.engine.everyone)
@@ -185,7 +185,7 @@ def opened_trees(
     return split[:, 0].astype(np.int64), counts.ring.signed(opened).astype(np.int64)
 
 
-def _copied(table: SecretTable, runs: int) -> SecretTable:
+def _for_each_model(table: SecretTable, runs: int) -> SecretTable:
     """Return a table whose columns every model has for itself."""
     columns = table.columns.broadcast_to((runs, *table.columns.shape))
     return SecretTable(table.layout, table.onehot, columns)
@@ -229,7 +229,7 @@ class Regression:
         plan = self.plan()
         opening = Opening(ANSWERS, "analyst", (len(QUERIES), runs), derived=self.rest_on(plan))
         engine, ledger = engine_for([opening], plan.domain, source)
-        model = self.train(shared(engine, plan, table), plan, ledger, runs)
+        model = self.train(share_audit_table(engine, plan, table), plan, ledger, runs)
         asked = Encoded(
             plan.domain, np.asfortranarray(QUERIES), None, np.ones(len(QUERIES), dtype=np.bool_)
         )
@@ -288,7 +288,7 @@ class OpenTrees:
             Opening(open_id3.LEAF, EVERYONE, leaves, release=open_id3.leaf_reason(plan)),
         ]
         engine, ledger = engine_for(openings, plan.domain, source)
-        split, counts = opened_trees(shared(engine, plan, table), plan, ledger, runs)
+        split, counts = opened_trees(share_audit_table(engine, plan, table), plan, ledger, runs)
         return np.hstack([split[:, None], counts.reshape(runs, -1)])
 
 

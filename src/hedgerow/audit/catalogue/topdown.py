@@ -157,11 +157,11 @@ class TopDownViews:
         domain = domain_of(table.table if isinstance(table, Side) else table)
         plan = self.plan(domain, self.drawn_at)
         counts = [LeafCounts(each, plan.candidates) for each in self.tables(table, domain)]
-        known = self._known(plan, table) if isinstance(table, Side) else None
+        known = self._knowledge(plan, table) if isinstance(table, Side) else None
         parts = [min(TOGETHER, runs - at) for at in range(0, runs, TOGETHER)]
         return np.concatenate([self._side_by_side(plan, counts, known, n, source) for n in parts])
 
-    def _known(self, plan: TopDownPlan, side: Side) -> Known:
+    def _knowledge(self, plan: TopDownPlan, side: Side) -> Known:
         """Return what the coordinator knows of the attacked owner."""
         return Known(*(self._counts(plan, each) for each in (side.first, side.second)))
 
@@ -197,8 +197,8 @@ class TopDownViews:
             except StopIteration as end:
                 found: Found = end.value
                 break
-        made = _made(plan, found) if self.seen == "tree" else found.choice
-        labels = [_labelled(each, plan, made, source) for each in counts]
+        made = _splits_made(plan, found) if self.seen == "tree" else found.choice
+        labels = [_draw_labels(each, plan, made, source) for each in counts]
         if known is None:
             return self.decisive.evidence(np.column_stack([made, sum(labels)]), self.owners)
         return outcome(evidence + _log_ratios_of_labels(plan, known, made, labels[0]))[:, None]
@@ -210,7 +210,7 @@ class SecretViews(TopDownViews):
     All that the coordinator sees besides is sealed.
     """
 
-    def _known(self, plan: TopDownPlan, side: Side) -> Known:
+    def _knowledge(self, plan: TopDownPlan, side: Side) -> Known:
         """Return what is known of all owners together: their counts are added up in secret."""
         found = []
         for each in (side.first, side.second):
@@ -238,7 +238,7 @@ class SecretViews(TopDownViews):
         made, worth, weight = opened.T
         if self.seen == "tree":
             heard = {"choice": made, "worth": worth, "weight": weight}
-            made = _made(plan, worth_of(plan, heard))
+            made = _splits_made(plan, worth_of(plan, heard))
         leaves = np.zeros((n, 2, plan.n_classes), dtype=np.int64)
         for candidate in np.unique(made):
             split = [
@@ -278,7 +278,7 @@ class WholeViews(TopDownViews):
         assert isinstance(table, Side)
         domain = domain_of(table.table)
         plan = self.plan(domain, self.drawn_at)
-        tables, known = self.tables(table, domain), self._known(plan, table)
+        tables, known = self.tables(table, domain), self._knowledge(plan, table)
         evidence = [self._grown(plan, tables, known, source) for _ in range(runs)]
         return outcome(np.array(evidence))[:, None]
 
@@ -303,7 +303,7 @@ class WholeViews(TopDownViews):
         return evidence
 
 
-def _made(plan: TopDownPlan, found: Found) -> Ints:
+def _splits_made(plan: TopDownPlan, found: Found) -> Ints:
     """Return the split that each tree gets, or `NOT_SPLIT`, as `Growth` decides."""
     least = plan.error / plan.n_splits * np.maximum(found.weight, 0.0)
     worth_it = (found.weight >= least) & (found.worth > plan.min_gain)
@@ -315,7 +315,7 @@ def _leaves(counts: LeafCounts, candidate: int) -> tuple[LeafCounts, list[int]]:
     return (counts, [0]) if candidate == NOT_SPLIT else (counts.after([0], [candidate]), [1, 2])
 
 
-def _labelled(counts: LeafCounts, plan: TopDownPlan, made: Ints, source: NoiseSource) -> Ints:
+def _draw_labels(counts: LeafCounts, plan: TopDownPlan, made: Ints, source: NoiseSource) -> Ints:
     """Label the leaves of each tree, as owners do."""
     out = np.zeros((len(made), 2 * plan.n_classes), dtype=np.int64)
     for candidate in np.unique(made):

@@ -126,7 +126,7 @@ class Geometric:
     @property
     def log_tail(self) -> float:
         """Natural logarithm of P[G >= 2**length] = p^(2^L)."""
-        return -_clipped(self.a * 2**self.length)
+        return -_finite_float(self.a * 2**self.length)
 
     def log_tau(self, m: int, t: int | None = None) -> float:
         """Logarithm of the distance in total variation between m variables drawn and ideal.
@@ -148,7 +148,7 @@ class Geometric:
         Returns ndarray of float64, shape (2**length,).
         """
         if t is None:
-            powers = [math.exp(-_clipped(self.a * 2**i)) for i in range(self.length)]
+            powers = [math.exp(-_finite_float(self.a * 2**i)) for i in range(self.length)]
             heads = [power / (1 + power) for power in powers]
         else:
             heads = [constant / 2**t for constant in self.coins.rounded(t)]
@@ -158,7 +158,7 @@ class Geometric:
         return masses
 
 
-def _clipped(x: Fraction) -> float:
+def _finite_float(x: Fraction) -> float:
     """Convert to a float; beyond its range exp(-x) is 0 all the same."""
     return float(min(x, Fraction(sys.float_info.max)))
 

@@ -25,7 +25,7 @@ import numpy as np
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, DiscreteGaussian, Opening, Release, step
 from hedgerow.privacy.mechanisms.discrete_gaussian import l2_sensitivity
-from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.privacy.planning import cost_text, plan_text, plan_total
 from hedgerow.protocols.growers.units import Units
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.boosting import Gradients
@@ -107,12 +107,12 @@ class BoostPlan:
         return sigma / self.sample_rate
 
     def __str__(self) -> str:
-        return planned(self._heading, self.releases(), self.delta)
+        return plan_text(self._heading, self.releases(), self.delta)
 
     def __repr__(self) -> str:
         # Not the domain, which may have hundreds of attributes.
-        total = planned_total(self.releases(), self.delta)
-        return f"<BoostPlan: {self._heading}; {cost(total)}>"
+        total = plan_total(self.releases(), self.delta)
+        return f"<BoostPlan: {self._heading}; {cost_text(total)}>"
 
     @property
     def _heading(self) -> str:

@@ -32,7 +32,7 @@ from hedgerow.privacy import (
     step,
 )
 from hedgerow.privacy.mechanisms import Choice
-from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.privacy.planning import cost_text, plan_text, plan_total
 from hedgerow.protocols.as_published import DATA_SCALED
 from hedgerow.protocols.growers.units import COARSE, Units, rounded_down, units_for
 from hedgerow.protocols.median.ranges import Attributes, widest_choice
@@ -211,11 +211,11 @@ class MedianPlan:
         return widest_choice(self.attributes)
 
     def __str__(self) -> str:
-        return planned(self._heading, self.releases())
+        return plan_text(self._heading, self.releases())
 
     def __repr__(self) -> str:
         # Not the domain, which may have hundreds of attributes.
-        return f"<MedianPlan: {self._heading}; {cost(planned_total(self.releases()))}>"
+        return f"<MedianPlan: {self._heading}; {cost_text(plan_total(self.releases()))}>"
 
     @property
     def _heading(self) -> str:

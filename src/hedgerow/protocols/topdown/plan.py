@@ -19,7 +19,7 @@ from typing import Any, Self
 from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.privacy import NoisyMax, Release, TwoSidedGeometric
-from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.privacy.planning import cost_text, plan_text, plan_total
 from hedgerow.protocols.topdown.budget import DepthBudget, divide, shares_of_depths
 from hedgerow.protocols.topdown.releases import releases_of
 from hedgerow.protocols.topdown.rules import (
@@ -163,11 +163,11 @@ class TopDownPlan:
         return releases_of(self, joint)
 
     def __str__(self) -> str:
-        return planned(self._heading, self.releases())
+        return plan_text(self._heading, self.releases())
 
     def __repr__(self) -> str:
         # Not the domain, which may have hundreds of attributes.
-        return f"<TopDownPlan: {self._heading}; {cost(planned_total(self.releases()))}>"
+        return f"<TopDownPlan: {self._heading}; {cost_text(plan_total(self.releases()))}>"
 
     @property
     def _heading(self) -> str:

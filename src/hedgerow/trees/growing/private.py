@@ -41,7 +41,7 @@ from hedgerow.privacy import (
     part,
     step,
 )
-from hedgerow.privacy.planned import cost, planned, planned_total
+from hedgerow.privacy.planning import cost_text, plan_text, plan_total
 from hedgerow.tables import Domain, Encoded, check_capacity
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.budget import SPLIT_SHARE, Spending, criterion_for, depth_for, divide
@@ -107,11 +107,11 @@ class PrivatePlan:
         return 0 if self.score.name == "max" else GRID_BITS
 
     def __str__(self) -> str:
-        return planned(self._heading, self.releases())
+        return plan_text(self._heading, self.releases())
 
     def __repr__(self) -> str:
         # Not the domain, which may have hundreds of attributes.
-        return f"<PrivatePlan: {self._heading}; {cost(planned_total(self.releases()))}>"
+        return f"<PrivatePlan: {self._heading}; {cost_text(plan_total(self.releases()))}>"
 
     @property
     def _heading(self) -> str:
