@@ -1,15 +1,14 @@
 """A consortium on this machine that is run through the command line alone, for tests."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.members import add_certificate, make_keys
 from tests.parties.free_ports import free_ports
 
 PROGRAM = Path(sys.executable).with_name("hedgerow")
@@ -51,23 +50,30 @@ class CliTown:
         return str(json.loads(done.stdout.splitlines()[-1])["error"])
 
     def found(self) -> None:
-        """Make the folders, all keys, and exchange certificates as far as each party needs them."""
+        """Make the folders, all keys, and exchange certificates as far as each party needs them.
+
+        A server and an analyst add them by hand, as all would; the others do what the verb does.
+        """
         names = ("--servers", ",".join(SERVERS), "--owners", ",".join(OWNERS))
         done = self.hedgerow(
             *("consortium", "new", "wards", *names, "--analysts", ANALYST),
             *("--first-port", free_ports(), "--populations", "patients=3"),
         )
         assert done.returncode == 0, done.stderr
-        self._each((party, "keys") for party in PARTIES)
-        certificates = {party: self.home / party / "keys" / "party.pem" for party in PARTIES}
-
-        def introduce(party: str) -> None:
+        by_hand = (SERVERS[0], ANALYST)
+        for party in PARTIES:
+            if party in by_hand:
+                self.by(party, "keys")
+            else:
+                make_keys(PartyConfig.load(self.home / party))
+        for party in PARTIES:
+            config = PartyConfig.load(self.home / party)
             for other in PARTIES if party in SERVERS else SERVERS:
-                if other != party:
-                    self.by(party, "consortium", "add", certificates[other])
-
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            list(pool.map(introduce, PARTIES))
+                certificate = self.home / other / "keys" / "party.pem"
+                if other != party and party in by_hand:
+                    self.by(party, "consortium", "add", certificate)
+                elif other != party:
+                    add_certificate(config, certificate)
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they take requests."""
@@ -104,10 +110,6 @@ class CliTown:
         """Return the ends of all logs, for a test that has failed."""
         paths = self.home.glob("*/state/log.jsonl")
         return "\n".join(f"{path}: {path.read_text()[-2000:]}" for path in paths)
-
-    def _each(self, commands: Iterable[tuple[str, ...]]) -> None:
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            list(pool.map(lambda command: self.by(*command), commands))
 
 
 @contextmanager

@@ -1,9 +1,15 @@
-"""A server reduced to uploads and runs, as a process: ``python run_daemon.py FOLDER``."""
+"""A server reduced to uploads and runs, in a process of its own that can be killed.
+
+The processes are forks of one that has loaded the package, so that a test does not wait for that
+once for every server that it starts.
+"""
 
 import logging
+import multiprocessing
+import os
 import signal
-import sys
 import threading
+from pathlib import Path
 
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
@@ -15,9 +21,21 @@ from hedgerow.parties.store.uploads import upload_verbs
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.service import Service
 
+_forks = multiprocessing.get_context("forkserver")
+_forks.set_forkserver_preload([__name__])
 
-def main(folder: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+
+def start_daemon(folder: Path, log: Path) -> multiprocessing.process.BaseProcess:
+    """Start a server; what it and its worker write to standard error goes behind the log."""
+    process = _forks.Process(target=_serve, args=(folder, log))
+    process.start()
+    return process
+
+
+def _serve(folder: Path, log: Path) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 2)
+    handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     config = PartyConfig.load(folder)
@@ -31,7 +49,3 @@ def main(folder: str) -> None:
         manager.start()
         done.wait()
         manager.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -4,10 +4,9 @@ import contextlib
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,8 @@ from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, consortium, people, write_csv
+from tests.parties.runs.run_daemon import start_daemon
 
-DAEMON = Path(__file__).with_name("run_daemon.py")
 PATIENCE = 90.0
 
 
@@ -76,32 +75,28 @@ class Town:
                     re.sub(rf"^{key} = [0-9]+", f"{key} = {value:g}", path.read_text(), flags=re.M)
                 )
         self.parties = {name: PartyConfig.load(c.folder) for name, c in self.parties.items()}
-        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.daemons: dict[str, BaseProcess] = {}
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they answer."""
         for name in names or SERVERS:
-            with (self.folder / f"{name}.log").open("ab") as log:
-                self.daemons[name] = subprocess.Popen(
-                    [sys.executable, str(DAEMON), str(self.parties[name].folder)], stderr=log
-                )
+            log = self.folder / f"{name}.log"
+            self.daemons[name] = start_daemon(self.parties[name].folder, log)
         for name in names or SERVERS:
             self.until(lambda name=name: self.answers(name), f"{name} to answer")
 
     def kill(self, name: str) -> None:
         """End a daemon as a power cut does."""
         self.daemons[name].kill()
-        self.daemons[name].wait()
+        self.daemons[name].join()
 
     def stop(self) -> None:
         for daemon in self.daemons.values():
             daemon.terminate()
         for daemon in self.daemons.values():
-            try:
-                daemon.wait(10)
-            except subprocess.TimeoutExpired:
-                daemon.kill()
-                daemon.wait()
+            daemon.join(10)
+            daemon.kill()
+            daemon.join()
 
     def worker(self, name: str) -> int | None:
         """Return the process of a server's worker."""

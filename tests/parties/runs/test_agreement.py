@@ -1,26 +1,34 @@
-"""What servers compare: in one process per server, over TLS."""
+"""What servers compare over TLS; each server is a thread."""
+
+from pathlib import Path
 
 import pytest
 
-from hedgerow.errors import Code
-from hedgerow.net.launch import run_parties
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network
-from hedgerow.parties.runs import agreement as agreement
-from hedgerow.parties.runs.agreement import compare_texts, compare_uploads, confirm
+from hedgerow.parties.runs.agreement import (
+    agree_on_stages,
+    compare_texts,
+    compare_uploads,
+    confirm,
+)
+from tests.net.net_parties import Club
 
-SELF = __name__
+STAGES = [
+    (["", "", ""], 0),
+    (["abc", "abc", "abc"], 3),
+    (["abcd", "ab", "abc"], 2),
+    (["abc", "aXc", "abc"], 1),
+    (["abc", "", "abc"], 0),
+    (["aX", "aX", "aY"], 1),
+]
 
 
 def tag(name: str) -> bytes:
     return name.encode().ljust(32, b".")
 
 
-def stages_program(network: Network, cases: list[list[str]]) -> list[int]:
-    (me,) = network.local
-    return [agreement.agree_on_stages(network, [tag(n) for n in case[me]]) for case in cases]
-
-
-def compare_program(network: Network, what: str, values: list[str]) -> None:
+def compare(network: Network, what: str, values: list[str]) -> None:
     (me,) = network.local
     if what == "text":
         compare_texts(network, "ledger", values[me], Code.BAD_LEDGER_FILE)
@@ -30,35 +38,36 @@ def compare_program(network: Network, what: str, values: list[str]) -> None:
         compare_uploads(network, {"north-1": "ab" * 32, "south-1": values[me] * 32})
 
 
-def test_the_stages_that_all_have() -> None:
-    cases = [
-        (["", "", ""], 0),
-        (["abc", "abc", "abc"], 3),
-        (["abcd", "ab", "abc"], 2),
-        (["abc", "aXc", "abc"], 1),
-        (["abc", "", "abc"], 0),
-        (["aX", "aX", "aY"], 1),
-    ]
-    given = [[list(names) for names in case] for case, _ in cases]
-    ends = run_parties(f"{SELF}:stages_program", 3, [given])
-    assert [end.value for end in ends] == [[common for _, common in cases]] * 3
+def test_the_stages_that_all_have(tmp_path: Path) -> None:
+    def program(network: Network) -> list[int]:
+        (me,) = network.local
+        return [agree_on_stages(network, [tag(name) for name in case[me]]) for case, _ in STAGES]
+
+    assert Club(tmp_path).run(program) == [[common for _, common in STAGES]] * 3
+
+
+def test_what_is_the_same_passes(tmp_path: Path) -> None:
+    def program(network: Network) -> str:
+        for what, same in (("text", "a"), ("tag", "a"), ("uploads", "ab")):
+            compare(network, what, [same] * 3)
+        return "passed"
+
+    assert Club(tmp_path).run(program) == ["passed"] * 3
 
 
 @pytest.mark.parametrize(
-    ("what", "odd", "code"),
+    ("what", "same", "odd", "code"),
     [
-        ("text", "b", Code.BAD_LEDGER_FILE),
-        ("tag", "b", Code.SESSION_MISMATCH),
-        ("uploads", "cd", Code.UPLOADS_DIFFER),
+        ("text", "a", "b", Code.BAD_LEDGER_FILE),
+        ("tag", "a", "b", Code.SESSION_MISMATCH),
+        ("uploads", "ab", "cd", Code.UPLOADS_DIFFER),
     ],
 )
-def test_one_that_differs_stops_all(what: str, odd: str, code: Code) -> None:
-    same = "ab" if what == "uploads" else "a"
-    ends = run_parties(f"{SELF}:compare_program", 3, [what, [same, same, same]])
-    assert all(end.error is None for end in ends)
-    ends = run_parties(f"{SELF}:compare_program", 3, [what, [same, odd, same]], check=False)
-    codes = [end.error.code for end in ends if end.error is not None]
-    assert len(codes) == 3
-    assert code in codes
+def test_one_that_differs_stops_all(
+    tmp_path: Path, what: str, same: str, odd: str, code: Code
+) -> None:
+    ends = Club(tmp_path).run(lambda network: compare(network, what, [same, odd, same]))
+    assert all(isinstance(end, HedgerowError) for end in ends)
+    assert code in [end.code for end in ends]
     if what == "uploads":
-        assert any("south-1" in str(end.error) for end in ends)
+        assert any("south-1" in str(end) for end in ends)

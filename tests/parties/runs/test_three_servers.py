@@ -155,6 +155,10 @@ def test_a_tree_that_is_opened_is_drawn_once(place: Town) -> None:
     assert model_from_json(json.dumps(trees[0].tree)).privacy is not None
     assert trees[0].read_ledger().total("public").epsilon == pytest.approx(1.0)
     assert trees[0].shares == {}
+
+
+@pytest.mark.slow
+def test_a_tree_without_noise_is_opened_as_it_is_in_the_clear(place: Town) -> None:
     plain = {"noise": "none", "max_depth": 3}
     name = disturbed(place, "open-plain", "alder", "daemon", kind="open", analysts=(), plan=plain)
     tree = model_from_json(json.dumps(stored(place, "birch", name).tree)).model
@@ -250,12 +254,13 @@ def test_jobs_that_differ_and_servers_that_do_not_come_back(tmp_path: Path) -> N
 
         # A policy that was tightened meanwhile counts.
         strict = job("strict", plan=plan)
-        place.post(strict, "alder", "birch")
+        place.post(strict, "birch")
         place.kill("birch")
         policy = place.parties["birch"].folder / "policy.toml"
         set_line(policy, "largest_epsilon_per_job", "0.5")
         place.start("birch")
-        place.post(strict, "cedar")
+        # Last, however long the start has taken: now the others begin to wait for each other.
+        place.post(strict, "alder", "cedar")
         place.until_state(strict.run_id, "failed", patience=60)
         assert place.errors(strict.run_id)[0]["code"] == "POLICY_REFUSES"
         assert charges(place, "birch", strict.run_id) == []

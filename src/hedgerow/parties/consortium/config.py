@@ -51,14 +51,10 @@ def check_host(host: str) -> str:
 class Member(Numbered):
     """A party as the list has it.
 
-    `host`: where the others reach a server, a coordinator or a site; empty for the other roles, who
-    are never called.
-    `port`, `run_port`, `query_port`: of a server: for requests, for training with the other
-    servers, for answers with them. A coordinator and a site have the first of them alone.
-    `topdown_port`: of a server: for runs of a coordinator with the other servers; 0 where there are
-    none.
-    `site_port`, `count_port`: of a server: for requests of sites that have it count, and for
-    counting with the other servers; 0 where there are no sites.
+    `host`: where a server, a coordinator or a site is reached; others are never called.
+    `port`: for requests. The others are those of a server with the other servers: `run_port` for
+    training, `query_port` for answers, `topdown_port` for runs of a coordinator, `count_port` for
+    counting; at `site_port` sites have it count. 0 where there is no need.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -124,15 +120,11 @@ class Timeouts(Numbered):
 
 
 class PartyConfig(Numbered):
-    """A party and its consortium; use `load`.
+    """A party and its consortium; use `load`. Raises H852.
 
-    `consortium`: its name, the same at all parties.
-    `name`: this party's name in the list.
     `members`: all of them, this party too; exactly three servers, whose order counts, or none where
     there is a coordinator or are two sites.
-    `listen`: address on which this party takes calls, if it is another one than its host in the
-    list.
-    Raises H852.
+    `listen`: where this party takes calls, if that is not its host in the list.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -174,11 +166,7 @@ class PartyConfig(Numbered):
 
     @classmethod
     def load(cls, folder: str | Path) -> PartyConfig:
-        """Read the ``party.toml`` of a party's folder.
-
-        Raises H854 if the folder is not closed to others, H852 if the file is not as it should be,
-        or there is none.
-        """
+        """Read the ``party.toml`` of a folder; H854 if others can read it, H852 for the file."""
         folder = Path(folder).absolute()
         # Before its mode: it would be wrong to have somebody close a folder that is no party's.
         if _is_no_party(folder):
@@ -304,10 +292,8 @@ class PartyConfig(Numbered):
         return read_small(self.certificate_file(name), MAX_FILE_BYTES, Code.MISSING_CERTIFICATE)
 
     def roster(self, plane: Plane) -> tuple[meeting.Endpoint, ...]:
-        """Return the three servers as the network among them wants them.
+        """Return the three servers as the network of their sessions on one of the ports wants them.
 
-        `plane`: for training, for answers, for runs of a coordinator or for sites: sessions on
-        different ports, side by side.
         Raises H908 if a server has no port for it, H857 if its certificate was not added.
         """
         ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}

@@ -160,11 +160,8 @@ def list_members(
     hosts: Sequence[str] = (),
     first_port: int = FIRST_PORT,
 ) -> tuple[Member, ...]:
-    """List the members of a new consortium.
+    """List the members of a new consortium: three servers, or none with a coordinator or sites.
 
-    `servers`, `owners`, `analysts`: their names; three servers, or none if there is a coordinator
-    or are sites.
-    `sites`: names of sites, at least two.
     `hosts`: of the servers, one each, then of the coordinator and of the sites; by default this
     machine's loopback address.
     `first_port`: server i gets first_port + 10 i and the ports after it; the coordinator comes
@@ -217,12 +214,9 @@ def found_consortium(
     members: Sequence[Member],
     populations: Mapping[str, float] | None = None,
 ) -> list[Path]:
-    """Write a folder ``<name>`` with a folder per member in it.
+    """Write a folder ``<name>`` with a folder per member in it, and return these.
 
-    `folder`: existing; there must be no ``<name>`` in it.
-    `members`: from `list_members`.
     `populations`: lifetime epsilon by population, for all policies to begin with.
-    Returns the folders, in the order of the members.
     Raises H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")

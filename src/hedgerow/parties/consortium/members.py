@@ -25,13 +25,9 @@ MAX_DAYS = 36_500
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate, read and found well formed.
+    """A certificate, read and found well formed, with its SHA-256 and the public key in DER.
 
-    `name`: of its party, as the party says; who it is, the fingerprint decides.
-    `pem`: the certificate itself.
-    `fingerprint`: its SHA-256.
-    `public_key`: in DER.
-    `begins`, `ends`: when it is valid, with a time zone.
+    Its name is what the party says; who it is, the fingerprint decides.
     """
 
     name: str
@@ -43,10 +39,7 @@ class Certificate:
 
     @classmethod
     def parse(cls, text: str, source: str) -> Certificate:
-        """Read one self-signed certificate in PEM; H856 for anything else.
-
-        `source`: where it is from, for the message.
-        """
+        """Read one self-signed certificate in PEM; H856 for anything else."""
         if "PRIVATE KEY" in text:
             raise Code.WRONG_CERTIFICATE.error(
                 expected="a certificate, which is public",
@@ -79,10 +72,7 @@ class Certificate:
 
     @classmethod
     def of(cls, config: PartyConfig, name: str) -> Certificate:
-        """Read the certificate of a member from the party's folder.
-
-        Raises H857 if it is not there, H856 if it is not that member's.
-        """
+        """Read the certificate of a member; H857 if it is not here, H856 if it is another's."""
         path = config.certificate_file(name)
         certificate = cls.parse(config.certificate(name), str(path))
         if certificate.name != name:
@@ -105,10 +95,8 @@ class Certificate:
 def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     """Make this party's key and certificate in its folder; an existing key is not replaced.
 
-    A server gets a key for its state, too, if it has none.
-
-    `days`: for which the certificate is valid.
-    Raises H810 if there is a key, H501 for a time that is too long or none.
+    A server gets a key for its state, too, if it has none. Raises H810 if there is a key, H501 for
+    a time that is too long or none.
     """
     if not 1 <= days <= MAX_DAYS:
         raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
@@ -125,9 +113,6 @@ def introduce_all(folders: Sequence[Path]) -> None:
     """Make the keys of all parties on this machine, and add every certificate that is needed.
 
     For study alone: whoever runs it could be any of the parties.
-
-    `folders`: of all parties, as `hedgerow.parties.consortium.founding.found_consortium` returns
-    them.
     """
     configs = [PartyConfig.load(folder) for folder in folders]
     for config in configs:

@@ -23,12 +23,7 @@ def is_name(name: object) -> bool:
 
 
 def check_name(name: object, what: str = "name") -> str:
-    """Return the name if no path but one file or folder can be made of it.
-
-    `name`: anything, also from a message of another party.
-    `what`: what it names, for the message.
-    Raises H851.
-    """
+    """Return the name if no path but one file or folder can be made of it; H851 otherwise."""
     if not isinstance(name, str) or not is_name(name):
         raise Code.BAD_NAME.error(found=f"{what} {shown(repr(name))}")
     return name

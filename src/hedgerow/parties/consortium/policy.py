@@ -45,26 +45,15 @@ class Lifetime(Numbered):
 
 
 class Policy(Numbered):
-    """What a party allows; use `load`.
+    """What a party allows; use `load`. Raises H853.
 
-    `largest_epsilon_per_job`: for every audience of a job by itself.
-    `largest_delta_per_job`: likewise.
-    `allow_exact`: whether a job may have no finite epsilon for some audience.
-    `allowed_protocols`: kinds of models, of `PROTOCOLS`.
-    `allowed_analysts`: members that may ask models.
-    `allowed_posters`: members that may post jobs. Where it is missing, the owners of the uploads of
-    a job may.
-    `largest_trees_per_job`, `largest_depth`: trees of a job, over all rounds and classes, and
-    levels of splits of each.
-    `largest_upload_bytes`, `upload_bytes_per_owner`: bytes of one upload, and of all uploads of one
-    owner together.
-    `runs_per_poster`: runs of one member, without those that have ended with a model: a server
-    keeps them all.
-    `queries_per_model`: rows that all analysts together may ask of one model.
-    `queries_per_analyst`: rows that one analyst may ask of one model.
-    `populations`: what every population may spend: all jobs, models and queries on its data
-    together. A number stands for that epsilon, and `LIFETIME_DELTA`.
-    Raises H853.
+    Every line is explained in the file that `hedgerow.parties.consortium.founding` writes.
+    Epsilons and deltas of a job are for every audience by itself; queries are rows.
+
+    `allowed_posters`: where it is missing, the owners of the uploads of a job may post it.
+    `runs_per_poster`: without runs that have ended with a model: a server keeps them all.
+    `populations`: what all jobs, models and queries on the data of each may spend together. A
+    number stands for that epsilon, and `LIFETIME_DELTA`.
     """
 
     code: ClassVar[Code] = Code.BAD_POLICY_FILE
@@ -166,10 +155,7 @@ class Policy(Numbered):
             raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
 
     def check_upload(self, octets: int, *, kept: int) -> None:
-        """Refuse an upload that is too large, by itself or with what its owner has here already.
-
-        `octets`, `kept`: bytes of the upload, and of all uploads of its owner that are here.
-        """
+        """Refuse an upload that is too large, by itself or with what its owner has here already."""
         if octets > self.largest_upload_bytes:
             raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
         if kept + octets > self.upload_bytes_per_owner:
@@ -180,11 +166,9 @@ class Policy(Numbered):
     def check_epsilon(
         self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
     ) -> None:
-        """Refuse a job that costs too much.
+        """Refuse a job that costs too much, by audience as the ledger names them.
 
-        `epsilon`: of every audience, as the ledger names them; infinite where there is no
-        guarantee.
-        `delta`: likewise; zero where it is not given.
+        Epsilon is infinite where there is no guarantee; delta is zero where it is not given.
         """
         if not epsilon:
             # No figures are not the same as no cost.
@@ -214,11 +198,7 @@ class Policy(Numbered):
         spent_delta: float = 0.0,
         delta: float = 0.0,
     ) -> None:
-        """Refuse what would take a population beyond its lifetime epsilon or delta.
-
-        `spent`, `spent_delta`: charged to it so far, over all jobs, models and queries.
-        `epsilon`, `delta`: what is to be charged now.
-        """
+        """Refuse what, with all that was spent so far, is beyond a lifetime epsilon or delta."""
         check_name(population, "population")
         _check_amount(spent, "epsilon spent")
         _check_amount(epsilon, "epsilon")
@@ -249,13 +229,10 @@ class Policy(Numbered):
         delta: Mapping[str, float] | None = None,
         populations: Iterable[str] = (),
     ) -> None:
-        """Refuse a job that this party does not allow, whatever was spent before.
+        """Refuse, with the line of the policy, a job that it does not allow: H858.
 
-        `epsilon`, `delta`: see `check_epsilon`.
-        `analysts`: who may ask the model.
-        `populations`: whose data are used: each must be listed and must afford the job by itself.
-        What it spent before is for `check_account`.
-        Raises H858, with the line of the policy.
+        Each of its populations must afford the job by itself, whatever it spent before: that is for
+        `check_account`. Figures are those of `check_epsilon`.
         """
         self.check_protocol(protocol)
         self.check_analysts(analysts)
@@ -265,10 +242,7 @@ class Policy(Numbered):
             self.check_account(population, spent=0.0, epsilon=max(epsilon.values()), delta=worst)
 
     def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
-        """Refuse queries beyond the budget of a model.
-
-        `by_analyst`, `by_all`: rows asked of this model before, by this analyst and by all.
-        """
+        """Refuse rows beyond the budget of a model, after those asked before."""
         self.check_analysts([analyst])
         for count, what in ((rows, "rows"), (by_analyst, "by_analyst"), (by_all, "by_all")):
             # A negative count would give budget back.

@@ -157,13 +157,9 @@ class Problem:
 
 @dataclass
 class Finding:
-    """What was found about a member.
+    """What was found about a member, and whether this party needs its certificate.
 
-    `address`: where this party reaches it; None for one that takes no calls.
-    `certificate`: None if it is not known.
-    `needed`: whether this party speaks to the member, and needs its certificate.
     `reached`: None if it was not tried: this party itself, or nobody who takes calls.
-    `version`: of Hedgerow, there.
     `clock`: seconds by which its clock is ahead at least; 0 if the delay of the answer explains it.
     """
 

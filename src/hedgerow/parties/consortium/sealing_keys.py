@@ -33,23 +33,19 @@ class SealedJob(Protocol):
     """What a signature needs of a job."""
 
     @property
-    def kind(self) -> str:
-        """Of the protocol."""
+    def kind(self) -> str: ...  # noqa: D102
 
     @property
-    def hash(self) -> str:
-        """Of all of the job."""
+    def hash(self) -> str: ...  # noqa: D102
 
     @property
-    def run_id(self) -> str:
-        """Its name, for messages."""
+    def run_id(self) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
 class SignedKey:
-    """The public half of a server's sealing key, with its signature.
+    """The public half of a server's sealing key, signed with the key behind its certificate.
 
-    `signature`: by the key behind the server's certificate, see `context_of`.
     `private`: whether the server's noise comes from the operating system.
     """
 
@@ -94,11 +90,8 @@ class SignedKey:
         return cls(key.public, sign_key(config.identity, key.public, context), private)
 
     def check(self, config: PartyConfig, job: SealedJob, run: bytes, server: str) -> bytes:
-        """Return the key if it is that server's, in this run.
+        """Return the key if it is that server's, in this run, by this party's copy of the job.
 
-        `config`: of whoever checks, with the server's certificate.
-        `job`: this party's own copy.
-        `server`: name of the member.
         Raises H760 if the signature is of another party, key or run, H857 without its certificate.
         """
         context = context_of(job, run, server, private=self.private)
@@ -127,10 +120,8 @@ def checked_keys(
 ) -> tuple[bytes, ...]:
     """Return the keys of all three servers in their order, to seal to.
 
-    `config`, `job`, `run`: as for `SignedKey.check`.
-    `private`: whether this party counts on the servers' noise.
     Raises H760 for a key that its server has not signed for this run, or of a server that draws
-    repeatable noise.
+    repeatable noise where this party counts on it.
     """
     found = []
     for server, key in zip(config.servers, keys, strict=True):

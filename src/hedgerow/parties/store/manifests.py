@@ -41,19 +41,13 @@ Digest = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{64}$"
 
 
 class UploadManifest(Numbered):
-    """An upload in public terms.
+    """An upload in public terms; its id is used once, for ever. Raises H887.
 
-    `id`: used once, for ever.
-    `population`: to whose account everything is charged that is computed from it.
-    `owner`: member that uploaded it.
     `rows`: slots, which are as many as the owner says; how many of them hold records is secret.
     `domain`: of its columns alone, with the target if it has one.
-    `version`: see `format_version`.
-    `seeds`: digests of the seeds 0 and 1.
-    `correction`: digest of the correction and its salt.
+    `seeds`, `correction`: digests; that of the correction is behind its salt.
     `alignment`: where the slots follow from ids and a key of the owners: a keyed hash of the ids,
     equal at owners who have the same. Empty else.
-    Raises H887.
     """
 
     code: ClassVar[Code] = Code.BAD_UPLOAD

@@ -37,12 +37,9 @@ Shares = dict[str, NDArray[Any]]
 class ModelManifest:
     """What is public about a model at a server.
 
-    `name`, `kind`: of the model; see `hedgerow.protocols.kinds`.
-    `server`: whose shares these are.
     `plan`: public numbers, among them the domain; `read_plan` makes a plan of it.
-    `run`, `job`: identifier of the run that trained it, and hash of its job.
+    `job`: hash of the job.
     `tag`: the same at the three servers if, and only if, their shares belong together.
-    `populations`, `analysts`: whose data it rests on, and who may ask it.
     `arrays`: ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
     `files`: SHA-256 of the files beside it.
     """
@@ -86,12 +83,7 @@ class ModelManifest:
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model that was opened.
-
-    `shares`: of this server; see `hedgerow.protocols.kinds.Kind.model`.
-    `ledger`, `leakage`: as JSON, as training left them.
-    `tree`: the tree itself, where the kind opens it.
-    """
+    """A model that was opened: the shares of this server, or the tree; JSON as training left it."""
 
     manifest: ModelManifest
     shares: Shares = field(repr=False)
@@ -156,8 +148,7 @@ def read_manifest(state: StateFolder, name: str) -> ModelManifest:
 def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
     """Return a model, everything about it checked.
 
-    Raises H407 if there is none of that name, H409 if its files are not those it was written with;
-    H860 to H864 from the vault.
+    Raises H407 if there is none, H409 if a file is another one, H860 to H864 from the vault.
     """
     manifest = read_manifest(state, name)
     shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))
