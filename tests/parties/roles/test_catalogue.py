@@ -196,7 +196,7 @@ def test_servers_that_differ_or_are_away(parties: dict[str, PartyConfig]) -> Non
     (one,), refusals = ChargeClient(parties["north"]).charges()
     assert not refusals
     assert one.differs
-    assert [servers for _, servers in one.lines] == [SERVERS, ("cedar",)]
+    assert [servers for _, servers in one.lines] == [tuple(SERVERS), ("cedar",)]
     text = show(parties["north"], 1)
     assert "DIFFER" in text
     assert "patients at cedar: spent epsilon 1.5," in text
