@@ -44,11 +44,9 @@ from hedgerow.trees.tree import Tree
 
 @dataclass(frozen=True)
 class KnownModel:
-    """What an analyst knows about a model.
+    """What an analyst knows about a model, which is the same at all servers.
 
-    `manifest`: the same at all servers, but for whose shares it is about.
     `left`: rows that this analyst may still ask, when the servers were asked.
-    `tree`: where it was opened.
     """
 
     manifest: ModelManifest

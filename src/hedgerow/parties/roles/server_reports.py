@@ -86,17 +86,8 @@ class Sent(_Part):
     wire: Count
 
 
-class ModelReport(_Part):
-    """A model at one server.
-
-    `populations`, `analysts`: whose data it rests on, and who may ask it.
-    `learned`: the ledger, every charge of an answer in it.
-    `asking`: of the analysts that the asker may know about; none where the model answers by itself.
-    `rows_left`: rows that all analysts together may ask yet; None for an analyst, and where nobody
-    counts.
-    `sent`: None where nothing was kept of it.
-    Raises H884.
-    """
+class ModelLine(_Part):
+    """A model in the list of a server: whose data it rests on, and who may ask it."""
 
     model: Name
     kind: Name
@@ -104,6 +95,17 @@ class ModelReport(_Part):
     job: Hash
     populations: tuple[Name, ...]
     analysts: tuple[Name, ...]
+
+
+class ModelReport(ModelLine):
+    """A model at one server. Raises H884.
+
+    `learned`: the ledger, every charge of an answer in it.
+    `asking`: of the analysts that the asker may know about; none where the model answers by itself.
+    `rows_left`: of all analysts together; None for an analyst, and where nobody counts.
+    `sent`: None where nothing was kept of it.
+    """
+
     learned: tuple[LedgerLine, ...]
     opened: tuple[Opened, ...]
     asking: tuple[Asking, ...] = ()
@@ -127,22 +129,10 @@ class ModelReport(_Part):
         return cls.model_validate(jsonfile.loads(data, Code.BAD_REPLY))
 
 
-class ModelLine(_Part):
-    """A model in the list of a server; see `ModelReport`."""
-
-    model: Name
-    kind: Name
-    run: Name
-    job: Hash
-    populations: tuple[Name, ...]
-    analysts: tuple[Name, ...]
-
-
 @dataclass(frozen=True)
 class Shelf:
-    """A model as the servers list it.
+    """A model as the first server that keeps it lists it.
 
-    `line`: as the first server that keeps it has it.
     `servers`: ``kept``, ``missing``, ``differs`` or ``unreachable`` at each.
     """
 
@@ -157,12 +147,9 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Shown:
-    """A model as all servers together tell of it.
+    """A model as all servers together tell of it; the report is that of the first that answers.
 
-    `report`: as the first server that answers has it; see `differences`.
-    `sent`: by server, where it is known.
-    `differences`: what is not the same at all servers that answer: by the name of the field, what
-    each says.
+    `differences`: by the name of a field that is not the same everywhere, what each server says.
     `refusals`: servers that told nothing, and why.
     """
 
@@ -202,13 +189,9 @@ class Shown:
 
 
 class ChargeLine(_Part):
-    """A charge at one server.
+    """A charge at one server; for one job its key is the same at all. Its epsilon may be infinite.
 
-    `key`: the same at all servers for one job.
-    `epsilon`: may be infinite.
-    `time`: when it was charged, in seconds since 1970.
-    `run`, `model`, `by`: what was charged and who has posted it; empty where the run is not kept
-    any more.
+    `run`, `model`, `by`: what was charged and who has posted it; empty if the run is not kept.
     """
 
     key: _Ascii
@@ -222,11 +205,7 @@ class ChargeLine(_Part):
 
 
 class ServerAccount(_Part):
-    """The account of a population at one server.
-
-    `epsilon`, `delta`: its lifetime by the policy of that server; None if that does not list it any
-    more.
-    """
+    """The account of a population at one server, and the lifetime that its policy lists."""
 
     epsilon: Annotated[float, Field(gt=0)] | None
     delta: _Amount | None

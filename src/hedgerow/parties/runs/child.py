@@ -27,8 +27,7 @@ class Child:
     `on_line`, `on_end`: told of every line of progress, and of the end; in a thread of their own.
     `met`: whether the three servers have met in this attempt.
     `stages`: new stages that it has kept.
-    `error`: what it has ended with.
-    `again`: whether another attempt may help.
+    `again`: whether another attempt may help against the error that it has ended with.
     """
 
     def __init__(

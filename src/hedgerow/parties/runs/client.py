@@ -24,11 +24,9 @@ _LEVEL_COST = 8
 class RunStatus:
     """A run at all servers together.
 
-    `run`, `state`: ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
-    `attempt`, `level`, `depth`, `nodes`: level and nodes of the level that is under way; -1 where
-    nobody has said.
-    `octets`: sent by all servers in this attempt.
-    `seconds`: since the attempt began.
+    `state`: ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
+    `level`, `nodes`: of the level that is under way; -1 where nobody has said.
+    `octets`, `seconds`: sent by all servers in this attempt, and since it began.
     `left`: expected seconds to the end of the last level.
     `servers`: state at each; ``unreachable`` where it does not answer.
     """

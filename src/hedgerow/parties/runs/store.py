@@ -34,8 +34,6 @@ class ServerRun:
     `generation`: how often the run was resumed: who has ended a later one is heard.
     `error`: why it failed, or why the last attempt did.
     `closed`: whether all three servers are known to be done.
-    `created`, `changed`: seconds since 1970.
-    `by`: who has posted it here.
     """
 
     id: str
