@@ -91,9 +91,9 @@ def count(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.policy import Policy
     from hedgerow.parties.roles.daemon import logging_to
-    from hedgerow.parties.sites.count_run import CountRun
-    from hedgerow.parties.sites.count_service import CountService
+    from hedgerow.parties.sites.counting import CountRun
     from hedgerow.parties.sites.job import VerticalJob
+    from hedgerow.parties.sites.service import CountService
 
     config, policy, read = PartyConfig.load(folder), Policy.load(folder), VerticalJob.load(job)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -198,7 +198,7 @@ def kept(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.sites.answering import read_kept
     from hedgerow.parties.sites.job import VerticalJob
-    from hedgerow.parties.sites.nodes import run_folder
+    from hedgerow.parties.sites.store import run_folder
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     read.index(config)
@@ -230,13 +230,12 @@ def learned(
     """Print what this party has learned, attempt by attempt, beside what was declared."""
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.sites.job import VerticalJob
-    from hedgerow.parties.sites.learned import ANY_NUMBER, UNDER_WAY, Learned
-    from hedgerow.parties.sites.nodes import run_folder
+    from hedgerow.parties.sites.store import ANY_NUMBER, UNDER_WAY, LearnedRecord, run_folder
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     if config.name not in read.parties(config):
         read.index(config)
-    records = Learned.all_of(run_folder(config, read))
+    records = LearnedRecord.all_of(run_folder(config, read))
     if format is Format.json:
         rows = [
             {"attempt": one.attempt, "begun": one.begun, "state": one.state, "rows": one.rows}

@@ -23,12 +23,11 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.sites.client import SiteClient
-from hedgerow.parties.sites.count_run import CountRun
-from hedgerow.parties.sites.count_service import CountService
+from hedgerow.parties.sites.counting import CountRun
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.sites.nodes import StoredNodes
 from hedgerow.parties.sites.run import SiteRun
-from hedgerow.parties.sites.service import SiteService
+from hedgerow.parties.sites.service import CountService, SiteService
+from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree

@@ -1,4 +1,4 @@
-"""Instances go from site to site by tokens, and whatever goes wrong reaches the asker."""
+"""Questions about instances: answers, refusals, and the way back of bad news."""
 
 import json
 from pathlib import Path
@@ -8,12 +8,19 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.answering import AnsweringProgram, AnsweringSite, read_kept, readable_id
+from hedgerow.parties.sites import answering as site_way_back
+from hedgerow.parties.sites.answering import (
+    AnsweringProgram,
+    AnsweringSite,
+    WayBack,
+    read_kept,
+    readable_id,
+    veil,
+)
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.sites.nodes import StoredNodes
 from hedgerow.parties.sites.service import SiteService
+from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.parties.sites.way_back import WayBack
 from hedgerow.parties.wire.handlers import Caller
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields
@@ -194,3 +201,41 @@ def test_a_site_that_answers_takes_part_in_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ids", [np.array([0, -5, 2**40]), np.array(["a", "ü"])])
 def test_ids_are_read_again(ids) -> None:
     assert [readable_id(name) for name in id_bytes(ids)] == ids.tolist()
+
+
+def test_the_first_time_counts_and_once_is_enough() -> None:
+    way = WayBack()
+    way.came(7, 2)
+    # Further down its path the question comes by again.
+    way.came(7, 1)
+    assert way.take(7) == 2
+    assert way.take(7) is None
+    way.came(7, 1)
+    assert way.take(7) is None
+    assert way.take(8) is None
+
+
+def test_news_that_is_sent_in_a_circle_ends() -> None:
+    ways = [WayBack(), WayBack()]
+    ways[0].came(1, 1)
+    ways[1].came(1, 0)
+    at, steps = 0, 0
+    while (after := ways[at].take(1)) is not None:
+        at, steps = after, steps + 1
+    assert steps == 2
+
+
+def test_old_questions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site_way_back, "MOST_CALLS", 3)
+    way = WayBack()
+    for call in range(5):
+        way.came(call, call + 10)
+    assert [way.take(call) for call in range(5)] == [None, None, 12, 13, 14]
+
+
+def test_only_the_kind_of_a_fault_is_told() -> None:
+    one = veil(Code.UNKNOWN_NODE.error(found="the token S2L4"))
+    other = veil(Code.UNKNOWN_NODE.error(found="the token S1L9", fix="look at the club"))
+    assert one.code is Code.UNKNOWN_NODE
+    assert str(one) == str(other)
+    assert one.party is None

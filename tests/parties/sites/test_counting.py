@@ -18,10 +18,10 @@ from hedgerow.parties.consortium.reach import check_consortium
 from hedgerow.parties.consortium.sealing_keys import SignedKey
 from hedgerow.parties.sites import counting as site_counting
 from hedgerow.parties.sites.attempt import Attempt
-from hedgerow.parties.sites.count_run import CountRun
-from hedgerow.parties.sites.count_service import CountService
+from hedgerow.parties.sites.counting import CountRun
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.sites.post import OtherSites, Post
+from hedgerow.parties.sites.post import OtherSites, SitePost
+from hedgerow.parties.sites.service import CountService
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
@@ -180,14 +180,14 @@ def test_a_question_to_some_of_the_servers_ends_the_attempt_and_names_the_site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     town, job = SiteTown(tmp_path, servers=True), secret_job(timeouts={"lost": 1.0})
-    honest = Post.send
+    honest = SitePost.send
 
-    def send(self: Post, name: str, data: bytes) -> None:
+    def send(self: SitePost, name: str, data: bytes) -> None:
         sender = self._others.config.name
         if not (sender == "observatory" and name == "cedar"):
             honest(self, name, data)
 
-    monkeypatch.setattr(Post, "send", send)
+    monkeypatch.setattr(SitePost, "send", send)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None
@@ -200,14 +200,14 @@ def test_the_same_call_a_second_time_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     town, job = SiteTown(tmp_path, servers=True), secret_job()
-    honest = Post.send
+    honest = SitePost.send
 
-    def send(self: Post, name: str, data: bytes) -> None:
+    def send(self: SitePost, name: str, data: bytes) -> None:
         honest(self, name, data)
         if self._others.config.name == "office" and name in SERVERS:
             honest(self, name, data)
 
-    monkeypatch.setattr(Post, "send", send)
+    monkeypatch.setattr(SitePost, "send", send)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None

@@ -11,12 +11,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.sites.attempt import Attempt
-from hedgerow.parties.sites.count_run import CountRun
-from hedgerow.parties.sites.counting import Counting
+from hedgerow.parties.sites.counting import Counting, CountRun
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.sites.learned import ANY_NUMBER, Learned
-from hedgerow.parties.sites.post import OtherSites, Post
+from hedgerow.parties.sites.post import OtherSites, SitePost
 from hedgerow.parties.sites.run import SiteRun
+from hedgerow.parties.sites.store import ANY_NUMBER, LearnedRecord
 from hedgerow.privacy import Leakage, Ledger, Opening
 from hedgerow.protocols.vertical_id3.messages import Kept, to_bytes
 from tests.parties.sites.site_town import (
@@ -126,13 +125,13 @@ def test_records_of_three_attempts_and_of_questions(
 def test_a_server_that_never_hears_of_a_question(
     town: SiteTown, job: VerticalJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Post.send
+    honest = SitePost.send
 
-    def send(self: Post, name: str, data: bytes) -> None:
+    def send(self: SitePost, name: str, data: bytes) -> None:
         if (self._others.config.name, name) != ("observatory", SERVERS[0]):
             honest(self, name, data)
 
-    monkeypatch.setattr(Post, "send", send)
+    monkeypatch.setattr(SitePost, "send", send)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None
@@ -193,14 +192,14 @@ def test_a_disk_that_takes_nothing_does_not_keep_an_attempt_from_ending(
     town: SiteTown, job: VerticalJob, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     broken = break_once(monkeypatch, 0)
-    write, full = Learned.write, [where]
+    write, full = LearnedRecord.write, [where]
 
-    def refusing(self: Learned, *args: Any, **options: Any) -> None:
+    def refusing(self: LearnedRecord, *args: Any, **options: Any) -> None:
         if broken and f"/{full[0]}/" in str(self.folder):
             raise Code.STATE_NOT_WRITTEN.error(found="a full disk")
         write(self, *args, **options)
 
-    monkeypatch.setattr(Learned, "write", refusing)
+    monkeypatch.setattr(LearnedRecord, "write", refusing)
     with town.serving(job), town.counting(job) as servers:
         assert Training(town, job).end() is not None
         until(lambda: all(one.status().state == "failed" for one in servers.values()))
@@ -211,7 +210,7 @@ def test_a_disk_that_takes_nothing_does_not_keep_an_attempt_from_ending(
 
 def test_a_declaration_with_very_many_digits_can_be_written(tmp_path: Path) -> None:
     opening = Opening("token", "site 0", (), independent="nothing", times=10**5000)
-    record = Learned(tmp_path, "ab" * 16)
+    record = LearnedRecord(tmp_path, "ab" * 16)
     record.write([Leakage([opening])])
     (row,) = json.loads((tmp_path / "learned" / f"{'ab' * 16}.json").read_text())["rows"]
     assert row["declared"] == ANY_NUMBER
@@ -220,13 +219,13 @@ def test_a_declaration_with_very_many_digits_can_be_written(tmp_path: Path) -> N
 def test_a_server_takes_questions_alone(
     town: SiteTown, job: VerticalJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Post.send
+    honest = SitePost.send
 
-    def send(self: Post, name: str, data: bytes) -> None:
+    def send(self: SitePost, name: str, data: bytes) -> None:
         office = self._others.config.name == "office" and name == "birch"
         honest(self, name, to_bytes(Kept(3 << 48 | 9)) if office else data)
 
-    monkeypatch.setattr(Post, "send", send)
+    monkeypatch.setattr(SitePost, "send", send)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None

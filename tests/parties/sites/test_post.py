@@ -1,16 +1,18 @@
-"""Messages arrive in order and once, however often connections are cut."""
+"""Messages of a run: in order, once each, also when somebody is away; and the thread of a site."""
 
 import random
 import struct
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.post import Inbox, Post
-from tests.parties.sites.site_town import make_job
+from hedgerow.parties.sites.post import Inbox, SitePost, SiteWorker, lost_party, with_names
+from hedgerow.protocols.vertical_id3.tasks import Outgoing
+from tests.parties.sites.site_town import SERVERS, SITES, make_job, until
 from tests.parties.wire.parties_calls import refuses
 
 
@@ -60,7 +62,7 @@ def wait_for(reached) -> None:
 def test_every_message_once_and_in_order() -> None:
     inbox, found = taken()
     line = BadLine(inbox)
-    post = Post(line, {"tree": "t"}, 20.0, lambda *_: pytest.fail("given up"))  # type: ignore[arg-type]
+    post = SitePost(line, {"tree": "t"}, 20.0, lambda *_: pytest.fail("given up"))  # type: ignore[arg-type]
     sent = [b"%d" % i for i in range(300)]
     for i, data in enumerate(sent):
         post.send("observatory", data)
@@ -77,7 +79,7 @@ def test_a_site_that_stays_away_is_given_up_with_what_it_did_not_get() -> None:
     line = BadLine(inbox)
     line.error = Code.SERVICE_UNREACHABLE.error(found="nobody")
     failed: list[Any] = []
-    post = Post(line, {"tree": "t"}, 0.2, lambda *what: failed.append(what))  # type: ignore[arg-type]
+    post = SitePost(line, {"tree": "t"}, 0.2, lambda *what: failed.append(what))  # type: ignore[arg-type]
     post.send("observatory", b"lost")
     wait_for(lambda: post.away == ["observatory"] or failed)
     wait_for(lambda: failed)
@@ -95,7 +97,7 @@ def test_a_site_that_stays_away_is_given_up_with_what_it_did_not_get() -> None:
 def test_a_receiver_that_was_started_again_gets_a_new_line() -> None:
     inbox, found = taken()
     line = BadLine(inbox, seed=3)
-    post = Post(line, {"tree": "t"}, 20.0, lambda *_: pytest.fail("given up"))  # type: ignore[arg-type]
+    post = SitePost(line, {"tree": "t"}, 20.0, lambda *_: pytest.fail("given up"))  # type: ignore[arg-type]
     post.send("observatory", b"one")
     wait_for(lambda: found)
     time.sleep(0.05)
@@ -132,3 +134,103 @@ def test_two_copies_of_a_request_at_once() -> None:
     for thread in threads:
         thread.join()
     assert [data for _, data in found] == [b"%d" % i for i in range(1000)]
+
+
+class Echo:
+    """Stands where a program does: says what it hears to the next one, or falls over when told."""
+
+    site = SimpleNamespace(job=make_job().protocol_job())
+
+    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
+        if data == b"refuse":
+            raise Code.SITE_CONTRADICTS.error(found=f"a set of site {sender}")
+        if data == b"break":
+            raise KeyError("a defect")
+        return [Outgoing(2, data)]
+
+
+class Box:
+    def __init__(self) -> None:
+        self.sent: list[tuple[str, bytes]] = []
+
+    def send(self, name: str, data: bytes) -> None:
+        self.sent.append((name, data))
+
+
+def test_what_arrives_is_done_in_order_whatever_happens() -> None:
+    box, failed, done = Box(), [], []
+    worker = SiteWorker(
+        SITES,
+        Echo(),  # type: ignore[arg-type]
+        box,  # type: ignore[arg-type]
+        lambda error, sender, data: failed.append((error, sender, data)),
+        lambda: done.append(worker.busy),
+    )
+    gate = threading.Event()
+
+    def wait() -> list[Outgoing]:
+        assert gate.wait(20)
+        return []
+
+    worker.do(wait)
+    payload = b"".join(
+        len(data).to_bytes(8, "little") + data for data in (b"a", b"refuse", b"b", b"break", b"c")
+    )
+    worker.inbox.arrived("observatory", "line", 0, payload)
+    assert worker.busy
+    assert box.sent == []
+    gate.set()
+    until(lambda: len(done) == 6)
+    assert box.sent == [("office", b"a"), ("office", b"b"), ("office", b"c")]
+    assert not worker.busy
+    assert done[-1] is False
+    (refused, sender, data), (broken, *_) = failed
+    assert (refused.code, sender, data) == (Code.SITE_CONTRADICTS, "observatory", b"refuse")
+    assert refused.found == "a set of site observatory"
+    # A defect says nothing of what it was about: that may be data.
+    assert broken.code is Code.SERVICE_FAILED
+    assert "defect" not in str(broken)
+    worker.stop()
+
+
+def test_names() -> None:
+    error: Any = Code.SITE_CONTRADICTS.error(
+        expected="site 2 to have 3", found="site 0 and site 9", fix="ask site 1"
+    )
+    error.party = "office"
+    named = with_names(error, SITES, 3)
+    assert isinstance(named, HedgerowError)
+    assert (named.expected, named.found) == ("site office to have 3", "site club and site 9")
+    assert (named.fix, named.party) == ("ask site observatory", "office")
+    error = Code.SITE_CONTRADICTS.error(
+        expected="server 0", found="party 4 and party 1", fix="ask server 3"
+    )
+    named = with_names(error, (*SITES, *SERVERS), 3)
+    assert (named.expected, named.found) == ("server alder", "server birch and site observatory")
+    assert named.fix == "ask server 3"
+
+
+JOB = make_job()
+
+
+@pytest.mark.parametrize(
+    "code", [Code.SERVICE_UNREACHABLE, Code.REQUEST_CUT_OFF, Code.SERVICE_STOPPING]
+)
+def test_a_site_that_is_not_reached_is_lost(code: Code) -> None:
+    error = lost_party("office", code.error(found="Connection refused"), JOB)
+    assert error.code is Code.SITE_LOST
+    assert error.found == "office is not reached: Connection refused"
+
+
+def test_a_site_that_knows_nothing_of_the_attempt_was_started_again() -> None:
+    said = Code.WRONG_RUN_STATE.error(found="nothing")
+    # What this site itself says of its state is another matter.
+    assert lost_party("office", said, JOB) is said
+    said.party = "office"
+    assert "office was started again" in lost_party("office", said, JOB).found
+
+
+def test_what_a_site_refuses_for_a_reason_stays() -> None:
+    said = Code.SITE_CONTRADICTS.error(found="a set of site club")
+    said.party = "office"
+    assert lost_party("office", said, JOB) is said

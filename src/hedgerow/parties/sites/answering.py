@@ -1,12 +1,16 @@
-"""`Answering`: a site with its part of a tree, which classifies instances token by token.
+"""`InstanceAnswers`: a site with its part of a tree, which classifies instances token by token.
 
 A question goes from site to site as `vertical_id3.classify` says. What a site cannot do
 (a token of no node, an instance that it does not have, a next site that is not reached), it logs,
-and the asker, who would wait otherwise, is told without names (`hedgerow.parties.sites.way_back`).
+and the asker, who would wait otherwise, is told. That news goes back from site to site, as the
+question came (`WayBack`), and says what kind of fault there was, in words of this file. The asker
+hears it of the site that it has asked itself: neither the sender nor the text says how far the
+question has gone.
 
 Reveals: to a site on the path the instances that come to its nodes, and their next tokens; to the
 asker, or to the class site alone, the class counts of a leaf. The path beyond a site's own nodes is
-shown to nobody, also when a question ends on it: of that, the number of the fault is told.
+shown to nobody, also when a question ends on it: of that, the asker and the sites between are told
+the number of the fault.
 """
 
 from __future__ import annotations
@@ -28,13 +32,9 @@ from numpy.typing import NDArray
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.learned import Learned, charge_later
-from hedgerow.parties.sites.nodes import StoredNodes
-from hedgerow.parties.sites.post import OtherSites, Post
-from hedgerow.parties.sites.status import lost
+from hedgerow.parties.sites.post import OtherSites, SitePost, SiteWorker, lost_party, with_names
+from hedgerow.parties.sites.store import LearnedRecord, StoredNodes, charge_later
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.parties.sites.way_back import WayBack, veiled
-from hedgerow.parties.sites.worker import Worker, with_names
 from hedgerow.parties.store.durable import FILE_MODE
 from hedgerow.parties.wire.requests import error_fields
 from hedgerow.privacy import Leakage
@@ -64,7 +64,43 @@ Saw = Callable[[str, int, list[str]], None]
 
 KEPT_FILE = "kept.jsonl"
 """Answers that the class site keeps to itself."""
+MOST_CALLS = 1 << 16
+"""Questions that a site remembers; the news of an older one is not handed on."""
+_TOLD = -1
+_FIXES = {
+    Code.IDS_DO_NOT_ALIGN: "check the ids: an instance has to be in the table of every site on its "
+    "path, or in what that site was started with as --instances",
+}
 _logger = logging.getLogger(__name__)
+
+
+class WayBack:
+    """Which site each question came from; for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._came: dict[int, int] = {}
+
+    def came(self, call: int, sender: int) -> None:
+        """Note that a question came from a site.
+
+        A question may come to a site again, further down its path. The first time counts: each
+        site on the way back has then heard of it earlier than the one before, so the way ends.
+        """
+        with self._lock:
+            self._came.setdefault(call, sender)
+            while len(self._came) > MOST_CALLS:
+                del self._came[next(iter(self._came))]
+
+    def take(self, call: int) -> int | None:
+        """Return the site to be told that a question has ended; None if there is none any more."""
+        with self._lock:
+            found = self._came.get(call, _TOLD)
+            if found == _TOLD:
+                return None
+            # Once is enough, and what goes in a circle, by somebody's malice, ends here.
+            self._came[call] = _TOLD
+            return found
 
 
 class AnsweringSite(Site):
@@ -123,20 +159,15 @@ class AnsweringProgram(SiteProgram):
         return super().receive(sender, data)
 
 
-class Answering:
+class InstanceAnswers:
     """Classify instances with the other sites.
 
     Parameters
     ----------
-    others : OtherSites
-    own : OwnColumns
-    stored : StoredNodes
     instances : tuple of arrays
         Ids (n,), and bins (n, d), of what this site knows instances by.
     folder : Path
         Of the run: what is learned, and kept, is written there.
-    saw : callable
-        See `Saw`.
     """
 
     def __init__(
@@ -156,14 +187,16 @@ class Answering:
         self._program = AnsweringProgram(self._site, self.job.sites, saw, self._way_back)
         self._site.take_up(stored)
         self._site.offer(*instances)
-        self._learned = Learned.of_answers(folder)
+        self._learned = LearnedRecord.of_answers(folder)
         self._recorded = 0
         self._lock = threading.Lock()
         self._open: dict[int, Future[NDArray[np.int64] | None]] = {}
         self._found: list[tuple[Future[NDArray[np.int64] | None], NDArray[np.int64] | None]] = []
         patience = self.job.timeouts.lost
-        self._post = Post(others, {"what": "ask", "tree": self.tree}, patience, self._undelivered)
-        self._worker = Worker(
+        self._post = SitePost(
+            others, {"what": "ask", "tree": self.tree}, patience, self._undelivered
+        )
+        self._worker = SiteWorker(
             self.job.sites, self._program, self._post, self._failed, self._tell_found, self._record
         )
         self._inbox = self._worker.inbox
@@ -171,18 +204,10 @@ class Answering:
     def ask(self, ids: NDArray[Any]) -> tuple[NDArray[np.int64] | None, list[list[str]]]:
         """Ask for the classes of instances.
 
-        Returns
-        -------
-        int64 (n, c) or None
-            Class counts of the leaves; None where the class site keeps them.
-        list of lists of str
-            For each instance its tokens, as far as this site sees them.
-
-        Raises
-        ------
-        HedgerowError
-            What a site on the path refuses, H842 if one is not reached, both without names unless
-            it is this site or the next; H898 if there is no answer in time.
+        Returns class counts of the leaves, int64 (n, c), or None where the class site keeps them;
+        and for each instance its tokens, as far as this site sees them. Fails with what a site on
+        the path refuses, H842 if one is not reached, both without names unless it is this site or
+        the next; H898 if there is no answer in time.
         """
         names = id_bytes(ids)
         answer: Future[NDArray[np.int64] | None] = Future()
@@ -240,7 +265,7 @@ class Answering:
         if before is None:
             return
         # Numbers of calls go beyond what every reader of JSON takes for a whole number.
-        fields = {"tree": self.tree, "call": str(call), **error_fields(veiled(error))}
+        fields = {"tree": self.tree, "call": str(call), **error_fields(veil(error))}
         to = self.job.sites[before]
         threading.Thread(target=self._tell, args=(to, fields), daemon=True).start()
 
@@ -255,7 +280,7 @@ class Answering:
             self._end_questions([data], error)
 
     def _undelivered(self, name: str, error: HedgerowError, batch: list[bytes]) -> None:
-        self._end_questions(batch, lost(name, error, self.job))
+        self._end_questions(batch, lost_party(name, error, self.job))
 
     def _end_questions(self, batch: Sequence[bytes], error: HedgerowError) -> None:
         for data in batch:
@@ -317,3 +342,15 @@ def read_kept(folder: Path) -> list[tuple[int | str, list[int]]]:
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [jsonfile.loads(line, Code.JOURNAL_DAMAGED) for line in lines]
     return [(row["id"], row["counts"]) for row in rows]
+
+
+def veil(error: HedgerowError) -> HedgerowError:
+    """Say what kind of fault there was, and neither where nor about what."""
+    return error.code.error(
+        expected="every site on the path serving the job, with its nodes and the instances",
+        found="a fault on the path, at a site that is not named to the one that asks",
+        fix=_FIXES.get(
+            error.code,
+            "ask again when all sites serve the job; the site where it happened has it in its log",
+        ),
+    )

@@ -16,14 +16,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
-from hedgerow.parties.sites.learned import GROWN, Learned, write_ledger
-from hedgerow.parties.sites.nodes import StoredNodes
-from hedgerow.parties.sites.post import PAUSE, OtherSites, Post, is_away
-from hedgerow.parties.sites.status import BEAT, State, Status, for_servers, lost
-from hedgerow.parties.sites.worker import Worker
+from hedgerow.parties.sites.post import (
+    BEAT,
+    PAUSE,
+    OtherSites,
+    SitePost,
+    SiteWorker,
+    is_away,
+    lost_party,
+)
+from hedgerow.parties.sites.store import GROWN, LearnedRecord, StoredNodes, write_ledger
 from hedgerow.parties.wire.client import Reply
 from hedgerow.parties.wire.requests import Fields, error_fields
 from hedgerow.protocols.vertical_id3.cardinality import SiteMeter
@@ -37,19 +44,49 @@ _logger = logging.getLogger(__name__)
 Make = Callable[[tuple[str, ...]], SiteProgram]
 """Returns the program of a new site, of the servers' public keys if there are servers."""
 
+State = Literal["gathering", "growing", "storing", "grown", "failed"]
+
+
+@dataclass(frozen=True)
+class AttemptStatus:
+    """How far an attempt is.
+
+    Attributes
+    ----------
+    state : {"idle", "gathering", "growing", "storing", "grown", "failed"}
+    attempt : str
+    waiting_for : tuple of str
+        Who has something to do, or has not come yet.
+    away : tuple of str
+        Who of them is not reached.
+    nodes : int
+        Of the tree, at this site.
+    records : tuple of int or None
+        How many of this site's records all sites have, and how many it has; None before that is
+        known.
+    messages, octets : int
+        Sent by this site.
+    error : HedgerowError or None
+    """
+
+    state: State | Literal["idle"]
+    attempt: str = ""
+    waiting_for: tuple[str, ...] = ()
+    away: tuple[str, ...] = ()
+    nodes: int = 0
+    records: tuple[int, int] | None = None
+    messages: int = 0
+    octets: int = 0
+    error: HedgerowError | None = None
+
 
 class Attempt:
     """One try.
 
     Parameters
     ----------
-    others : OtherSites
-    make : callable
-        See `Make`.
     session : str
         The identifier, 32 hexadecimal digits.
-    learned : Learned
-        Its record.
     changed : callable
         Called, from any thread, when the status may have changed.
     keys : sequence of SignedKey, optional
@@ -66,7 +103,7 @@ class Attempt:
         others: OtherSites,
         make: Make,
         session: str,
-        learned: Learned,
+        learned: LearnedRecord,
         changed: Callable[[], None] = lambda: None,
         keys: Sequence[SignedKey] = (),
     ) -> None:
@@ -85,9 +122,11 @@ class Attempt:
         self._rows = 0
         self._site: Site | None = None
         self._program: SiteProgram | None = None
-        self._worker: Worker | None = None
+        self._worker: SiteWorker | None = None
         patience = self.job.timeouts.lost
-        self._post = Post(others, {"what": "grow", "tree": session}, patience, self._undelivered)
+        self._post = SitePost(
+            others, {"what": "grow", "tree": session}, patience, self._undelivered
+        )
         try:
             if keys or not others.servers:
                 self._take_seat(keys)
@@ -107,7 +146,7 @@ class Attempt:
         self._rows = self._site.table.n_records
         # Before anything arrives, so that a site that is killed knows that it took part.
         self._record()
-        self._worker = Worker(
+        self._worker = SiteWorker(
             self._others.parties,
             program,
             self._post,
@@ -145,14 +184,14 @@ class Attempt:
         """Why it has failed."""
         return self._error
 
-    def status(self) -> Status:
+    def status(self) -> AttemptStatus:
         """Return how far it is."""
         with self._lock:
             away = self._silent | set(self._post.away)
             waiting = self._missing if self._state == "gathering" else self._busy | away
             over = self._state in ("grown", "failed")
             meter = SiteMeter() if self._site is None else self._site.meter
-            return Status(
+            return AttemptStatus(
                 self._state,
                 self.session,
                 () if over else tuple(sorted(waiting)),
@@ -167,12 +206,8 @@ class Attempt:
     def gather(self) -> None:
         """Have all others begin, wait for those that are not there yet, and let all go.
 
-        Run at the site that begins.
-
-        Raises
-        ------
-        HedgerowError
-            H842 for a site or a server that does not come in time, or whatever one refuses.
+        Run at the site that begins. H842 for a site or a server that does not come in time, or
+        whatever one refuses.
         """
         others, keys, tree = self._others, self._collect_keys(), {"tree": self.session}
         fields: Fields = dict(tree)
@@ -285,7 +320,7 @@ class Attempt:
             return
         others = self._others
         for name in others.everybody:
-            told = error if name in others.names else for_servers(error, others.config.name)
+            told = error if name in others.names else _for_servers(error, others.config.name)
             fields = {"tree": self.session, **error_fields(told)}
             threading.Thread(target=self._tell, args=(name, fields), daemon=True).start()
 
@@ -358,7 +393,7 @@ class Attempt:
             if verb == "site-alive" and error.code is Code.WRONG_RUN_STATE:
                 raise
             # At once: the other sites need not be waited for any more.
-            self.fail(lost(name, error, self.job))
+            self.fail(lost_party(name, error, self.job))
             raise
 
     def _look(self) -> None:
@@ -368,7 +403,7 @@ class Attempt:
 
     def _undelivered(self, name: str, error: HedgerowError, batch: list[bytes]) -> None:
         del batch
-        self.fail(lost(name, error, self.job))
+        self.fail(lost_party(name, error, self.job))
 
     def _watch(self, name: str) -> None:
         """Ask a site whether it still takes part, until the attempt is over."""
@@ -381,7 +416,7 @@ class Attempt:
                     self._note(name, silent=True)
                     continue
                 if not self._ended.wait(PAUSE) and self._state == "growing":
-                    self.fail(lost(name, error, self.job))
+                    self.fail(lost_party(name, error, self.job))
                 return
             seen = time.monotonic()
             self._note(name, busy=reply.fields.get("busy") is True)
@@ -391,3 +426,13 @@ class Attempt:
             for names, those in ((self._busy, busy), (self._silent, silent)):
                 (names.add if those else names.discard)(name)
         self._told()
+
+
+def _for_servers(error: HedgerowError, name: str) -> HedgerowError:
+    """Return what servers are told of the end of an attempt: who is lost, and no other reason.
+
+    What sites find out about each other, such as that their ids differ, is not for them.
+    """
+    if error.code is Code.SITE_LOST:
+        return error
+    return Code.SITE_LOST.error(found=f"{name} has ended the attempt; its operator knows why")

@@ -20,7 +20,7 @@ _LARGEST = 1 << 28
 
 
 @dataclass(frozen=True)
-class Answer:
+class InstanceAnswer:
     """What became of a question about one instance.
 
     Attributes
@@ -38,14 +38,7 @@ class Answer:
 
 
 class SiteClient:
-    """Commands to the service of this site.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a site.
-    job : VerticalJob
-    """
+    """Commands to the service of this site."""
 
     def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
         job.index(config)
@@ -53,18 +46,10 @@ class SiteClient:
         self._lines = Lines(config.identity, config.certificate(config.name))
 
     def train(self, tell: Callable[[Fields], None] = lambda status: None) -> Fields:
-        """Grow the tree; returns the last status.
+        """Grow the tree; returns the last status, and tells every one on the way.
 
-        Parameters
-        ----------
-        tell : callable
-            Told every status on the way.
-
-        Raises
-        ------
-        HedgerowError
-            Why it has failed: H842 for a site that was lost, H891 for another job somewhere, or
-            what a site has found wrong.
+        Raises why it has failed: H842 for a site that was lost, H891 for another job somewhere, or
+        what a site has found wrong.
         """
         if self._config.name != self._job.starter:
             raise not_the_starter(self._job, self._config.name)
@@ -89,8 +74,8 @@ class SiteClient:
             raise Code.BAD_REPLY.error(expected="a status of this site", found="none")
         return status
 
-    def ask(self, ids: list[str]) -> list[Answer]:
-        """Ask for the classes of instances; errors are those of `Answering.ask`."""
+    def ask(self, ids: list[str]) -> list[InstanceAnswer]:
+        """Ask for the classes of instances; errors are those of `InstanceAnswers.ask`."""
         seconds = self._job.timeouts.answer + self._config.timeouts.request
         reply = self._call("site-ask", {}, json.dumps({"ids": ids}).encode(), seconds)
         with jsonfile.refusing(Code.BAD_REPLY):
@@ -98,7 +83,7 @@ class SiteClient:
             counts = found["counts"] or [None] * len(ids)
             rows = zip(found["ids"], counts, found["paths"], strict=True)
             return [
-                Answer(name, None if own is None else tuple(own), tuple(path))
+                InstanceAnswer(name, None if own is None else tuple(own), tuple(path))
                 for name, own, path in rows
             ]
 

@@ -1,7 +1,11 @@
-"""`Counting`: one attempt at growing a tree, as one of the three servers that count sees it.
+"""A run of sites at one of the three servers that count for them: `CountRun`, and its attempts.
+
+The server signs a sealing key for an attempt, takes part in it (`Counting`), and forgets the key at
+its end. It keeps no share and no part of a tree: a server that falls over ends the attempt, and the
+next one begins from the beginning, with new keys.
 
 Questions of the sites wait in the order of their arrival. Server 0 says which one comes next
-(`vertical_id3.secret.server`); the three compute it together, over mutual TLS, in a
+(`send_next` of `vertical_id3.secret.server`); the three compute it together, over mutual TLS, in a
 session of the attempt; servers 0 and 1 send the site that asked their halves of the answer. The
 server asks the site that begins once in a while whether the attempt goes on.
 
@@ -12,21 +16,37 @@ Cost: that, and one round of `receive_next` for every question and for every sec
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
 from hedgerow.net.tls import TLSNetwork
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.members import Certificate, check_keys
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.runs.worker import RunMeter
-from hedgerow.parties.sites.learned import GROWN, Learned, write_ledger
-from hedgerow.parties.sites.post import PAUSE, Inbox, OtherSites, Post, is_away
-from hedgerow.parties.sites.status import BEAT, lost
-from hedgerow.parties.sites.worker import with_names
+from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.sites.post import (
+    BEAT,
+    PAUSE,
+    Inbox,
+    OtherSites,
+    SitePost,
+    is_away,
+    lost_party,
+    with_names,
+)
+from hedgerow.parties.sites.store import GROWN, LearnedRecord, run_folder, write_ledger
+from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.wire.requests import Fields, error_fields
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import (
@@ -55,22 +75,15 @@ _AWAY = {Code.NETWORK_CLOSED, Code.PEER_TIMEOUT, Code.PEER_GONE, Code.PEER_STOPP
 _ECHO_SECONDS = 1.0
 """For which a server that sees another one stop waits to be told why."""
 _logger = logging.getLogger(__name__)
+Tell = Callable[[str, dict[str, Any]], None]
+"""Told what has happened, with particulars: ``failed``, ``grown``, ``refused``."""
+_LEAVING = 5.0
+"""Seconds for the end of an attempt that is over, before the site is asked to come again."""
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a server is.
-
-    Attributes
-    ----------
-    state : {"idle", "counting", "grown", "failed"}
-    attempt : str
-    answered : int
-        Questions.
-    waiting : int
-        Questions that have arrived and are not answered yet.
-    error : HedgerowError or None
-    """
+class CountStatus:
+    """How far a server is: idle, counting, grown or failed; questions answered and waiting."""
 
     state: str
     attempt: str = ""
@@ -84,16 +97,12 @@ class Counting:
 
     Parameters
     ----------
-    others : OtherSites
-        The sites, as this server calls them.
     job : SiteJob
         With the keys of all three servers, checked.
     key : SealingKey
         Of this server, for this attempt alone.
     session : str
         Identifier of the attempt, 32 hexadecimal digits.
-    learned : Learned
-        Its record.
     earlier : int
         Attempts that failed after they had begun to count.
     changed : callable
@@ -106,7 +115,7 @@ class Counting:
         job: SiteJob,
         key: SealingKey,
         session: str,
-        learned: Learned,
+        learned: LearnedRecord,
         earlier: int,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -124,7 +133,9 @@ class Counting:
         # Before anything arrives, so that a server that is killed knows that it took part.
         self._record()
         patience = others.job.timeouts.lost
-        self._post = Post(others, {"what": "grow", "tree": session}, patience, self._undelivered)
+        self._post = SitePost(
+            others, {"what": "grow", "tree": session}, patience, self._undelivered
+        )
         self._inbox = Inbox(self._take)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -145,12 +156,12 @@ class Counting:
         """Why it has failed."""
         return self._error
 
-    def status(self) -> Progress:
+    def status(self) -> CountStatus:
         """Return how far it is."""
         state = "counting"
         if self.ended:
             state = "grown" if self._error is None else "failed"
-        return Progress(state, self.session, self._answered, len(self._waiting), self._error)
+        return CountStatus(state, self.session, self._answered, len(self._waiting), self._error)
 
     def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
         """Take in questions; H879 if too much waits here, and what `Inbox.arrived` refuses."""
@@ -354,7 +365,7 @@ class Counting:
                 if is_away(error) and time.monotonic() - seen < job.timeouts.lost:
                     continue
                 if not self._ended.wait(PAUSE):
-                    self.fail(lost(job.starter, error, job))
+                    self.fail(lost_party(job.starter, error, job))
                 return
 
     def _tell(self, name: str, fields: Fields) -> None:
@@ -366,11 +377,194 @@ class Counting:
 
     def _undelivered(self, name: str, error: HedgerowError, batch: list[bytes]) -> None:
         del batch
-        self.fail(lost(name, error, self._others.job))
+        self.fail(lost_party(name, error, self._others.job))
 
     def _wake(self) -> None:
         with self._changed:
             self._changed.notify_all()
+
+
+class CountRun:
+    """A run at one server, with its own copy of the job; `tell` is called from any thread.
+
+    Attributes
+    ----------
+    folder : Path
+        Of the run: job, ledger, traffic, and what was learned.
+    done : Event
+        Set when the tree is grown, also by an earlier process.
+
+    Raises
+    ------
+    HedgerowError
+        H905 if this party is no server, H908 if it has no ports for sites, H911 for a job that
+        needs no servers, H857 if a certificate was not added, H858 if policy or account refuse,
+        H811 if the port for counting is taken.
+    """
+
+    def __init__(
+        self,
+        config: PartyConfig,
+        policy: Policy,
+        job: VerticalJob,
+        *,
+        tell: Tell = lambda what, fields: None,
+    ) -> None:
+        self.config, self.job, self.note = config, job, tell
+        if not job.secret:
+            raise Code.JOB_WITHOUT_SERVERS.error(
+                expected="cardinality = 'secret', which needs servers",
+                found=f"cardinality = {job.cardinality!r}",
+            )
+        self.parties = job.parties(config)
+        # Whoever is no server is told so.
+        assert self.parties[len(job.sites) + config.number] == config.name
+        check_keys(config)
+        for name in self.parties:
+            Certificate.of(config, name)
+        job.admitted(policy)
+        self._accounts = Accounts(config.state, policy)
+        self._accounts.check(job.population, job.hash, math.inf)
+        self.folder = run_folder(config, job)
+        self._others = OtherSites(config, job)
+        self._lock = threading.RLock()
+        self._key: tuple[str, SealingKey] | None = None
+        self._attempt: Counting | None = None
+        self._noted = ""
+        self.done = threading.Event()
+        if any(one.state == GROWN for one in LearnedRecord.all_of(self.folder)):
+            self.done.set()
+        else:
+            # Found out now, and not in the middle of an attempt.
+            listen(config.listen or config.me.host, config.me.count_port).close()
+        with replacing(self.folder / "job.toml") as file:
+            file.write(job.to_toml().encode())
+
+    def status(self) -> CountStatus:
+        """Return how far it is."""
+        with self._lock:
+            attempt = self._attempt
+        return CountStatus("idle") if attempt is None else attempt.status()
+
+    def sign(self, tree: str) -> SignedKey:
+        """Return a sealing key for an attempt, made for it alone; an earlier one is over.
+
+        H879 while this server has not left the meeting of an earlier one.
+        """
+        with self._lock:
+            attempt = self._attempt
+            if attempt is not None and attempt.session != tree:
+                if LearnedRecord.known(self.folder, tree):
+                    raise self._unknown()
+                found = f"{self.job.starter} has begun anew"
+                attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
+        if attempt is not None and attempt.session != tree and not attempt.wait(_LEAVING):
+            raise Code.SERVICE_BUSY.error(found="an earlier attempt that is about to end")
+        with self._lock:
+            if self._key is None or self._key[0] != tree:
+                self._key = tree, SealingKey()
+            key = self._key[1]
+        return SignedKey.sign(key, self.config, self.job, bytes.fromhex(tree), private=True)
+
+    def begin(self, tree: str, keys: Sequence[SignedKey]) -> None:
+        """Take part in an attempt for which this server has signed its key.
+
+        H760 for keys that the three servers have not signed for it, H893 without the own one.
+        """
+        with self._lock:
+            if self._attempt is not None and self._attempt.session == tree:
+                return
+            if self._key is None or self._key[0] != tree or LearnedRecord.known(self.folder, tree):
+                raise self._unknown()
+            key = self._key[1]
+            run = bytes.fromhex(tree)
+            checked = checked_keys(keys, self.config, self.job, run, private=True)
+            if checked[self.config.number] != key.public:
+                raise Code.SEALED_REFUSED.error(
+                    expected=f"the key that {self.config.name} has signed for {tree}",
+                    found="another one of its keys",
+                )
+            self._accounts.charge(
+                self.job.population,
+                self.job.hash,
+                math.inf,
+                what=f"ppid3 {self.job.run_id}, as {self.config.name}",
+            )
+            self._attempt = Counting(
+                self._others,
+                self.job.protocol_job(tuple(one.hex() for one in checked)),
+                key,
+                tree,
+                LearnedRecord(self.folder, tree),
+                LearnedRecord.earlier(self.folder),
+                self._look,
+            )
+        self._look()
+
+    def attempt(self, tree: str) -> Counting:
+        """Return the attempt under way; its own error if it has failed, H893 if it is another."""
+        with self._lock:
+            found = self._attempt
+        if found is None or found.session != tree or self.done.is_set():
+            raise self._unknown()
+        if found.error is not None:
+            raise found.error
+        return found
+
+    def takes_part(self, tree: str) -> bool:
+        """Whether this server is busy with an attempt; raises as `attempt` if it has none of it."""
+        with self._lock:
+            if self._key is not None and self._key[0] == tree and self._attempt is None:
+                return False
+        return self.attempt(tree).busy
+
+    def keep(self, tree: str) -> None:
+        """Hear that the tree of an attempt is grown."""
+        with self._lock:
+            found = self._attempt
+        if found is not None and found.session == tree:
+            found.finish()
+
+    def end(self, tree: str, error: HedgerowError) -> None:
+        """Take in that an attempt is over."""
+        with self._lock:
+            found = self._attempt
+        if found is not None and found.session == tree:
+            found.fail(error, tell=False)
+
+    def stop(self) -> None:
+        """End what is under way, and say so to the sites."""
+        with self._lock:
+            attempt = self._attempt
+        if attempt is not None and not attempt.ended:
+            found = f"{self.config.name}, which was told to stop"
+            attempt.fail(Code.SITE_LOST.error(found=found))
+        if attempt is not None:
+            attempt.wait(_LEAVING)
+        self._others.close()
+
+    def _unknown(self) -> HedgerowError:
+        return Code.WRONG_RUN_STATE.error(
+            expected="an attempt that this server takes part in",
+            found=f"{self.config.name} knows nothing of it",
+            fix=f"have {self.job.starter} run `hedgerow site train` again",
+        )
+
+    def _look(self) -> None:
+        with self._lock:
+            attempt = self._attempt
+            if attempt is None or not attempt.ended or attempt.session == self._noted:
+                return
+            self._noted = attempt.session
+            if self._key is not None and self._key[0] == attempt.session:
+                self._key = None
+        status = attempt.status()
+        if status.error is not None:
+            fields = {"attempt": status.attempt, "error": str(status.error)}
+            self.note("failed", fields)
+            return
+        self.note("grown", {"tree": status.attempt, "answered": status.answered})
+        self.done.set()
 
 
 def _not_written(refused: HedgerowError) -> None:

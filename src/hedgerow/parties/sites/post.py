@@ -1,13 +1,17 @@
-"""`Post` and `Inbox`: messages of a run, over mutual TLS, in order and each of them once.
+"""Messages of a run between a site and the others, over mutual TLS, in order and each of them once.
 
 Messages to one party wait in a queue and leave together, as many as there are, in one request
 (``site-message``). A *line* is a row of numbered messages of one sender; a request that was cut off
 is made again with the same numbers, and what has arrived before is not taken again. Who sent it,
-the certificate says.
+the certificate says. `SiteWorker` runs the program of a site in a
+thread between `Inbox` and `SitePost`.
 """
 
 from __future__ import annotations
 
+import logging
+import queue
+import re
 import secrets
 import struct
 import threading
@@ -21,6 +25,8 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields
+from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.tasks import Outgoing
 
 LARGEST = 1 << 28
 """Bytes of one request."""
@@ -33,21 +39,23 @@ AWAY = {
 }
 """What may pass: the other site is not there, or is about to leave."""
 PAUSE = 0.1
+BEAT = 1.0
+"""Seconds between two questions whether a site still takes part."""
 _LENGTH = struct.Struct("<Q")
+_NUMBERED = re.compile(r"\b(site|server|party) (\d+)\b")
+_logger = logging.getLogger(__name__)
 
-Failed = Callable[[str, HedgerowError, list[bytes]], None]
+Undelivered = Callable[[str, HedgerowError, list[bytes]], None]
 """Told the name of a site, why nothing could be delivered, and what was not."""
+Action = Callable[[], list[Outgoing]]
+Failed = Callable[[HedgerowError, str, bytes], None]
+"""Told why, and the sender and the message that it happened with; both empty for other actions."""
 
 
 class OtherSites:
     """The other sites of a job, and its servers, as one of them calls them.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a site, or of a server: those do not call each other here.
-    job : VerticalJob
-        Its own copy.
+    Servers do not call each other here.
 
     Attributes
     ----------
@@ -72,13 +80,7 @@ class OtherSites:
         self._lines = {n: Lines(config.identity, pem) for n, pem in self._certificates.items()}
 
     def call(self, name: str, verb: str, fields: Fields, payload: bytes | None = None) -> Reply:
-        """Make a request of the run that may be made twice; H891 if the jobs differ.
-
-        Raises
-        ------
-        HedgerowError
-            As `hedgerow.parties.wire.client.call`.
-        """
+        """Make a request of the run that may be made twice; H891 if the jobs differ."""
         config, job, member = self.config, self.job, self.config.member(name, "site", "server")
         reply = call(
             (member.host, config.port_of(member)),
@@ -147,6 +149,25 @@ def is_away(error: HedgerowError) -> bool:
     return error.code in AWAY
 
 
+def lost_party(name: str, error: HedgerowError, job: VerticalJob) -> HedgerowError:
+    """Say that a party is lost, where that is what an error of a request to it means."""
+    if is_away(error):
+        site = name in job.sites
+        those = f"of the sites {', '.join(job.sites)}" if site else "of the three servers"
+        verb = "serve" if site else "count"
+        return Code.SITE_LOST.error(
+            expected=f"{name}, one {those}",
+            found=f"{name} is not reached: {error.found}",
+            fix=f"have {name} run `hedgerow site {verb}`, then {job.starter} `hedgerow site train`",
+        )
+    if error.code is Code.WRONG_RUN_STATE and error.party == name:
+        return Code.SITE_LOST.error(
+            expected=f"{name} until the end of the attempt",
+            found=f"{name} was started again, and knows nothing of it",
+        )
+    return error
+
+
 def jobs_differ(found: str, name: str, job: VerticalJob) -> HedgerowError:
     """Build the refusal, by a party of some name, of one with another copy of the job."""
     return Code.JOBS_DIFFER.error(
@@ -156,21 +177,22 @@ def jobs_differ(found: str, name: str, job: VerticalJob) -> HedgerowError:
     )
 
 
-class Post:
+class SitePost:
     """Messages to the others, each in the order in which it was given.
 
     Parameters
     ----------
-    others : OtherSites
     fields : dict
         Of every request: which attempt or tree the messages belong to.
     patience : float
         Seconds for which a site may be away.
     failed : callable
-        See `Failed`; called in a thread of the post.
+        See `Undelivered`; called in a thread of the post.
     """
 
-    def __init__(self, others: OtherSites, fields: Fields, patience: float, failed: Failed) -> None:
+    def __init__(
+        self, others: OtherSites, fields: Fields, patience: float, failed: Undelivered
+    ) -> None:
         self._others, self._fields, self._patience, self._failed = others, fields, patience, failed
         self._changed = threading.Condition()
         self._queues: dict[str, deque[bytes]] = {name: deque() for name in others.everybody}
@@ -248,10 +270,7 @@ class Post:
 class Inbox:
     """What has arrived from each site: every message once, in order.
 
-    Parameters
-    ----------
-    take : callable
-        Of a sender and a message; called in order, never for two messages at once.
+    `take` gets a sender and a message; in order, and never two messages at once.
     """
 
     def __init__(self, take: Callable[[str, bytes], None]) -> None:
@@ -259,16 +278,10 @@ class Inbox:
         self._at: dict[str, tuple[str, int]] = {}
 
     def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
-        """Take in a request.
-
-        Raises
-        ------
-        HedgerowError
-            H872 if it is not well formed, H893 if messages before it are missing here.
-        """
+        """Take in a request; H872 if it is not well formed, H893 if earlier ones are missing."""
         if not isinstance(line, str) or type(first) is not int or first < 0:
             raise Code.BAD_REQUEST.error(found="messages without a line or a number")
-        messages = _unpacked(payload)
+        messages = _unpack(payload)
         with self._lock:
             known, due = self._at.get(sender, ("", 0))
             due = due if known == line else 0
@@ -284,7 +297,7 @@ class Inbox:
                 self._take(sender, data)
 
 
-def _unpacked(payload: bytes) -> list[bytes]:
+def _unpack(payload: bytes) -> list[bytes]:
     found, at = [], 0
     while at < len(payload):
         start = at + _LENGTH.size
@@ -294,3 +307,105 @@ def _unpacked(payload: bytes) -> list[bytes]:
         found.append(payload[start : start + size])
         at = start + size
     return found
+
+
+class SiteWorker:
+    """Take messages in, one after the other, and give away what is to be sent.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Of all who take part, as the protocol numbers them: the sites, then the three servers if
+        there are any.
+    program : SiteProgram
+        Used by no other thread.
+    failed : callable
+        See `Failed`; called in the worker's thread, which goes on.
+    after : callable
+        Called in the worker's thread after everything that it has done.
+    record : callable
+        Called there before anything that was done leaves; what it raises is a failure.
+    left : callable
+        Called there at the end, when nothing more is done.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        program: SiteProgram,
+        post: SitePost,
+        failed: Failed,
+        after: Callable[[], None] = lambda: None,
+        record: Callable[[], None] = lambda: None,
+        left: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._program, self._post, self._failed, self._after = program, post, failed, after
+        self._names, self._record, self._left = list(names), record, left
+        self._stopped = False
+        self._queue: queue.SimpleQueue[tuple[Action, str, bytes] | None] = queue.SimpleQueue()
+        self._undone = 0
+        self._lock = threading.Lock()
+        self.inbox = Inbox(self._message)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something that this site has to do now."""
+        with self._lock:
+            return self._undone > 0
+
+    def do(self, action: Action) -> None:
+        """Have something done in the worker's thread; what it returns is sent."""
+        self._put(action, "", b"")
+
+    def stop(self) -> None:
+        """Do nothing more after what is being done; what waits is dropped."""
+        self._stopped = True
+        self._queue.put(None)
+
+    def _message(self, sender: str, data: bytes) -> None:
+        number = self._names.index(sender)
+        self._put(lambda: self._program.receive(number, data), sender, data)
+
+    def _put(self, action: Action, sender: str, data: bytes) -> None:
+        with self._lock:
+            self._undone += 1
+        self._queue.put((action, sender, data))
+
+    def _run(self) -> None:
+        while (item := self._queue.get()) is not None and not self._stopped:
+            action, sender, data = item
+            try:
+                done = action()
+                self._record()
+                for to, outgoing in done:
+                    self._post.send(self._names[to], outgoing)
+            except HedgerowError as error:
+                self._failed(
+                    with_names(error, self._names, self._program.site.job.n_sites), sender, data
+                )
+            except Exception:
+                _logger.exception("failure", extra={"event": {"what": "failure"}})
+                broken = Code.SERVICE_FAILED.error(
+                    expected="a step of the protocol", found=f"a failure of this site ({sender})"
+                )
+                self._failed(broken, sender, data)
+            with self._lock:
+                self._undone -= 1
+            self._after()
+        self._left()
+
+
+def with_names(error: HedgerowError, names: Sequence[str], n_sites: int) -> HedgerowError:
+    """Say the names of sites and servers where the protocol says their numbers."""
+
+    def named(match: re.Match[str]) -> str:
+        kind, number = match[1], int(match[2]) + (n_sites if match[1] == "server" else 0)
+        kind = kind if kind != "party" else "site" if number < n_sites else "server"
+        return f"{kind} {names[number]}" if number < len(names) else match[0]
+
+    texts = (_NUMBERED.sub(named, text) for text in (error.expected, error.found, error.fix))
+    expected, found, fix = texts
+    made = error.code.error(expected=expected, found=found, fix=fix)
+    made.party = error.party
+    return made

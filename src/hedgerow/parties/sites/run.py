@@ -22,13 +22,11 @@ from hedgerow.parties.consortium.config import SERVERS, PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.sealing_keys import SignedKey
-from hedgerow.parties.sites.answering import Answering
-from hedgerow.parties.sites.attempt import Attempt
+from hedgerow.parties.sites.answering import InstanceAnswers
+from hedgerow.parties.sites.attempt import Attempt, AttemptStatus
 from hedgerow.parties.sites.job import VerticalJob, not_the_starter
-from hedgerow.parties.sites.learned import Learned
-from hedgerow.parties.sites.nodes import NodeStore, StoredNodes, run_folder
 from hedgerow.parties.sites.post import OtherSites
-from hedgerow.parties.sites.status import Status
+from hedgerow.parties.sites.store import LearnedRecord, NodeStore, StoredNodes, run_folder
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import replacing
@@ -47,15 +45,10 @@ OTHERS = "what this party learned is in a ledger of its own"
 
 
 class SiteRun:
-    """A run at one site.
+    """A run at one site, with its own copy of the job.
 
     Parameters
     ----------
-    config : PartyConfig
-        Of a site.
-    policy : Policy
-    job : VerticalJob
-        This site's own copy.
     domain : Path
         This site's own domain file.
     table : Path
@@ -111,7 +104,7 @@ class SiteRun:
         self._changed, self._version = threading.Condition(), 0
         self._attempt: Attempt | None = None
         self._noted = ""
-        self._answering: Answering | None = None
+        self._answering: InstanceAnswers | None = None
         with replacing(self.folder / "job.toml") as file:
             file.write(job.to_toml().encode())
         if self._store.kept is not None:
@@ -148,7 +141,7 @@ class SiteRun:
             answering.stop()
         self._others.close()
 
-    def status(self, seen: int = -1, wait: float = 0.0) -> tuple[int, Status]:
+    def status(self, seen: int = -1, wait: float = 0.0) -> tuple[int, AttemptStatus]:
         """Return the version of the status, and the status; wait for another one than `seen`."""
         with self._changed:
             self._changed.wait_for(lambda: self._version != seen, wait)
@@ -158,8 +151,10 @@ class SiteRun:
         if kept is not None:
             here = attempt is not None and attempt.session == kept.tree
             records = attempt.status().records if here and attempt is not None else None
-            return version, Status("grown", kept.tree, nodes=len(kept.nodes), records=records)
-        return version, Status("idle") if attempt is None else attempt.status()
+            return version, AttemptStatus(
+                "grown", kept.tree, nodes=len(kept.nodes), records=records
+            )
+        return version, AttemptStatus("idle") if attempt is None else attempt.status()
 
     @property
     def root(self) -> Token | None:
@@ -181,12 +176,7 @@ class SiteRun:
     def begin(self, tree: str, keys: Sequence[SignedKey] = ()) -> None:
         """Begin an attempt of the site that begins; one that is under way is over.
 
-        Parameters
-        ----------
-        tree : str
-            Its identifier.
-        keys : sequence of SignedKey
-            Of the servers, where they count; H760 for one that is not theirs.
+        `keys` are those of the servers, where they count; H760 for one that is not theirs.
         """
         with self._lock:
             kept, attempt = self._store.kept, self._attempt
@@ -199,7 +189,7 @@ class SiteRun:
                 )
             if kept is not None or (attempt is not None and attempt.session == tree):
                 return
-            if Learned.known(self.folder, tree):
+            if LearnedRecord.known(self.folder, tree):
                 raise Code.WRONG_RUN_STATE.error(
                     expected="an attempt with an identifier of its own",
                     found=f"one that is over at {self.config.name}",
@@ -261,7 +251,7 @@ class SiteRun:
         kept = self._store.kept
         return kept is not None and kept.tree == tree
 
-    def answering(self, tree: str | None = None) -> Answering:
+    def answering(self, tree: str | None = None) -> InstanceAnswers:
         """Return what answers questions; a pending tree counts if the site that begins says so."""
         with self._lock:
             pending = self._store.pending
@@ -285,13 +275,13 @@ class SiteRun:
             what=f"ppid3 {self.job.run_id}, as {self.config.name}",
         )
         assert self._table is not None
-        table, earlier = self._table, Learned.earlier(self.folder)
+        table, earlier = self._table, LearnedRecord.earlier(self.folder)
 
         def make(server_keys: tuple[str, ...]) -> SiteProgram:
             job = self.job.protocol_job(server_keys)
             return new_program(self.index, job, table, self._own, earlier)
 
-        learned = Learned(self.folder, tree)
+        learned = LearnedRecord(self.folder, tree)
         self._attempt = Attempt(self._others, make, tree, learned, self._look, keys)
         self._look()
         return self._attempt
@@ -336,7 +326,7 @@ class SiteRun:
         def saw(sender: str, n: int, path: list[str]) -> None:
             self.note("token", {"from": sender, "instances": n, "path": path})
 
-        self._answering = Answering(
+        self._answering = InstanceAnswers(
             self._others, self._own, kept, self._instances, self.folder, saw
         )
         # The rows that the tree was grown from are needed no more.

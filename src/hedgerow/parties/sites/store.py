@@ -1,9 +1,13 @@
-"""`StoredNodes` and `NodeStore`: what a site keeps of a tree: its own nodes, as JSON.
+"""What a party of a run keeps on its disk: a site its own nodes, everybody what it has learned.
 
 A tree counts when all sites have their parts. The site that begins has every other site write its
 part as pending, keeps its own, which is the decision, and then tells the others to keep theirs. A
 pending part is replaced by the next attempt, or kept as soon as anybody uses the tree: nobody does
 before the decision.
+
+What was learned in an attempt that failed was learned all the same, so every attempt has a record.
+It is begun before anything arrives: that of a site which was killed says that no more is known than
+the declaration.
 """
 
 from __future__ import annotations
@@ -11,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +26,32 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.parties.store.durable import read_small, remove_leftovers, replacing
+from hedgerow.parties.store.durable import (
+    make_private,
+    read_small,
+    remove_leftovers,
+    replacing,
+)
+from hedgerow.privacy import Leakage, Ledger, Release
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Node
 
 ROOM = "ppid3"
 """Folder of these runs in the state of a site."""
-SCHEMA, VERSION = "hedgerow.site-nodes", 1
+NODES_SCHEMA, NODES_VERSION = "hedgerow.site-nodes", 1
 MAX_NODES_BYTES = 1 << 28
-_KEYS = {"schema", "version", "run", "job", "tree", "site", "root", "columns", "nodes"}
+_NODES_KEYS = {"schema", "version", "run", "job", "tree", "site", "root", "columns", "nodes"}
 _TOKEN = re.compile(r"S([1-9][0-9]{0,3})L([1-9][0-9]{0,17})")
 _TREE = re.compile(r"[0-9a-f]{32}")
+LEARNED_SCHEMA, LEARNED_VERSION = "hedgerow.site-learned", 1
+UNDER_WAY, GROWN, ANSWERING = "under way, or killed", "grown", "answering"
+ANY_NUMBER = 1 << 60
+"""So often or more often is as often as one likes."""
+_MAX_BYTES = 1 << 26
+LEDGER = "ledger.json"
+_FOLDER, _ANSWERS = "learned", "answers"
+_OWN = ("attempt", "begun", "state", "rows", "counted")
+_LEARNED_KEYS = {"schema", "version", *_OWN}
 
 
 def run_folder(config: PartyConfig, job: VerticalJob) -> Path:
@@ -64,8 +85,8 @@ class StoredNodes:
     def to_json(self, job: VerticalJob, site: str, own: OwnColumns) -> str:
         """Write it, with the site's own names of attributes and values."""
         data = {
-            "schema": SCHEMA,
-            "version": VERSION,
+            "schema": NODES_SCHEMA,
+            "version": NODES_VERSION,
             "run": job.run_id,
             "job": job.hash,
             "tree": self.tree,
@@ -80,19 +101,20 @@ class StoredNodes:
     def from_json(cls, text: str, job: VerticalJob, site: str, own: OwnColumns) -> StoredNodes:
         """Read it strictly.
 
-        Raises
-        ------
-        HedgerowError
-            H402 for another version, H401 for another job, site or domain, and for anything that is
-            not as `to_json` writes it.
+        H402 for another version, H401 for another job, site or domain, and for anything that is not
+        as `to_json` writes it.
         """
         data = jsonfile.loads(text, Code.BAD_MODEL_FILE)
-        if data.get("schema") == SCHEMA and data.get("version") != VERSION:
+        if data.get("schema") == NODES_SCHEMA and data.get("version") != NODES_VERSION:
             raise Code.MODEL_VERSION.error(
-                expected=f"version {VERSION}", found=f"version {data.get('version')!r}"
+                expected=f"version {NODES_VERSION}", found=f"version {data.get('version')!r}"
             )
         with jsonfile.refusing(Code.BAD_MODEL_FILE):
-            if set(data) != _KEYS or data["schema"] != SCHEMA or not is_tree(data["tree"]):
+            if (
+                set(data) != _NODES_KEYS
+                or data["schema"] != NODES_SCHEMA
+                or not is_tree(data["tree"])
+            ):
                 raise ValueError("other keys, or another schema")
             if (data["job"], data["site"]) != (job.hash, site):
                 raise ValueError(f"nodes of {data['site']} in {data['run']}")
@@ -123,20 +145,7 @@ def read_token(text: object, job: VerticalJob) -> Token:
 
 
 class NodeStore:
-    """The nodes of one run at one site, on its disk.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    job : VerticalJob
-    site : str
-    own : OwnColumns
-
-    Attributes
-    ----------
-    kept, pending : StoredNodes or None
-    """
+    """The nodes of one run at one site, on its disk: those that count, or those pending."""
 
     def __init__(self, folder: Path, job: VerticalJob, site: str, own: OwnColumns) -> None:
         self.folder, self._about = folder, (job, site, own)
@@ -211,3 +220,136 @@ def _read(node: dict[str, Any], own: OwnColumns, job: VerticalJob) -> Node:
     if list(node["children"]) != own.domain.attributes[place].labels():
         raise ValueError(f"other values of {node['attribute']!r} than the domain has")
     return Interior(place, tuple(read_token(text, job) for text in node["children"].values()))
+
+
+@dataclass
+class LearnedRecord:
+    """The record of one attempt, or of the answers.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the run.
+    attempt : str
+        Its identifier; ``answers`` for what questions have shown since.
+    begun : float
+        Seconds since 1970.
+    state : str
+    rows : list of dict
+        One for each declared name: name, declared (times at most), learned (times), values, why.
+    counted : bool
+        Whether the attempt got as far as counting records.
+    """
+
+    folder: Path
+    attempt: str
+    begun: float = field(default_factory=time.time)
+    state: str = UNDER_WAY
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    counted: bool = False
+
+    def __post_init__(self) -> None:
+        self._before = {row["name"]: (row["learned"], row["values"]) for row in self.rows}
+
+    @classmethod
+    def of_answers(cls, folder: Path) -> LearnedRecord:
+        """Return the record of answers, with what earlier processes have written."""
+        path = folder / _FOLDER / f"{_ANSWERS}.json"
+        return cls._read(path) if path.exists() else cls(folder, _ANSWERS, state=ANSWERING)
+
+    @classmethod
+    def all_of(cls, folder: Path) -> list[LearnedRecord]:
+        """Read the records of a run, in the order of their beginning."""
+        found = [cls._read(path) for path in (folder / _FOLDER).glob("[!.]*.json")]
+        return sorted(found, key=lambda one: one.begun)
+
+    @classmethod
+    def earlier(cls, folder: Path) -> int:
+        """Return how many attempts of a run have begun to count, however they ended.
+
+        Of one whose process was killed it is not known, so it is one of them.
+        """
+        attempts = [one for one in cls.all_of(folder) if one.state != ANSWERING]
+        return sum(one.counted or one.state == UNDER_WAY for one in attempts)
+
+    @classmethod
+    def known(cls, folder: Path, attempt: str) -> bool:
+        """Whether there is a record of an attempt: its identifier must not be used again."""
+        return (folder / _FOLDER / f"{attempt}.json").exists()
+
+    @classmethod
+    def _read(cls, path: Path) -> LearnedRecord:
+        data = jsonfile.loads(
+            read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE), Code.BAD_LEDGER_FILE
+        )
+        if set(data) != _LEARNED_KEYS or (data["schema"], data["version"]) != (
+            LEARNED_SCHEMA,
+            LEARNED_VERSION,
+        ):
+            raise Code.BAD_LEDGER_FILE.error(found=f"{path}: another schema or version")
+        return cls(path.parent.parent, *(data[key] for key in _OWN))
+
+    def write(
+        self, leakages: list[Leakage], state: str | None = None, *, counted: bool = False
+    ) -> None:
+        """Replace the record by what the declarations say now; on the disk when this returns."""
+        self.state, self.counted = state or self.state, counted
+        self.rows = [row for leakage in leakages for row in _rows(leakage)]
+        self._write()
+
+    def write_more(self, leakage: Leakage) -> None:
+        """Replace the record by what it had when it was read and what was learned since."""
+        self.rows = _rows(leakage)
+        for row in self.rows:
+            times, values = self._before.get(row["name"], (0, 0))
+            row["learned"] += times
+            row["values"] += values
+        self._write()
+
+    def _write(self) -> None:
+        own = {key: getattr(self, key) for key in _OWN}
+        data = {"schema": LEARNED_SCHEMA, "version": LEARNED_VERSION, **own}
+        folder = self.folder / _FOLDER
+        if not folder.exists():
+            make_private(folder)
+        with replacing(folder / f"{self.attempt}.json") as file:
+            file.write(json.dumps(data, indent=1).encode())
+
+
+def write_ledger(folder: Path, ledger: Ledger) -> None:
+    """Replace the ledger of a run; on the disk when this returns."""
+    with replacing(folder / LEDGER) as file:
+        file.write(ledger.to_json().encode())
+
+
+def charge_later(folder: Path, releases: Sequence[Release]) -> None:
+    """Charge what came after the tree was grown to the ledger of its run, once.
+
+    Releases that were charged before, under the same reason, are left out.
+    """
+    path, ledger = folder / LEDGER, Ledger()
+    if path.exists():
+        text = read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE)
+        ledger = Ledger.from_json(text)
+    due = [one for one in releases if not ledger.charged(one.reason, one.audience)]
+    if due:
+        ledger.charge(*due)
+        write_ledger(folder, ledger)
+
+
+def _rows(leakage: Leakage) -> list[dict[str, Any]]:
+    """Return declaration and record side by side."""
+    audience = leakage.openings[0].audience
+    seen = {row["name"]: row for row in leakage.what_was_learned(audience)}
+    return [
+        {
+            "name": row["name"],
+            # A bound on the worst case may have more digits than readers of JSON take.
+            "declared": min(row["times"], ANY_NUMBER),
+            "learned": seen.get(row["name"], {}).get("times", 0),
+            "values": seen.get(row["name"], {}).get("values", 0),
+            "why": row["why"],
+        }
+        for row in leakage.declaration()
+        if row["audience"] == audience
+    ]
