@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.base import clone
 
 from hedgerow import (
     Account,
@@ -41,19 +40,6 @@ RNG = np.random.default_rng(0)
 ROWS = pd.DataFrame({"age": RNG.integers(0, 101, 600), "ward": RNG.choice(["north", "south"], 600)})
 ILL = np.where((ROWS.age > 60) ^ (RNG.random(600) < 0.1), "yes", "no")
 AGE = ROWS.age.to_numpy(dtype=np.float64)
-INSECURE = {"epsilon": 2.0, "insecure_domain_from_data": True}
-
-
-@parametrize_with_checks(
-    [
-        DPClassifier(**INSECURE),
-        DPClassifier(**INSECURE, model="tree"),
-        DPRegressor(**INSECURE),
-    ]
-)
-@pytest.mark.filterwarnings("ignore::hedgerow.errors.HedgerowWarning")
-def test_scikit_learn_checks(estimator: BaseEstimator, check: object) -> None:
-    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import Attribute, Domain, DPBoostingClassifier, DPBoostingRegressor, Target
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.trees.boosted import Boosted
 
-QUICK = {"epsilon": 100.0, "insecure_domain_from_data": True, "n_estimators": 40}
 DOMAIN = Domain(
     attributes=(
         Attribute(name="age", kind="numeric", bounds=(0, 100), bins=20),
@@ -34,12 +32,6 @@ COST = Domain(
     target=Target(name="cost", bounds=(0, 100), outside="error"),
     capacity=1_000,
 )
-
-
-@parametrize_with_checks([DPBoostingClassifier(**QUICK), DPBoostingRegressor(**QUICK)])
-@pytest.mark.filterwarnings("ignore::hedgerow.errors.HedgerowWarning")
-def test_scikit_learn_checks(estimator: BaseEstimator, check: object) -> None:
-    check(estimator)
 
 
 def test_a_fit_costs_epsilon_at_delta_and_says_so() -> None:

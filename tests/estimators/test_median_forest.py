@@ -9,11 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hedgerow import (
     Attribute,
@@ -56,18 +54,6 @@ def code_of(function, *args, **kwargs) -> Code:
     with pytest.raises(HedgerowError) as caught:
         function(*args, **kwargs)
     return caught.value.code
-
-
-CHECKED = [
-    MedianForestClassifier(epsilon=200.0, insecure_domain_from_data=True, n_estimators=2),
-    MedianForestRegressor(epsilon=200.0, insecure_domain_from_data=True, n_estimators=2),
-]
-
-
-@parametrize_with_checks(CHECKED)
-@pytest.mark.filterwarnings("ignore::hedgerow.errors.HedgerowWarning")
-def test_scikit_learn_checks(estimator: BaseEstimator, check: object) -> None:
-    check(estimator)
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.inf, math.nan, None, "1", True])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from typing import Any
 
@@ -11,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from hedgerow.errors import Code, warn_caller
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
+from hedgerow.protocols import contract
 from hedgerow.tables import Domain
 
 
@@ -40,22 +40,10 @@ def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
     `noise` is the parameter of that name, of an estimator that trains without noise if it is
     "none".
     """
-    try:
-        real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
-        positive = real and math.isfinite(epsilon) and float(epsilon) > 0
-    except OverflowError:
-        positive = False
-    if positive:
-        # Where epsilon is not used, it need not be one that a plan can be made for.
-        if noise != "none":
-            check_whole_epsilon(float(epsilon))
-        return
-    fix = None
-    if noise == "none":
-        fix = "leave epsilon out: it is not used with noise='none'"
-    elif noise is not None and real and epsilon > 0:
-        fix = "for a model without noise, and so without a guarantee, set noise='none' instead"
-    raise Code.BAD_EPSILON.error(found=f"epsilon={epsilon!r}", fix=fix)
+    contract.check_epsilon(epsilon, noise=noise)
+    # Where epsilon is not used, it need not be one that a plan can be made for.
+    if noise != "none":
+        check_whole_epsilon(float(epsilon))
 
 
 def check_domain(domain: Any) -> None:
