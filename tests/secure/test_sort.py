@@ -55,7 +55,6 @@ def test_destinations_and_both_directions(
     rows = np.arange(3 * n).reshape(n, 3)
     moved = sort.permute(share(engine, rows, Z32), d)
     assert np.array_equal(reveal(moved), rows[order])
-    assert np.array_equal(reveal(sort.unpermute(moved, d)), rows)
 
 
 def test_what_is_opened_is_a_fresh_uniform_permutation(
@@ -111,6 +110,5 @@ def test_costs_are_as_declared(engine: Engine, bits: int) -> None:
     spent = metered(engine, lambda: sort.sort_by(key, x, bits=bits))
     assert spent == sort.cost_sort_by(engine, Z32, (n, 3), Z64, bits)
     d = share(engine, np.arange(n), sort.position_ring(n))
-    for move in (sort.permute, sort.unpermute):
-        spent = metered(engine, lambda f=move: f(x, d))
-        assert spent == sort.cost_permute(engine, (n, 3), Z64)
+    spent = metered(engine, lambda: sort.permute(x, d))
+    assert spent == sort.cost_permute(engine, (n, 3), Z64)

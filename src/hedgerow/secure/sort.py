@@ -30,7 +30,7 @@ DIGIT = 2
 def openings(n: int, times: int, to: str, name: str = SHUFFLED) -> list[Opening]:
     """Declare what sorts and permutations of n rows open.
 
-    `times`: `passes` - 1 for every sort, and one for every call of `permute` and `unpermute`. `to`:
+    `times`: `passes` - 1 for every sort, and one for every call of `permute`. `to`:
     audience of all parties, `Engine.everyone`. `name`: as given to the functions of this module.
     """
     return [
@@ -98,22 +98,6 @@ def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
     return x.engine.shuffle(x, permutation)[order]
 
 
-def unpermute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
-    """Fetch row d[i] of x to place i: undo `permute`.
-
-    1. d is shuffled by a fresh permutation and opened.
-    2. The rows are moved by it and unshuffled.
-
-    `x` (shape (n, ...)): over any ring. `d` (shape (n,)): a permutation of 0 to n - 1. Returns
-    shape of x.
-
-    Reveals: to every party, a uniformly random permutation. Cost: `cost_permute`.
-    """
-    permutation = x.engine.permutation(len(x))
-    places, _ = _open(x.engine.shuffle(d, permutation), name)
-    return x.engine.unshuffle(x[places], permutation)
-
-
 def sort_by(
     key: Secret, x: Secret, *, bits: int | None = None, signed: bool = True, name: str = SHUFFLED
 ) -> Secret:
@@ -154,7 +138,7 @@ def cost_destinations(engine: Engine, bits: int, n: int) -> Cost:
 
 
 def cost_permute(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
-    """State the cost of `permute` and `unpermute` of rows of a shape over a ring."""
+    """State the cost of `permute` of rows of a shape over a ring."""
     n, places = shape[0], position_ring(shape[0])
     return (
         engine.cost("permutation", shape=(n,))

@@ -112,7 +112,7 @@ def test_law_of_noisy_max(monotone: bool, chi_square) -> None:
 
 
 def test_candidates_that_are_not_valid_never_win(engine: Engine) -> None:
-    scores = share(engine, np.broadcast_to([90, -90, 0, 90], (500, 4)), Z32)
+    scores = share(engine, np.broadcast_to([90, -90, 0, 90], (2000, 4)), Z32)
     mask = np.array([False, True, True, False])
     each = ROOT / part(NODES, EACH)
     public = noisy_max(scores, NoisyMax(0.1), charge(Ledger(), each), bound=90, valid=mask)

@@ -28,10 +28,10 @@ from hedgerow.secure.replicated.outside import (
     Dealt,
     bits_of_parts,
     deal,
+    fit_together,
     join_parts,
     secret_of_parts,
 )
-from hedgerow.secure.replicated.outside_check import fit_together
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, unpack, words
 
@@ -112,7 +112,7 @@ def sealed_size(shape: tuple[int, ...], ring: Ring | None, server: int) -> int:
 def fitting(engine: Engine, parts: Parts, n: int) -> NDArray[np.bool_]:
     """Tell which of n arrays all servers hold alike; every server gets the same answer.
 
-    Reveals, cost: `hedgerow.secure.replicated.outside_check.fit_together`.
+    Reveals, cost: `hedgerow.secure.replicated.outside.fit_together`.
     """
     if isinstance(engine, ReplicatedEngine):
         return fit_together(engine, parts, n)

@@ -21,7 +21,7 @@ from hedgerow.protocols.topdown.parts import OF_OWNERS, shared_array
 from hedgerow.protocols.topdown.shape import Shape
 from hedgerow.protocols.topdown.wire import Ask
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.replicated.outside_check import cost_fit_together
+from hedgerow.secure.replicated.outside import cost_fit_together
 from hedgerow.secure.secret import Engine, Secret, stack
 
 PUBLIC = "public"

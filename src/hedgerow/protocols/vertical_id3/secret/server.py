@@ -17,7 +17,7 @@ there is nothing to do it says that, so that nobody who waits takes it for lost.
 
 Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
 the site that asks, the sizes of the full intersections, or the site with the best attribute.
-Cost: `hedgerow.secure.replicated.outside_check.cost_fit_together` and that of the sums, with noise
+Cost: `hedgerow.secure.replicated.outside.cost_fit_together` and that of the sums, with noise
 also `cost_two_sided_geometric`; for the order one round, 11 bytes to each of two servers.
 """
 
