@@ -52,7 +52,7 @@ class Loop:
         """Advance all conversations until `done`.
 
         `done`: asked each time after some conversation has advanced. `deadline`: on the clock of
-        `time.monotonic`. Returns: false if the deadline passed first. What a conversation raises
+        `time.monotonic`. Returns: False if the deadline passed first. What a conversation raises
         comes through.
         """
         while True:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.kernels import transpose
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Permutation, Secret, SecretBits, pack, unpack, words
 
@@ -114,9 +115,9 @@ class ClearEngine(Engine):
 
     def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Return the bits of x itself."""
-        flat = x.data.reshape(-1)
-        shifts = np.arange(bits, dtype=x.ring.dtype)[:, None]
-        return [self.public_bits((flat >> shifts) & x.ring.dtype.type(1) != 0)]
+        planes = np.empty((bits, words(x.size)), np.uint64)
+        transpose(np.ascontiguousarray(x.data).reshape(-1), planes)
+        return [SecretBits(self, x.size, planes)]
 
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring."""

@@ -25,8 +25,8 @@ class Quotient:
     The sum is in units of 1/U. The weight is a number of records (W = 1) or a sum of second
     derivatives in units of 1/W.
 
-    `capacity`: records at most. `unit_bits`: u = 2**unit_bits; no record adds more than U to a sum.
-    `weight_bits`: w = 2**weight_bits. `heaviest`: what one record adds to a weight at most.
+    `capacity`: records at most. `unit_bits`: U = 2**unit_bits; no record adds more than U to a sum.
+    `weight_bits`: W = 2**weight_bits. `heaviest`: what one record adds to a weight at most.
     `reach`: the quotient is clipped to 2**reach in magnitude. `fraction`: fraction bits of the
     result.
     """

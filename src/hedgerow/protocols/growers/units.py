@@ -32,7 +32,7 @@ _SUM_BITS = 30
 class Units:
     """Scale of a numeric target; public.
 
-    `low`, `high`: bounds of the target. `bits`: u = 2**bits units are half the width of the bounds.
+    `low`, `high`: bounds of the target. `bits`: U = 2**bits units are half the width of the bounds.
     """
 
     low: float
