@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import NOT_ALL, Format, FormatOption
+from hedgerow.cli.printing import NOT_ALL, Format, FormatOption, print_refusals
 
 if TYPE_CHECKING:
     from hedgerow.parties.consortium.config import PartyConfig
@@ -133,10 +133,7 @@ def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) 
         _print_charged(one)
     if not charged and not refusals:
         print("The servers know no upload of this owner, and tell nothing of any account.")
-    for name, error in refusals.items():
-        Console(stderr=True).print(
-            f"{name} tells nothing: {error}", markup=False, highlight=False, soft_wrap=True
-        )
+    print_refusals(refusals)
     if balances:
         print("\nCharged in this folder, by this owner itself:")
         _show_balances(balances, format)

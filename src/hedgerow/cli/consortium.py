@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import FolderArgument, Format, FormatOption, listed
+from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, listed
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Found a consortium, exchange certificates, check the members.", no_args_is_help=True
 )
-HERE = Path()
 _PAUSE = 0.5
 NOT_READY = 1
 """Exit code of a check that found problems."""

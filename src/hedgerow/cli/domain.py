@@ -11,8 +11,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hedgerow.cli.advice import error_fields, print_error
-from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
+from hedgerow.cli.printing import (
+    DelimiterOption,
+    EncodingOption,
+    Format,
+    FormatOption,
+    error_fields,
+    print_error,
+)
 
 if TYPE_CHECKING:
     from hedgerow.tables.checking import TableCheck

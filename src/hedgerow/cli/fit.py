@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,16 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from hedgerow.cli.foresight import print_forecast
-from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
+from hedgerow.cli.printing import (
+    INTERRUPTED,
+    DelimiterOption,
+    EncodingOption,
+    Format,
+    FormatOption,
+    print_forecast,
+    print_line,
+    shown_progress,
+)
 
 if TYPE_CHECKING:
     from hedgerow.estimators.fitting import ChargeProgress, Files, Model
     from hedgerow.protocols.choice import ModelChoice
     from hedgerow.protocols.forecast import NoiseForecast
-
-INTERRUPTED = 130
-"""Exit code after an interrupt, as shells have it."""
 
 
 class Kind(StrEnum):
@@ -116,7 +119,10 @@ def fit(
     charge = ChargeProgress()
     try:
         # The forest has a bar of its own, and what the seed means is said below.
-        with _shown(quiet or hasattr(estimator, "verbose")) as tell, warnings.catch_warnings():
+        with (
+            shown_progress(quiet or hasattr(estimator, "verbose")) as tell,
+            warnings.catch_warnings(),
+        ):
             warnings.simplefilter("ignore", HedgerowWarning)
             text = TextFormat(delimiter, encoding)
             fit_table(estimator, table, files, tell=tell, charge=charge, text=text)
@@ -192,24 +198,7 @@ def _print_interrupt(
             "account": str(account) if charged and account is not None else None,
         }
         print(json.dumps(report))
-    # Paths are not to be cut where they do not fit into a line.
-    console = Console(stderr=True)
-    console.print(f"interrupted; {said}", markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield what shows a bar on standard error, or nothing at all."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
-        task = bars.add_task("checking", total=None)
-
-        def tell(stage: str, done: int, of: int) -> None:
-            bars.update(task, description=stage, completed=done, total=of or None)
-
-        yield tell
+    print_line(f"interrupted; {said}", stderr=True)
 
 
 def _plain(value: Any) -> Any:

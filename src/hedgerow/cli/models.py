@@ -12,13 +12,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
+from hedgerow.cli.printing import (
+    HERE,
+    NOT_ALL,
+    FolderArgument,
+    Format,
+    FormatOption,
+    print_refusals,
+)
 
 if TYPE_CHECKING:
-    from hedgerow.errors import HedgerowError
     from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
-HERE = Path()
 
 app = typer.Typer(help="Look at the models that the servers keep.", no_args_is_help=True)
 
@@ -39,7 +44,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
             names = [", ".join(part) or "-" for part in (line.populations, line.analysts)]
             table.add_row(line.model, line.kind, *names, line.run, _servers(shelf.servers))
         Console().print(table)
-        _print_refusals(refusals)
+        print_refusals(refusals)
     raise typer.Exit(0 if well else NOT_ALL)
 
 
@@ -55,7 +60,7 @@ def show(
         print(json.dumps({"ok": shown.is_well, **shown.to_dict()}))
     else:
         _print(shown)
-        _print_refusals(shown.refusals)
+        print_refusals(shown.refusals)
     raise typer.Exit(0 if shown.is_well else NOT_ALL)
 
 
@@ -117,10 +122,3 @@ def _servers(states: dict[str, str]) -> str:
     if set(states.values()) == {"kept"}:
         return "all"
     return ", ".join(f"{name}: {state}" for name, state in states.items())
-
-
-def _print_refusals(refusals: dict[str, HedgerowError]) -> None:
-    for name, error in refusals.items():
-        Console(stderr=True).print(
-            f"{name} tells nothing: {error}", markup=False, highlight=False, soft_wrap=True
-        )

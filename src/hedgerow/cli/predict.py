@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.cli.formats import DelimiterOption, EncodingOption, Format, FormatOption
+from hedgerow.cli.printing import DelimiterOption, EncodingOption, Format, FormatOption
 
 
 def predict(

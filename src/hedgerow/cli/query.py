@@ -14,12 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import DelimiterOption, EncodingOption, FolderArgument
+from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument
 
 if TYPE_CHECKING:
     from hedgerow.parties.queries.asking import ModelAnswers
-
-HERE = Path()
 
 
 class AnswerFormat(StrEnum):

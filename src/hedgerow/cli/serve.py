@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from hedgerow.cli.formats import FolderArgument, Format, FormatOption
-
-HERE = Path()
+from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, print_line
 
 
 def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
@@ -41,4 +36,4 @@ def _say(format: Format, text: str, **fields: Any) -> None:
     if format is Format.json:
         print(json.dumps({"ok": True, **fields}), flush=True)
     else:
-        Console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+        print_line(text, stderr=True)

@@ -22,17 +22,12 @@ def show(
     ] = 0,
 ) -> None:
     """Draw a tree from its model file; of a boosted model also say how its functions add up."""
-    from hedgerow.errors import Code
-    from hedgerow.trees import Tree, read_model, to_svg, to_text
+    from hedgerow.trees import read_model, to_svg, to_text
     from hedgerow.trees.boosted import Boosted
     from hedgerow.trees.export.text import describe, function_caption
 
     read = read_model(model)
-    trees = (read.model,) if isinstance(read.model, Tree) else read.model.trees
-    if not 0 <= number < len(trees):
-        raise Code.BAD_PARAMETER.error(
-            expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
-        )
+    tree = read.tree(number)
     if read.privacy is not None:
         from hedgerow.privacy import Ledger
 
@@ -43,4 +38,4 @@ def show(
         drawn = f"function {number}, {function_caption(read.model, number)}: what it adds"
         print(f"{describe(read.model)}\n\n{drawn}", file=sys.stderr if svg else sys.stdout)
     draw = to_svg if svg else to_text
-    print(draw(trees[number], max_depth=depth, noisy=read.privacy is not None))
+    print(draw(tree, max_depth=depth, noisy=read.privacy is not None))

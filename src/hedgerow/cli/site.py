@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import FolderArgument, Format, FormatOption
+from hedgerow.cli.printing import FolderArgument, Format, FormatOption
 from hedgerow.errors import Code
 
 app = typer.Typer(

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from hedgerow.cli.formats import FolderArgument, Format, FormatOption
+from hedgerow.cli.printing import FolderArgument, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.parties.topdown.participant import Participant

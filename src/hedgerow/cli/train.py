@@ -12,16 +12,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.foresight import print_forecast
-from hedgerow.cli.formats import NOT_ALL, FolderArgument, Format, FormatOption
+from hedgerow.cli.printing import (
+    HERE,
+    INTERRUPTED,
+    NOT_ALL,
+    FolderArgument,
+    Format,
+    FormatOption,
+    print_forecast,
+)
 from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.client import RunClient, RunStatus
     from hedgerow.parties.wire.requests import Fields
 
-HERE = Path()
-INTERRUPTED = 130
 
 app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
 RunArgument = Annotated[str, typer.Argument(help="identifier, such as wards-0123456789ab")]

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from hedgerow.cli.formats import (
+from hedgerow.cli.printing import (
+    HERE,
     DelimiterOption,
     EncodingOption,
     FolderArgument,
     Format,
     FormatOption,
+    shown_progress,
 )
 
 if TYPE_CHECKING:
-    from hedgerow.parties.roles.uploading import Progress, Receipt
-
-HERE = Path()
+    from hedgerow.parties.roles.uploading import Receipt
 
 
 def upload(
@@ -56,7 +53,7 @@ def upload(
 
     config = PartyConfig.load(folder)
     public = Domain.from_toml(domain)
-    with _shown(quiet or format is Format.json) as progress:
+    with shown_progress(quiet or format is Format.json) as show:
         receipt = share_upload(
             config,
             table,
@@ -68,7 +65,8 @@ def upload(
             ids=ids,
             align_key=align_key,
             text=TextFormat(delimiter, encoding),
-            progress=progress,
+            # Before the first part is through nobody knows how long it takes.
+            progress=lambda stage, done, of: show(stage, done, of if done else 0),
         )
     _print(receipt, [server.name for server in config.servers], format)
 
@@ -99,20 +97,3 @@ def _print(receipt: Receipt, servers: list[str], format: Format) -> None:
         f"{receipt.sent / 1e6:,.1f} MB to {', '.join(servers)} in {receipt.seconds:.1f} s"
     )
     print(f"Everything that is computed from it is charged to {manifest.population}.")
-
-
-@contextmanager
-def _shown(quiet: bool) -> Iterator[Progress]:
-    """Yield what shows a bar on standard error, or nothing at all."""
-    # All other verbs would wait for it, too.
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-    with Bars(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
-        task = bars.add_task("checking", total=None)
-
-        def progress(stage: str, done: int, total: int) -> None:
-            bars.update(task, description=stage, completed=done, total=total if done else None)
-
-        yield progress

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.trees import schema
 from hedgerow.trees.boosted import Boosted
@@ -28,6 +30,15 @@ class ModelFile(NamedTuple):
 
     model: Model
     privacy: dict[str, Any] | None
+
+    def tree(self, number: int) -> Tree:
+        """Return one of the model's trees, from 0; H501 where there is none of that number."""
+        trees = (self.model,) if isinstance(self.model, Tree) else self.model.trees
+        if not 0 <= number < len(trees):
+            raise Code.BAD_PARAMETER.error(
+                expected=f"a tree from 0 to {len(trees) - 1}", found=f"tree {number}"
+            )
+        return trees[number]
 
 
 def model_from_json(text: str | bytes) -> ModelFile:
@@ -102,3 +113,33 @@ def write_model(model: Model, path: str | Path, *, privacy: dict[str, Any] | Non
     """Write a model, and its ledger's JSON object if given, to a UTF-8 JSON file."""
     text = model.to_json(privacy=privacy)
     Path(path).write_bytes(schema.build(lambda: text.encode("utf-8")))
+
+
+def ledger_text(file: Path) -> str:
+    """Return the text of the ledger in a file, a model or a folder with one of them.
+
+    Raises `Code.BAD_LEDGER_FILE` where there is none.
+    """
+    if file.is_dir():
+        named = [file / name for name in ("ledger.json", "model.json")]
+        file = next((path for path in named if path.exists()), named[0])
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text in UTF-8"
+        raise Code.BAD_LEDGER_FILE.error(
+            expected="a ledger or model file (JSON), or a folder that has one",
+            found=f"{file}: {why}",
+            fix="check the path; `hedgerow fit` writes ledger.json beside model.json",
+        ) from None
+    data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
+    if "privacy" not in data:
+        # A ledger itself, or something that its reader will name.
+        if "domain" in data and "entries" not in data:
+            raise Code.BAD_LEDGER_FILE.error(
+                expected="a model with a ledger in it",
+                found=f"{file}: a model without one",
+                fix="look for ledger.json beside it; a model that makes no claim has none",
+            )
+        return text
+    return json.dumps(data["privacy"])

@@ -1,15 +1,32 @@
-"""A numbered error as somebody at a shell reads it: advice in flags and files, not in Python."""
+"""How verbs print: the options that they share, bars, and errors as somebody at a shell reads them.
+
+Advice in an error is given in flags and files, not in Python.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
 from hedgerow.errors import Code, HedgerowError
+
+if TYPE_CHECKING:
+    from hedgerow.protocols.forecast import NoiseForecast
+
+HERE = Path()
+NOT_ALL = 1
+"""Exit code where not all servers have done or told what was asked."""
+INTERRUPTED = 130
+"""Exit code after an interrupt, as shells have it."""
 
 # Estimators know their parameters by other names than the verbs that call them.
 _FLAGS = {
@@ -35,6 +52,68 @@ _FIXED_TEXT = {
 _WITH_FIXED_TEXT = ("site", "topdown")
 _TO_TOML = "`Domain.to_toml()` of any domain shows the format"
 _DRAFT = "`hedgerow domain suggest TABLE` shows the format"
+
+
+class Format(StrEnum):
+    """How a verb prints its result."""
+
+    text = "text"
+    json = "json"
+
+
+FormatOption = Annotated[
+    Format, typer.Option("--format", help="text for people, json for programs")
+]
+DelimiterOption = Annotated[
+    str, typer.Option("--delimiter", help="between the cells of a CSV file, such as ';'")
+]
+EncodingOption = Annotated[
+    str, typer.Option("--encoding", help="of a CSV file, such as latin-1 or utf-16")
+]
+FolderArgument = Annotated[Path, typer.Argument(help="folder of this party")]
+
+
+def listed(text: str) -> list[str]:
+    """Read an option of several names with commas between them; empty for none."""
+    return [part.strip() for part in text.split(",")] if text.strip() else []
+
+
+def print_line(text: str, *, stderr: bool = False) -> None:
+    """Print a text as it is: paths are not cut where they do not fit into a line."""
+    console = Console(stderr=stderr, emoji=False)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_refusals(refusals: dict[str, HedgerowError]) -> None:
+    """Print which servers do not tell what was asked, and why; on standard error."""
+    for name, error in refusals.items():
+        print_line(f"{name} tells nothing: {error}", stderr=True)
+
+
+@contextmanager
+def shown_progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what shows a stage, what is done of it and of how much; a bar on standard error."""
+    # Loaded here: all other verbs would wait for it, too.
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as bars:
+        task = bars.add_task("checking", total=None)
+
+        def show(stage: str, done: int, of: int) -> None:
+            bars.update(task, description=stage, completed=done, total=of or None)
+
+        yield show
+
+
+def print_forecast(foreseen: NoiseForecast, console: Console | None = None) -> None:
+    """Print the expected noise, with a warning where it drowns the model; on standard error."""
+    if not foreseen.expected:
+        return
+    console = console or Console(stderr=True)
+    console.print(str(foreseen), markup=False, highlight=False, soft_wrap=True)
+    if foreseen.drowns:
+        console.print(f"[bold yellow]warning:[/] {escape(foreseen.warning)}", soft_wrap=True)
 
 
 class Advice(NamedTuple):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.cli.advice import advice
 from hedgerow.cli.main import main
+from hedgerow.cli.printing import advice, listed
 from hedgerow.errors import Code
 
 DOMAIN = """\
@@ -88,3 +88,11 @@ def test_advice_for_shells_is_left_as_it_is() -> None:
 def test_verbs_without_flags_for_tables_do_not_advise_them(verb: str) -> None:
     error = Code.OTHER_DELIMITER.error(found="semicolons", fix="pass --delimiter ';'")
     assert advice(error, verb).fix == "write the file with commas between the cells"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("", []), ("  ", []), ("a", ["a"]), ("a, b,c ", ["a", "b", "c"]), ("a,,b", ["a", "", "b"])],
+)
+def test_lists(text: str, names: list[str]) -> None:
+    assert listed(text) == names

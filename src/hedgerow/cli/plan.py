@@ -1,4 +1,4 @@
-"""What a plan comes to, before anything is spent: its noise, and ``hedgerow plan``."""
+"""``hedgerow plan``: what a job comes to, before anything is spent."""
 
 from __future__ import annotations
 
@@ -12,21 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.formats import Format, FormatOption
+from hedgerow.cli.printing import Format, FormatOption, print_forecast
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.jobs import Job
-    from hedgerow.protocols.forecast import NoiseForecast
-
-
-def print_forecast(foreseen: NoiseForecast, console: Console | None = None) -> None:
-    """Print the expected noise, with a warning where it drowns the model; on standard error."""
-    if not foreseen.expected:
-        return
-    console = console or Console(stderr=True)
-    console.print(str(foreseen), markup=False, highlight=False, soft_wrap=True)
-    if foreseen.drowns:
-        console.print(f"[bold yellow]warning:[/] {escape(foreseen.warning)}", soft_wrap=True)
 
 
 def plan(
