@@ -68,13 +68,8 @@ def values(name: str, categories: Iterable[str | int], *, missing: bool = False)
 def regroup(table: pa.Table, groups: Mapping[str, Mapping[str, tuple[str, ...]]]) -> pa.Table:
     """Replace categories by the group that lists them; missing values stay missing.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Columns of strings.
-    groups : mapping
-        Column name to group name to the categories of the group. A category that no group lists
-        stays as it is, so that the domain refuses it.
+    `groups`: column name to group name to the categories of the group. A category that no group
+    lists stays as it is, so that the domain refuses it.
     """
     for name, members in groups.items():
         group_of = {member: group for group, listed in members.items() for member in listed}

@@ -18,17 +18,9 @@ def run_jobs(
 ) -> list[Any]:
     """Run all jobs; the records come in the order of the jobs, not of the clock.
 
-    Parameters
-    ----------
-    run : callable
-        Of a job and `extent`; returns records. To be found by its name in a new process.
-    jobs : sequence
-    extent : object
-        How much is run.
-    tell : callable
-        Told how many jobs are done, and of how many.
-    here : bool
-        One after the other in this process: a small study takes less than starting others.
+    `run`: of a job and `extent`; returns records. To be found by its name in a new process. `tell`:
+    told how many jobs are done, and of how many. `here`: one after the other in this process: a
+    small study takes less than starting others.
     """
     found: dict[int, list[Any]] = {}
     if here:

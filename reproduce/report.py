@@ -11,16 +11,7 @@ from rich.table import Table
 def row(case: str, ours: float, paper: float | None = None, **more: Any) -> dict[str, Any]:
     """One result; `paper` is what the paper prints, absent where it shows a curve without figures.
 
-    Parameters
-    ----------
-    case : str
-        What was measured.
-    ours : float
-        Our figure.
-    paper : float, optional
-        The paper's figure.
-    **more
-        Notes, printed as they are.
+    `**more`: notes, printed as they are.
     """
     result: dict[str, Any] = {"case": case, "ours": ours}
     if paper is not None:

@@ -11,17 +11,7 @@ from bench.consortium.parties import SERVERS, Consortium, people
 def audit(town: Consortium, found: Outcome, model: Outcome) -> list[str]:
     """Compare the journals of the servers with each other and with an undisturbed run.
 
-    Parameters
-    ----------
-    town : Consortium
-    found : Outcome
-    model : Outcome
-        Undisturbed, of the same kind.
-
-    Returns
-    -------
-    list of str
-        What is wrong.
+    `model`: undisturbed, of the same kind.
     """
     wrong: list[str] = []
     if found.job is None:

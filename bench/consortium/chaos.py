@@ -35,16 +35,8 @@ def chaos(
 ) -> dict[str, Any]:
     """Do one run for every seed; return figures.
 
-    Parameters
-    ----------
-    town : Consortium
-    links : Links
-        Through which its parties call servers.
-    seeds : range
-    limit : float
-        Seconds after which no further run begins.
-    say : callable
-        Told how every run went.
+    `links`: through which its parties call servers. `limit`: seconds after which no further run
+    begins. `say`: told how every run went.
     """
     begun = time.monotonic()
     models = {kind: undisturbed(town, kind) for kind in sorted({kind_of(s) for s in seeds})}

@@ -21,14 +21,8 @@ _LATE = 8.0
 class Fault:
     """A party that is killed, or cut off, at a moment that a seed decides.
 
-    Parameters
-    ----------
-    town : Consortium
-    links : Links
-        Through which all parties call servers.
-    seed : int
-    spans : dict of str to float
-        Seconds from the first word of a client to its end in each phase, undisturbed.
+    `links`: through which all parties call servers. `spans`: seconds from the first word of a
+    client to its end in each phase, undisturbed.
     """
 
     def __init__(

@@ -39,32 +39,13 @@ class NumberedError(Exception):
 class Outcome:
     """How a run went.
 
-    Attributes
-    ----------
-    kind : str
-        Of the plan, see `KINDS`.
-    fault : str
-        What was done to whom, and when.
-    job : Job or None
-        None if there was no upload.
-    labels : dict of int to list
-        Answers by request.
-    error : str
-        Number of the error with which it has ended, or nothing.
-    told : list of str
-        Numbers of errors that clients got on the way, after which they were started again.
-    broken : int
-        Clients that were killed, or got an error, while they asked.
-    attempts : int
-    spans : dict of str to float
-        Seconds of each phase, from the first word of the last client in it.
-    seconds : float
-    recovery : float or None
-        Seconds from the end of a fault in training to the end of the training.
-    late : bool
-        Whether the fault came when the run had ended.
-    wrong : list of str
-        What should not have happened.
+    `kind`: of the plan, see `KINDS`. `fault`: what was done to whom, and when. `job`: None if there
+    was no upload. `error`: number of the error with which it has ended, or nothing. `told`: numbers
+    of errors that clients got on the way, after which they were started again. `broken`: clients
+    that were killed, or got an error, while they asked. `spans`: seconds of each phase, from the
+    first word of the last client in it. `recovery`: seconds from the end of a fault in training to
+    the end of the training. `late`: whether the fault came when the run had ended. `wrong`: what
+    should not have happened.
     """
 
     kind: str

@@ -39,18 +39,9 @@ class Link:
 class Links:
     """Doors in front of the ports of servers.
 
-    Parameters
-    ----------
-    ports : mapping of str to sequence of int
-        Of each server, on this machine; it listens there later on.
-    callers : sequence of str
-    delay : float
-        Seconds one way; may be set at any time.
-
-    Attributes
-    ----------
-    doors : dict of (str, int) to int
-        Port of a caller's door by the caller and the port behind it.
+    `ports`: of each server, on this machine; it listens there later on. `delay`: seconds one way;
+    may be set at any time. `doors`: dict of (str, int) to int; port of a caller's door by the
+    caller and the port behind it.
     """
 
     def __init__(

@@ -49,16 +49,9 @@ class Sampler:
 def load(town: Consortium, queries: int, each: int, limit: float = 3600.0) -> dict[str, Any]:
     """Ask until nothing is left; return figures and what is wrong.
 
-    Parameters
-    ----------
-    town : Consortium
-        All of its analysts ask.
-    queries : int
-        Rows in all, which is the budget of the model; shared evenly among the analysts.
-    each : int
-        Rows of one request.
-    limit : float
-        Seconds for one request, after which its analyst gives up.
+    `town`: all of its analysts ask. `queries`: rows in all, which is the budget of the model;
+    shared evenly among the analysts. `limit`: seconds for one request, after which its analyst
+    gives up.
     """
     job = town.job(MODEL, noise="votes", epsilon=1.0, n_trees=4, max_depth=2, queries=queries)
     status = list(town.train(job))[-1]

@@ -75,14 +75,8 @@ def people(n: int = 100, seed: int = 0) -> pa.Table:
 class Consortium:
     """Folders of all parties under one root, and the servers as processes.
 
-    Parameters
-    ----------
-    root : Path
-    analysts : int
-    queries : int
-        Rows that a model may be asked.
-    rejoin, step, connect : float
-        Timeouts of the servers, see `Timeouts`.
+    `queries`: rows that a model may be asked. `rejoin`, `step`, `connect`: timeouts of the servers,
+    see `Timeouts`.
     """
 
     def __init__(

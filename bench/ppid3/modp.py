@@ -40,12 +40,9 @@ WIDTH = 256
 class ModpCipher:
     """x to the power of a secret number, among the squares modulo P.
 
-    Parameters
-    ----------
-    exponent_bits : int
-        2048 draws exponents below the order of the group, as the cipher was published. Fewer, such
-        as 256, are faster and rest on one more assumption: that short exponents are as hard to
-        find.
+    `exponent_bits`: 2048 draws exponents below the order of the group, as the cipher was published.
+    Fewer, such as 256, are faster and rest on one more assumption: that short exponents are as hard
+    to find.
     """
 
     name = "2048-bit"

@@ -40,13 +40,8 @@ _WIDTH = 4.6
 def draw(figure: Figure, path: Path, note: str) -> None:
     """Write one figure as PNG.
 
-    Parameters
-    ----------
-    figure : dict
-        As `reproduce.paper_000.figures` makes it; panels row by row, a column for each data set.
-    path : Path
-    note : str
-        Stands below, in small letters.
+    `figure`: as `reproduce.paper_000.figures` makes it; panels row by row, a column for each data
+    set. `note`: stands below, in small letters.
     """
     panels = figure["panels"]
     columns = len({panel["data"] for panel in panels})

@@ -56,17 +56,10 @@ _CHECKED = 20
 class Score(NamedTuple):
     """One run on the test rows.
 
-    Attributes
-    ----------
-    accuracy : float
-    auc : float
-        Area under the ROC curve of the answered classes, as in the paper, whose prediction
-        protocol answers with a class.
-    auc_counts : float or None
-        The same of noisy counts, where they may be shown.
-    proven : float
-        Epsilon that holds against whoever gets the answers or the tree, by the ledger, as if noise
-        had not been seeded.
+    `auc`: area under the ROC curve of the answered classes, as in the paper, whose prediction
+    protocol answers with a class. `auc_counts`: the same of noisy counts, where they may be shown.
+    `proven`: epsilon that holds against whoever gets the answers or the tree, by the ledger, as if
+    noise had not been seeded.
     """
 
     accuracy: float
@@ -79,13 +72,7 @@ class Score(NamedTuple):
 class Part:
     """One 80-20 split of a data set.
 
-    Attributes
-    ----------
-    train, test : Encoded
-    capacity : int
-        Public: the training share of the capacity of the whole table.
-    seed : int
-        Of the split.
+    `capacity`: public: the training share of the capacity of the whole table.
     """
 
     train: Encoded
@@ -149,13 +136,7 @@ def shared(engine: Engine, plan: HiddenPlan, part: Part) -> SecretTable:
 class Structure:
     """Trees without their leaves; `leaves` and `voted` finish them as often as wanted.
 
-    Attributes
-    ----------
-    grown : Grown
-    part : Part
-    charged : str
-        The ledger after growing, as JSON.
-    servers : bool
+    `charged`: the ledger after growing, as JSON.
     """
 
     grown: Grown

@@ -45,19 +45,9 @@ NOTES = {
 def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, Any]:
     """Run everything and write it to a folder.
 
-    Parameters
-    ----------
-    quick : bool
-        A small part: heart alone, two splits.
-    out : Path
-        Is made if it is not there.
-    redraw : bool
-        Take the runs of an earlier call from `out` and draw the figures anew.
-
-    Returns
-    -------
-    dict
-        ``rows`` for the table, ``findings``, ``checks``, ``notes`` and ``files``.
+    `quick`: a small part: heart alone, two splits. `out`: is made if it is not there. `redraw`:
+    take the runs of an earlier call from `out` and draw the figures anew. Returns ``rows`` for the
+    table, ``findings``, ``checks``, ``notes`` and ``files``.
     """
     out.mkdir(parents=True, exist_ok=True)
     extent = QUICK if quick else FULL

@@ -27,27 +27,12 @@ _MARGIN, _TREE_ROWS = 18.0, 8
 class Extent:
     """How much is run.
 
-    Attributes
-    ----------
-    splits : int
-        80-20 splits, with the seeds from 0 on.
-    epsilons : dict of str to tuple of float
-        Of figures 2 and 4, for each data set.
-    draws : dict of str to int
-        Runs with fresh noise for each split.
-    depths : tuple of int
-        Of figures 3, 5 and 6.
-    depth_epsilon : dict of str to float
-        Of figure 3.
-    trees : tuple of int
-        Of figure 6.
-    forest_epsilons : dict of str to tuple of float
-        Of figure 6.
-    deepest_noisy_forest : dict of str to int
-        Up to which depth forests with noisy splits are grown: those are grown anew for every
-        epsilon.
-    timed : tuple of (str, tuple of int)
-        Data sets and depths that figure 5 runs in processes over TLS.
+    `splits`: 80-20 splits, with the seeds from 0 on. `epsilons`: of figures 2 and 4, for each data
+    set. `draws`: runs with fresh noise for each split. `depths`: of figures 3, 5 and 6.
+    `depth_epsilon`: of figure 3. `trees`: of figure 6. `forest_epsilons`: of figure 6.
+    `deepest_noisy_forest`: up to which depth forests with noisy splits are grown: those are grown
+    anew for every epsilon. `timed`: tuple of (str, tuple of int); data sets and depths that figure
+    5 runs in processes over TLS.
     """
 
     splits: int

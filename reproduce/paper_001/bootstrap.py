@@ -48,10 +48,7 @@ def bootstrapped(epsilon: float, delta: float = 0.0) -> tuple[float, float]:
 
     Rounded up; (infinity, 0) where finite precision alone would make delta 1.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        What the tree costs the rows of its sample.
+    `epsilon`, `delta`: what the tree costs the rows of its sample.
     """
     if epsilon > 300:  # e^(2 epsilon) would overflow
         return math.inf, 0.0

@@ -28,11 +28,7 @@ SIDES = {"left side twice": 0, "right side twice": 1}
 class OneSided(LocalCounts):
     """Counts that show one side of a categorical split as both.
 
-    Parameters
-    ----------
-    batches : sequence of Batch
-    side : int
-        0 for the left, 1 for the right.
+    `side`: 0 for the left, 1 for the right.
     """
 
     def __init__(self, batches: Sequence[Batch], side: int) -> None:
@@ -48,15 +44,7 @@ class OneSided(LocalCounts):
 
 
 def one_sided(name: str, split: int, parts: tuple[Task, Task]) -> Iterator[dict[str, Any]]:
-    """Grow the median forest of table 1 with the slip, on either side.
-
-    Parameters
-    ----------
-    name : str
-    split : int
-    parts : pair of Task
-        Training and test rows.
-    """
+    """Grow the median forest of table 1 with the slip, on either side."""
     depth = DEPTHS[name]["full"]
     for method, side in SIDES.items():
         setting = Setting(method, depth)

@@ -69,13 +69,7 @@ STAND_INS = {
 class Task:
     """A data set as the methods see it.
 
-    Attributes
-    ----------
-    name : str
-    fine : Encoded
-        1,024 bins; categories are categories.
-    coarse : Encoded
-        5 bins.
+    `fine`: 1,024 bins; categories are categories. `coarse`: 5 bins.
     """
 
     name: str
@@ -123,16 +117,8 @@ def _task(
 ) -> Task:
     """Encode a table twice.
 
-    Parameters
-    ----------
-    name : str
-    table : pyarrow.Table
-        Attributes and target, scaled.
-    target : Target
-    categories : iterable of str
-        Attributes whose values are categories for every method.
-    coarse_categories : iterable of str
-        Attributes whose few values stand for themselves where the others have 5 bins.
+    `categories`: attributes whose values are categories for every method. `coarse_categories`:
+    attributes whose few values stand for themselves where the others have 5 bins.
     """
     y = np.array(table[target.name].to_pylist())
     frame = table.drop_columns([target.name])

@@ -72,15 +72,7 @@ register_mechanism(
 class DpDfPlan:
     """Everything about a forest that is fixed before a row is touched; see `plan_dp_df`.
 
-    Parameters
-    ----------
-    domain : Domain
-    epsilon : float
-        Strictly, what holds; as published, what is claimed.
-    n_trees, depth : int
-    accounting : {"strict", "paper"}
-    capacity : int
-        Public upper bound on the number of records.
+    `epsilon`: strictly, what holds; as published, what is claimed.
     """
 
     domain: Domain
@@ -180,11 +172,8 @@ def plan_dp_df(
 ) -> DpDfPlan:
     """Plan a forest from public numbers; parameters as in `DpDfPlan`.
 
-    Raises
-    ------
-    HedgerowError
-        H116 without target classes, H201 for an epsilon that cannot be divided, H208 without a
-        capacity, H501 for a forest that cannot be grown.
+    Raises H116 without target classes, H201 for an epsilon that cannot be divided, H208 without a
+    capacity, H501 for a forest that cannot be grown.
     """
     check_option("accounting", accounting, Accounting)
     if domain.target is None or domain.target.classes is None:

@@ -82,17 +82,8 @@ _FINE = 20
 class DpRfPlan:
     """Everything about a forest that is fixed before a row is touched; see `plan_dp_rf`.
 
-    Parameters
-    ----------
-    domain : Domain
-    epsilon : float
-        Strictly, what holds; as published, what is claimed.
-    n_trees, depth : int
-    max_features : int or None
-        Attributes drawn for each node; None for all.
-    accounting : {"strict", "paper"}
-    capacity : int
-        Public upper bound on the number of records.
+    `epsilon`: strictly, what holds; as published, what is claimed. `max_features`: attributes drawn
+    for each node; None for all.
     """
 
     domain: Domain
@@ -248,11 +239,8 @@ def plan_dp_rf(
 ) -> DpRfPlan:
     """Plan a forest from public numbers; parameters as in `DpRfPlan`.
 
-    Raises
-    ------
-    HedgerowError
-        H116 without a target, H201 for an epsilon that cannot be divided, H208 without a capacity,
-        H501 for a forest that cannot be grown.
+    Raises H116 without a target, H201 for an epsilon that cannot be divided, H208 without a
+    capacity, H501 for a forest that cannot be grown.
     """
     check_option("accounting", accounting, Accounting)
     if domain.target is None:
@@ -274,20 +262,9 @@ def plan_dp_rf(
 def grow_dp_rf(encoded: Encoded, plan: DpRfPlan, *, ledger: Ledger, source: NoiseSource) -> Forest:
     """Charge a plan and grow its forest.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        Training table of the plan's domain.
-    plan : DpRfPlan
-    ledger : Ledger
-        Charged before anything is drawn; marked as not private if the noise is seeded.
-    source : NoiseSource
-
-    Raises
-    ------
-    HedgerowError
-        H112 for more records than the capacity, H117 for a table of another domain, H202 for a
-        domain read from the data unless the ledger is marked as not private; nothing is charged.
+    `ledger`: charged before anything is drawn; marked as not private if the noise is seeded. Raises
+    H112 for more records than the capacity, H117 for a table of another domain, H202 for a domain
+    read from the data unless the ledger is marked as not private; nothing is charged.
     """
     start_forest(encoded, plan.domain, plan.capacity, ledger, source)
     ledger.charge(*plan.releases())

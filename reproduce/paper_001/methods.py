@@ -40,15 +40,7 @@ _LEAF = 5
 class Setting:
     """One run, in public numbers.
 
-    Attributes
-    ----------
-    method : str
-    depth : int
-    epsilon : float
-        0 without noise.
-    trees : int
-    accounting : {"paper", "strict"} or None
-        None without noise.
+    `epsilon`: 0 without noise. `accounting`: None without noise.
     """
 
     method: str
@@ -89,13 +81,7 @@ def sees(task: Task, method: str) -> Encoded:
 def train(setting: Setting, part: Task, seed: int) -> tuple[Forest, Ledger]:
     """Grow the forest of a setting.
 
-    Parameters
-    ----------
-    setting : Setting
-    part : Task
-        Training rows.
-    seed : int
-        Of noise and of choices that depend on no record.
+    `seed`: of noise and of choices that depend on no record.
     """
     table, ledger = sees(part, setting.method), Ledger()
     source = NoiseSource.insecure_seeded(seed)
@@ -184,11 +170,8 @@ def costs(ledger: Ledger, setting: Setting) -> dict[str, float | None]:
 def depths_of(name: str, n_train: int, trees: int = 10) -> dict[str, int]:
     """Choose depths as the paper does: so that leaves hold 25 records on average, 10 for banknote.
 
-    Returns
-    -------
-    dict
-        ``full`` for trees on all records, ``part`` for trees on their share of them, ``wary`` for
-        trees with five branches on all.
+    Returns ``full`` for trees on all records, ``part`` for trees on their share of them, ``wary``
+    for trees with five branches on all.
     """
     least = 10 if name == "banknote" else 25
     return {

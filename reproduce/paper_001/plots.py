@@ -34,13 +34,8 @@ _WORDS = {None: "", "paper": " (paper)", "strict": " (strict)"}
 def draw(figure: Figure, path: Path, note: str) -> None:
     """Write one figure as PNG.
 
-    Parameters
-    ----------
-    figure : dict
-        As `reproduce.paper_001.figures` makes it; its panels stand side by side.
-    path : Path
-    note : str
-        Stands below, in small letters.
+    `figure`: as `reproduce.paper_001.figures` makes it; its panels stand side by side. `note`:
+    stands below, in small letters.
     """
     panels = figure["panels"]
     size = (max(4.8 * len(panels), 9.5), 5.4)

@@ -43,24 +43,10 @@ SHAPES = ("DP-RF", "DP-DF", "DP-ERT", "DiPriMe", "DiPriMeExp", "DiPriMeFlip")
 class Extent:
     """How much is run.
 
-    Attributes
-    ----------
-    splits : int
-        90-10 splits of the tables, with the seeds from 0 on.
-    figure_splits : int
-        Of the figures.
-    regression, classification : tuple of str
-        Data sets of tables 1 and 2.
-    depths, trees, epsilons : tuple
-        Of figure 1, on appliances.
-    banknote_epsilons : tuple of float
-        Of figure 2.
-    curves : str or None
-        Data set of figure 1.
-    shapes : tuple of str
-        Data sets of figures 3 and 4.
-    checked : tuple of str
-        Data sets with categories on which a slip of the authors' program is tried.
+    `splits`: 90-10 splits of the tables, with the seeds from 0 on. `regression`, `classification`:
+    data sets of tables 1 and 2. `depths`, `trees`, `epsilons`: of figure 1, on appliances.
+    `banknote_epsilons`: of figure 2. `curves`: data set of figure 1. `shapes`: data sets of figures
+    3 and 4. `checked`: data sets with categories on which a slip of the authors' program is tried.
     """
 
     splits: int
@@ -182,11 +168,7 @@ def check(name: str, split: int, extent: Extent) -> Iterator[Record]:
 def occupancy(tree: Tree, leaf: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of rows in each leaf, and of each inner node's rows in its first child.
 
-    Parameters
-    ----------
-    tree : Tree
-    leaf : int32, shape (m,)
-        Leaf of every row.
+    `leaf`: int32 (m,); leaf of every row.
     """
     held = np.bincount(leaf, minlength=tree.n_nodes).astype(float)
     for depth in range(tree.depth, 0, -1):

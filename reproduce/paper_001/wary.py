@@ -51,19 +51,8 @@ def check_depth(domain: Domain, depth: int) -> None:
 def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[NodeSplits]:
     """Split every node of every level by the attribute chosen for it, empty nodes too.
 
-    Parameters
-    ----------
-    rows : Rows
-        Of candidates with one branch per bin.
-    depth : int
-        Levels of splits.
-    choose : callable
-        See `Choose`; valid are the attributes that no split above has used.
-
-    Returns
-    -------
-    list of Split
-        One for each level.
+    `rows`: of candidates with one branch per bin. `choose`: see `Choose`; valid are the attributes
+    that no split above has used.
     """
     candidates = rows.candidates
     nodes = np.zeros(1, dtype=np.int64)
@@ -90,13 +79,8 @@ def some_attributes(
 ) -> NDArray[np.bool_]:
     """Keep `most` random ones of the valid attributes of each node; all where there are fewer.
 
-    Parameters
-    ----------
-    valid : bool, shape (nodes, d)
-    most : int, optional
-        None keeps all.
-    source : NoiseSource
-        The draw does not depend on the data.
+    `valid`: bool (nodes, d). `most`: None keeps all. `source`: the draw does not depend on the
+    data.
     """
     if most is None or most >= valid.shape[1]:
         return valid
@@ -113,12 +97,8 @@ def tree_of(
 ) -> Tree:
     """Put the levels one after the other.
 
-    Parameters
-    ----------
-    domain : Domain
-    levels : sequence of NodeSplits
-    values : sequence of float64 arrays, shape (nodes of the level, k)
-        From the root to the leaves; all NaN in a node whose value was not released.
+    `values`: sequence of float64 arrays (nodes of the level, k); from the root to the leaves; all
+    NaN in a node whose value was not released.
     """
     sizes = [len(value) for value in values]
     start = np.concatenate([[0], np.cumsum(sizes)])
@@ -142,13 +122,8 @@ def cut_back(
 ) -> dict[str, NDArray[Any]]:
     """Arrays of the tree in which the marked nodes are leaves and what was below them is gone.
 
-    Parameters
-    ----------
-    tree : Tree
-    cut_at : bool array of shape (n,)
-    value : float64 array of shape (n, k)
-    weight : float64 array of shape (n,)
-        What the nodes that stay hold.
+    `cut_at`: bool (n,). `value`: float64 (n, k). `weight`: float64 (n,); what the nodes that stay
+    hold.
     """
     keep = _reachable(tree.parents, cut_at)
     number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
@@ -187,17 +162,9 @@ def wary_candidates(domain: Domain) -> Candidates:
 def votes(forest: Forest, bins: Bins, *, confident: bool = False) -> NDArray[np.float64]:
     """Return the votes for each class: every tree names the class of a row's leaf.
 
-    Parameters
-    ----------
-    forest : Forest
-    bins : uint8 or uint16, shape (m, d)
-    confident : bool
-        A vote counts as much as the class's share of its leaf instead of one.
-
-    Returns
-    -------
-    float64, shape (m, k)
-        The class with the most votes is the answer, the lowest index of equals.
+    `bins`: uint8 or uint16 (m, d). `confident`: a vote counts as much as the class's share of its
+    leaf instead of one. Returns float64 (m, k): the class with the most votes is the answer, the
+    lowest index of equals.
     """
     total = np.zeros((len(bins), forest.n_outputs))
     row = np.arange(len(bins))

@@ -22,17 +22,7 @@ one of them would pass by chance."""
 
 
 def checked(name: str, number: int, alpha: float, splits: int) -> Iterator[dict[str, Any]]:
-    """Run one setting in the three ways.
-
-    Parameters
-    ----------
-    name : str
-    number : int
-        Of the run.
-    alpha : float
-    splits : int
-        M.
-    """
+    """Run one setting in the three ways."""
     for way in WAYS:
         setting = Setting(
             "single-machine" if way == "one curator" else "secure-counts",

@@ -18,15 +18,8 @@ Curves = dict[tuple[str, str, str], list[dict[str, Any]]]
 class Apart(NamedTuple):
     """How far one curve lies above another: over all x, and at each.
 
-    Attributes
-    ----------
-    mean, se : float
-        Of the mean over x, with the runs paired.
-    n : int
-        Runs.
-    at : list of (x, mean, se)
-    ahead : int
-        Points at which the first mean is larger.
+    `mean`, `se`: of the mean over x, with the runs paired. `at`: list of (x, mean, se). `ahead`:
+    points at which the first mean is larger.
     """
 
     mean: float

@@ -90,16 +90,8 @@ _YES_NO = ("land", "logged_in", "is_host_login", "is_guest_login")
 class Task:
     """A data set: distinct cells, and how many records each holds.
 
-    Attributes
-    ----------
-    name : str
-    domain : Domain
-    bins : unsigned integers (cells, d)
-    label : unsigned integers (cells,)
-    number : int64 (cells,)
-        All records.
-    tests : int64 (cells,), optional
-        Those to test on, where the split is fixed.
+    `bins`: unsigned integers (cells, d). `label`: unsigned integers (cells,). `number`: int64
+    (cells,); all records. `tests`: int64 (cells,); those to test on, where the split is fixed.
     """
 
     name: str
@@ -128,12 +120,8 @@ class Task:
     def split(self, seed: int, share: float = 1.0) -> tuple[Counts, Counts]:
         """Return how many records of each cell are trained on and tested on.
 
-        Parameters
-        ----------
-        seed : int
-            Records are drawn without replacement; which of equal records does not matter.
-        share : float
-            Of the records to train on; those to test on stay the same.
+        `seed`: records are drawn without replacement; which of equal records does not matter.
+        `share`: of the records to train on; those to test on stay the same.
         """
         rng = np.random.default_rng([seed, 4])
         tests = self.tests

@@ -53,22 +53,9 @@ LABELS: dict[str, str] = {
 class Setting:
     """One run, in public numbers.
 
-    Attributes
-    ----------
-    method : {"single-machine", "noisy-counts", "local-rnm", "secure-counts"}
-    how : {"published", "strict", "ours"}
-    alpha : float
-        0 without noise.
-    leaf_share : float, optional
-        LPF; the paper's 0.5 or our default if absent.
-    budget : {"decay", "uniform"}, optional
-        "decay" in the paper, "uniform" by default.
-    share : float
-        Of the training records.
-    splits : int
-        M.
-    engine : {"clear", "simulate"}
-        Of secret counts: the protocol on plain numbers, or on three simulated servers.
+    `alpha`: 0 without noise. `leaf_share`: LPF; the paper's 0.5 or our default if absent. `budget`:
+    "decay" in the paper, "uniform" by default. `engine`: of secret counts: the protocol on plain
+    numbers, or on three simulated servers.
     """
 
     method: Method
@@ -99,14 +86,8 @@ def seed_of(*key: Any) -> int:
 def run(setting: Setting, name: str, number: int) -> dict[str, Any]:
     """Grow the tree of a setting on one split and test it.
 
-    Parameters
-    ----------
-    setting : Setting
-    name : str
-        Of the data set.
-    number : int
-        Of the run: it decides who has which record, what is tested on, and, with the setting, the
-        noise.
+    `number`: of the run: it decides who has which record, what is tested on, and, with the setting,
+    the noise.
     """
     task = task_of(name)
     train, tests = task.split(number, setting.share)

@@ -86,10 +86,7 @@ def _empty(kind: type, _: object, __: object) -> NDArray[Any]:
 def digits() -> Digits:
     """Return MNIST.
 
-    Raises
-    ------
-    UnavailableError
-        Neither the file nor the package can be had whole.
+    Raises UnavailableError: Neither the file nor the package can be had whole.
     """
     reasons = []
     for name, read in (("mnist.parquet", _of_table), (PACKAGE, _of_package)):

@@ -37,13 +37,8 @@ MARKS = {"secure-counts": "D"}
 def draw(figure: Figure, path: Path, note: str) -> None:
     """Write one figure as PNG.
 
-    Parameters
-    ----------
-    figure : dict
-        As `reproduce.paper_004.figures` makes it; its panels fill a grid, row by row.
-    path : Path
-    note : str
-        Stands below, in small letters.
+    `figure`: as `reproduce.paper_004.figures` makes it; its panels fill a grid, row by row. `note`:
+    stands below, in small letters.
     """
     panels, columns = figure["panels"], figure["columns"]
     rows = -(-len(panels) // columns)

@@ -22,26 +22,12 @@ HOWS: dict[How, tuple[Method, ...]] = {"published": PAPERS, "strict": METHODS, "
 class Extent:
     """How much is run.
 
-    Attributes
-    ----------
-    runs : int
-        Of every point: split, division among owners and noise are new in each.
-    splits : int
-        M.
-    data : tuple of str
-        Data sets of figure 2, those that take longest first.
-    lpf_data, size_data : tuple of str
-        Of figures 1 and 3.
-    alphas, lpf_alphas, size_alphas : tuple of float
-        Of figures 2, 1 and 3.
-    secure_alphas : tuple of float
-        Of secret counts with the paper's parameters; their noise is long at budgets that halve.
-    lpfs : tuple of float
-        Shares of the leaves, of figure 1.
-    shares : tuple of float
-        Of the training records, of figure 3.
-    check_runs, check_alphas, check_splits
-        Of the runs on three servers: how many, where, and M.
+    `runs`: of every point: split, division among owners and noise are new in each. `data`: data
+    sets of figure 2, those that take longest first. `lpf_data`, `size_data`: of figures 1 and 3.
+    `alphas`, `lpf_alphas`, `size_alphas`: of figures 2, 1 and 3. `secure_alphas`: of secret counts
+    with the paper's parameters; their noise is long at budgets that halve. `lpfs`: shares of the
+    leaves, of figure 1. `shares`: of the training records, of figure 3. `check_runs`,
+    `check_alphas`, `check_splits`: of the runs on three servers: how many, where, and M.
     """
 
     runs: int

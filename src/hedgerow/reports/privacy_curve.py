@@ -59,18 +59,8 @@ def epsilon_after_releases(
 def privacy_curve(ledger: Ledger, *, title: str = "", audience: str = "public") -> bytes:
     """Draw both as a PNG picture.
 
-    Parameters
-    ----------
-    ledger : Ledger
-    title : str
-        Of the picture; that the ledger promises nothing is added where it does not.
-    audience : str
-        Whose view is drawn.
-
-    Raises
-    ------
-    MissingExtraError
-        H406 without matplotlib.
+    `title`: of the picture; that the ledger promises nothing is added where it does not. Raises
+    H406 without matplotlib.
     """
     try:
         from matplotlib.figure import Figure

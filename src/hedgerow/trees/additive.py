@@ -53,14 +53,9 @@ class _Nodes:
 def table_tree(domain: Domain, features: Sequence[int], table: NDArray[np.float64]) -> Tree:
     """Return the tree that answers with an entry of a table.
 
-    Parameters
-    ----------
-    domain : Domain
-        With a number as its target.
-    features : sequence of int
-        Attributes that the axes of the table stand for.
-    table : float64, shape (bins of the first, bins of the second, ...)
-        Bins with equal rows of the table share a branch.
+    `domain`: with a number as its target. `features`: attributes that the axes of the table stand
+    for. `table`: float64 (bins of the first, bins of the second, ...); bins with equal rows of the
+    table share a branch.
     """
     nodes = _Nodes(int(domain.n_bins.max()))
     # Nodes in order of their numbers: children come after all that was made before.

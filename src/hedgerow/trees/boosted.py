@@ -138,14 +138,8 @@ class Boosted:
     def raw(self, bins: Bins) -> NDArray[np.float64]:
         """Raw score: `start` and the values of the leaves, added in the order of the rounds.
 
-        Parameters
-        ----------
-        bins : uint8 or uint16 array of shape (m, d)
-            Rows as encoded by the domain; fastest in Fortran order.
-
-        Returns
-        -------
-        float64 array of shape (m, k)
+        `bins`: uint8 or uint16 (m, d); rows as encoded by the domain; fastest in Fortran order.
+        Returns float64 (m, k).
         """
         plans, values, features = self._joined
         layout.check_bins(self.domain, bins, features)
@@ -289,10 +283,7 @@ def step_domain(domain: Domain) -> Domain:
 def n_scores(domain: Domain, link: Link) -> int:
     """Columns of the raw score for a domain: K for more than two classes, otherwise one.
 
-    Raises
-    ------
-    HedgerowError
-        `Code.BAD_TARGET` or `Code.BAD_PARAMETER` if the link does not fit the target.
+    Raises `Code.BAD_TARGET` or `Code.BAD_PARAMETER` if the link does not fit the target.
     """
     check_option("link", link, Link)
     if domain.target is None:

@@ -20,15 +20,8 @@ from hedgerow.trees.tree import Tree
 class Forest:
     """Trees over one domain; the forest answers with the mean of their answers.
 
-    Parameters
-    ----------
-    trees : sequence of Tree
-        At least one; all of the same domain.
-
-    Raises
-    ------
-    HedgerowError
-        `Code.BAD_TREE` if there is no tree or the domains differ.
+    `trees`: at least one; all of the same domain. Raises `Code.BAD_TREE` if there is no tree or the
+    domains differ.
     """
 
     trees: tuple[Tree, ...]
@@ -76,14 +69,8 @@ class Forest:
     def decide(self, bins: Bins) -> NDArray[np.float64]:
         """Mean over the trees of their class probabilities, or of their means.
 
-        Parameters
-        ----------
-        bins : uint8 or uint16 array of shape (m, d)
-            Rows as encoded by the forest's domain; fastest in Fortran order.
-
-        Returns
-        -------
-        float64 array of shape (m, k)
+        `bins`: uint8 or uint16 (m, d); rows as encoded by the forest's domain; fastest in Fortran
+        order. Returns float64 (m, k).
         """
         plan, answers, features = self._joined
         layout.check_bins(self.domain, bins, features)

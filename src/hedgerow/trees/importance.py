@@ -16,17 +16,9 @@ def impurity_decrease(tree: Tree, criterion: str) -> NDArray[np.float64]:
     It reads the tree alone, so for a private tree it is post-processing and costs nothing. Noisy
     counts below 0 are taken as 0, and so is a decrease below 0.
 
-    Parameters
-    ----------
-    tree : Tree
-        With counts or means in every node.
-    criterion : str
-        Key of `hedgerow.trees.growing.criteria.CRITERIA` that fits the tree's task.
-
-    Returns
-    -------
-    NDArray[float64], shape (n_nodes,)
-        0 at leaves.
+    `tree`: with counts or means in every node. `criterion`: key of
+    `hedgerow.trees.growing.criteria.CRITERIA` that fits the tree's task. Returns float64
+    (n_nodes,): 0 at leaves.
     """
     score = criterion_named(criterion, "classes" if tree.is_classifier else "sums")
     # An empty leaf shows its parent's distribution and holds no record.

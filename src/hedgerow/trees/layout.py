@@ -183,16 +183,7 @@ def _check_values(
 def check_bins(domain: Domain, bins: Bins, feature: NDArray[np.int32]) -> Bins:
     """Raise unless `bins` are rows of the domain in the columns that are looked at.
 
-    Parameters
-    ----------
-    domain : Domain
-    bins : uint8 or uint16 array of shape (m, d)
-    feature : int32 array
-        Features in use, -1 is ignored.
-
-    Returns
-    -------
-    The same array.
+    `bins`: uint8 or uint16 (m, d). `feature`: features in use, -1 is ignored.
     """
     d = len(domain.attributes)
     if not isinstance(bins, np.ndarray) or bins.dtype not in (np.uint8, np.uint16):

@@ -21,11 +21,7 @@ Model = Tree | Forest | Boosted
 class ModelFile(NamedTuple):
     """What a model file holds.
 
-    Attributes
-    ----------
-    model : Tree, Forest or Boosted
-    privacy : dict or None
-        The ledger's JSON object as it was written; None if the file makes no statement.
+    `privacy`: the ledger's JSON object as it was written; None if the file makes no statement.
     """
 
     model: Model
@@ -44,10 +40,7 @@ class ModelFile(NamedTuple):
 def model_from_json(text: str | bytes) -> ModelFile:
     """Read a model document of any type; it is checked whole before any of it is used.
 
-    Raises
-    ------
-    HedgerowError
-        `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
+    Raises `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
     """
     document = schema.loads(text)
     readers: dict[str, Callable[[dict[str, Any]], Model]] = {
@@ -62,21 +55,9 @@ def model_from_json(text: str | bytes) -> ModelFile:
 def read_model(path: str | Path) -> ModelFile:
     """Read a model file: written by `write_model`, by an estimator's `to_json`, or by a fit.
 
-    Parameters
-    ----------
-    path : str or Path
-        The file, or a folder that ``hedgerow fit`` made, with a ``model.json`` in it.
-
-    Returns
-    -------
-    ModelFile
-        The model, and its ledger as it was written.
-
-    Raises
-    ------
-    HedgerowError
-        `Code.NO_MODEL_FILE`, `Code.MODEL_FILE_CUT_OFF`, `Code.BAD_MODEL_FILE` or
-        `Code.MODEL_VERSION`.
+    `path`: the file, or a folder that ``hedgerow fit`` made, with a ``model.json`` in it. Returns
+    the model, and its ledger as it was written. Raises `Code.NO_MODEL_FILE`,
+    `Code.MODEL_FILE_CUT_OFF`, `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
     """
     file = Path(path)
     if file.is_dir():

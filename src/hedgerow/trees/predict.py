@@ -40,14 +40,9 @@ class PackedTrees(NamedTuple):
     Unsigned numbers, because Numba guards every signed index against being negative: that alone
     makes the descent three times slower.
 
-    Attributes
-    ----------
-    nodes : uint32 array of shape (6, n_nodes)
-        Feature, low, high, child, stride, base.
-    table : uint8 array
-        0, then the children of the SUBSET splits, one entry per bin of the attribute.
-    roots : uint32 array of shape (n_trees,)
-        First node of each tree.
+    `nodes`: uint32 (6, n_nodes); feature, low, high, child, stride, base. `table`: 0, then the
+    children of the SUBSET splits, one entry per bin of the attribute. `roots`: uint32 (n_trees,);
+    first node of each tree.
     """
 
     nodes: NDArray[np.uint32]
@@ -87,11 +82,8 @@ def _branch_table(
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
     """Write the rows that the SUBSET splits `nodes` use behind each other, without unread bins.
 
-    Returns
-    -------
-    base, table
-        uint32 (n_nodes,), 0 where there is no subset, and uint8, as in `PackedTrees`. Close
-        together, the rows of narrow attributes share lines of the cache.
+    Returns uint32 (n_nodes,), 0 where there is no subset, and uint8, as in `PackedTrees`. Close
+    together, the rows of narrow attributes share lines of the cache.
     """
     base = np.zeros(len(feature), dtype=np.uint32)
     if not len(nodes):
@@ -128,15 +120,8 @@ def _frozen(
 def leaves(plan: PackedTrees, bins: Bins) -> NDArray[np.int32]:
     """Find the leaf of every row in the plan's first tree.
 
-    Parameters
-    ----------
-    plan : PackedTrees
-    bins : uint8 or uint16 array of shape (n, d)
-        Encoded rows, every bin inside its attribute; fastest in Fortran order.
-
-    Returns
-    -------
-    int32 array of shape (n,)
+    `bins`: uint8 or uint16 (n, d); encoded rows, every bin inside its attribute; fastest in Fortran
+    order. Returns int32 (n,).
     """
     columns = _columns(bins)
     out = np.empty(len(bins), dtype=np.int32)
@@ -149,19 +134,9 @@ def total(
 ) -> NDArray[np.float64]:
     """Add up, over all trees of the plan, the value of the leaf that each row falls into.
 
-    Parameters
-    ----------
-    plan : PackedTrees
-    values : float64 array of shape (n_nodes, k)
-        One row per node of the plan.
-    bins : uint8 or uint16 array of shape (n, d)
-    start : float, default=0.0
-        What the first tree's value is added to.
-
-    Returns
-    -------
-    float64 array of shape (n, k)
-        Trees are added in their order, so that the sum does not depend on the chunks.
+    `values`: float64 (n_nodes, k); one row per node of the plan. `bins`: uint8 or uint16 (n, d).
+    `start`: what the first tree's value is added to. Returns float64 (n, k): trees are added in
+    their order, so that the sum does not depend on the chunks.
     """
     columns = _columns(bins)
     out = np.full((len(bins), values.shape[1]), start)

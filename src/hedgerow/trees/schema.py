@@ -67,10 +67,7 @@ def document(
 def open_document(found: Any, type_: str) -> tuple[Domain, Any, dict[str, Any] | None]:
     """Check the frame of a model document and read its domain.
 
-    Returns
-    -------
-    domain, body, privacy
-        The body is still unchecked.
+    The body is still unchecked.
     """
     kind = document_type(found)
     if kind != type_:
@@ -133,14 +130,7 @@ def pack_tree(arrays: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
 def unpack_tree(packed: Any, domain: Domain, minor: int) -> dict[str, NDArray[Any]]:
     """Read the lists of one tree; `Tree` itself checks what the numbers mean.
 
-    Parameters
-    ----------
-    packed : object
-        What stands in the document.
-    domain : Domain
-        The tree's domain; its target says how many outputs there are.
-    minor : int
-        Minor version of the document.
+    `domain`: the tree's domain; its target says how many outputs there are.
     """
     target = domain.target
     k = 1 if target is None or target.classes is None else len(target.classes)
@@ -253,10 +243,7 @@ def _rows_of_1_0(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Read what version 1.0 kept as one list: `cut` was a start in it, and 1 the second child.
 
-    Returns
-    -------
-    cut, subsets
-        As `Tree` takes them.
+    Returns them as `Tree` takes them.
     """
     flat = _integers(packed, "subsets") if "subsets" in packed else np.empty(0, dtype=np.int64)
     if np.any((flat != 0) & (flat != 1)):

@@ -28,29 +28,11 @@ def answer_table(
 ) -> Iterator[pa.Table]:
     """Predict every row of a file that may be larger than memory.
 
-    Parameters
-    ----------
-    model : Tree, Forest or Boosted
-    path : str or Path
-        CSV, Parquet or Arrow. The model's columns are found by name; others are ignored.
-    proba : bool
-        Class probabilities as well, a column ``p(class)`` each.
-    rows : int
-        Rows of a piece.
-    text : TextFormat, optional
-        How a CSV file is written.
-
-    Yields
-    ------
-    pyarrow.Table
-        ``row`` (from 0, as errors count rows), then ``class`` or ``value``; a class that was not
-        released is null.
-
-    Raises
-    ------
-    HedgerowError
-        H501 for probabilities of a model of numbers; what `read_batches` and `encode` raise, with
-        the rows of the file that it is about.
+    `path`: CSV, Parquet or Arrow. The model's columns are found by name; others are ignored.
+    `proba`: class probabilities as well, a column ``p(class)`` each. Yields ``row`` (from 0, as
+    errors count rows), then ``class`` or ``value``; a class that was not released is null. Raises
+    H501 for probabilities of a model of numbers; what `read_batches` and `encode` raise, with the
+    rows of the file that it is about.
     """
     if proba and not model.is_classifier:
         raise Code.BAD_PARAMETER.error(

@@ -185,14 +185,8 @@ class Tree:
     def apply(self, bins: Bins) -> NDArray[np.int32]:
         """Find the leaf of every row.
 
-        Parameters
-        ----------
-        bins : uint8 or uint16 array of shape (m, d)
-            Rows as encoded by the tree's domain; fastest in Fortran order.
-
-        Returns
-        -------
-        int32 array of shape (m,)
+        `bins`: uint8 or uint16 (m, d); rows as encoded by the tree's domain; fastest in Fortran
+        order. Returns int32 (m,).
         """
         return predict.leaves(self.plan, layout.check_bins(self.domain, bins, self.feature))
 

@@ -35,17 +35,11 @@ class BatchCounts:
     give the same counts, whether they are kept or read again; rows that are cut into other batches
     have other coins of the same law.
 
-    Parameters
-    ----------
-    batches : Batches
-    make : callable
-        From encoded rows and a number to a `Batch`.
-    most_cells : int, default=2**24
-        Bins of one histogram, 8 bytes each. A level that needs more is asked for in blocks, each
-        of which is a pass. Blocks decide in which order noise is drawn, so a seeded forest is the
-        same again with the same number.
-    kept_bytes : int, default=2**28
-        Memory for the nodes in which rows stand, so that not each pass begins at the roots.
+    `make`: from encoded rows and a number to a `Batch`. `most_cells`: bins of one histogram, 8
+    bytes each. A level that needs more is asked for in blocks, each of which is a pass. Blocks
+    decide in which order noise is drawn, so a seeded forest is the same again with the same number.
+    `kept_bytes`: memory for the nodes in which rows stand, so that not each pass begins at the
+    roots.
     """
 
     def __init__(

@@ -42,21 +42,10 @@ def add_gradients(
     A gradient is how far the target lies above the score's prediction. In units of ``1 / unit``
     it is a vector of whole numbers whose length is at most `limit`, for every row and score.
 
-    Parameters
-    ----------
-    columns : uint8 or uint16, shape (d, n)
-    present : bool, shape (n,)
-        Rows that count.
-    target : unsigned class index or int64 units, shape (n,)
-    scores : float64, shape (n, k)
-    features : int64, shape (q,)
-    tables : int64, shape (q, widest bins)
-        What a bin adds to the number of the leaf.
-    loss
-        One of the constants above.
-    half
-        Units of the target that make 1; used by SQUARED.
-    out : int64, shape (leaves, k)
+    `columns`: uint8 or uint16 (d, n). `present`: bool (n,); rows that count. `target`: unsigned
+    class index or int64 units (n,). `scores`: float64 (n, k). `features`: int64 (q,). `tables`:
+    int64 (q, widest bins); what a bin adds to the number of the leaf. `loss`: one of the constants
+    above. `half`: units of the target that make 1; used by SQUARED. `out`: int64 (leaves, k).
     """
     k = scores.shape[1]
     gradient = np.zeros(k)
@@ -102,13 +91,8 @@ def add_values(
 ) -> None:
     """Add the value of each row's leaf to its scores.
 
-    Parameters
-    ----------
-    columns, features, tables
-        As in `add_gradients`.
-    values : float64, shape (leaves, k)
-    scores : float64, shape (n, k)
-        Changed in place.
+    `columns`, `features`, `tables`: as in `add_gradients`. `values`: float64 (leaves, k). `scores`:
+    float64 (n, k); changed in place.
     """
     for i in range(start, stop):
         leaf = _leaf(columns, i, features, tables)

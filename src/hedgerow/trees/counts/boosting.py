@@ -39,15 +39,8 @@ Sample = tuple[bytes, int, float]
 class Gradients:
     """What a gradient is, as whole numbers.
 
-    Parameters
-    ----------
-    loss : {"logistic", "softmax", "squared"}
-    n_scores : int
-        Numbers per row: one, or one per class.
-    half : int
-        Units of a numeric target that make 1, half its range.
-    limit, unit : int
-        Longest gradient, and 1, both in the units of the sums.
+    `n_scores`: numbers per row: one, or one per class. `half`: units of a numeric target that make
+    1, half its range. `limit`, `unit`: longest gradient, and 1, both in the units of the sums.
     """
 
     loss: Loss
@@ -61,12 +54,7 @@ class Gradients:
 class FunctionShape:
     """The leaves of one round: cells of a grid over one attribute or two; public.
 
-    Parameters
-    ----------
-    features : int64, shape (q,)
-    parts : tuple of int64 arrays
-        For each of them, the part of every bin.
-    n_parts : tuple of int
+    `features`: int64 (q,). `parts`: for each of them, the part of every bin.
     """
 
     features: NDArray[np.int64]
@@ -109,15 +97,7 @@ class BoostCounts(Protocol):
 
 
 class LocalBoostCounts:
-    """Batches in this process, on all cores; see `BoostCounts`.
-
-    Parameters
-    ----------
-    batches : sequence of Batch
-        With different numbers.
-    spill : Spill, optional
-        Where the scores of the rows are put.
-    """
+    """Batches in this process, on all cores; see `BoostCounts`."""
 
     _gradients: Gradients
     _scores: list[NDArray[np.float64]]

@@ -27,20 +27,9 @@ def draw_key(source: NoiseSource) -> bytes:
 def trees_of_rows(key: bytes, number: int, n_slots: int, n_trees: int) -> NDArray[np.int32]:
     """Return the tree of every slot of a batch.
 
-    Parameters
-    ----------
-    key : bytes of length 16
-        From `draw_key`; whoever knows it and a row's slot knows the row's tree.
-    number : int
-        Of the batch; each batch of a table has its own.
-    n_slots : int
-    n_trees : int
-        At most `MOST_TREES`.
-
-    Returns
-    -------
-    int32, shape (n_slots,)
-        From 0 to n_trees - 1.
+    `key`: from `draw_key`; whoever knows it and a row's slot knows the row's tree. `number`: of the
+    batch; each batch of a table has its own. `n_trees`: at most `MOST_TREES`. Returns int32
+    (n_slots,): from 0 to n_trees - 1.
     """
     words = Prg(key).fill(f"tree of each row/batch {number}", n_slots, np.uint32)
     return ((words.astype(np.uint64) * np.uint64(n_trees)) >> np.uint64(32)).astype(np.int32)

@@ -81,24 +81,11 @@ class _Partitions:
     Computed by Dask's current scheduler: the cluster of the last ``distributed.Client``, or the
     threads of this process.
 
-    Parameters
-    ----------
-    X : dask DataFrame or 2-D dask Array
-        Columns of an array are those of the domain, in its order.
-    y : str, dask Series or 1-D dask Array
-        Name of the target's column in `X`, or the target in the partitions of `X`.
-    domain : Domain
-        Public.
-    make : callable
-        From encoded rows and a number to a `Batch`; runs on the workers.
-    absorbed : AbsorbedRows, optional
-        As for `hedgerow.tables.encode`; the first records up to the domain's capacity are kept.
-
-    Raises
-    ------
-    HedgerowError
-        H108 if `X` and `y` are not cut alike, H109 if they are not of these types, H406 without
-        Dask.
+    `X`: columns of an array are those of the domain, in its order. `y`: name of the target's column
+    in `X`, or the target in the partitions of `X`. `make`: from encoded rows and a number to a
+    `Batch`; runs on the workers. `absorbed`: as for `hedgerow.tables.encode`; the first records up
+    to the domain's capacity are kept. Raises H108 if `X` and `y` are not cut alike, H109 if they
+    are not of these types, H406 without Dask.
     """
 
     def __init__(
@@ -194,12 +181,8 @@ class _Partitions:
 class DaskCounts(_Partitions):
     """Counts of a forest over the partitions of a Dask dataframe or array; a `ForestCounts`.
 
-    Parameters
-    ----------
-    X, y, domain, make, absorbed
-        As for `_Partitions`.
-    most_cells : int, default=2**22
-        Bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
+    `X`, `y`, `domain`, `make`, `absorbed`: as for `_Partitions`. `most_cells`: bins of one
+    histogram, 8 bytes each: what a worker holds per partition and sends.
     """
 
     def __init__(
@@ -253,18 +236,10 @@ class DaskCounts(_Partitions):
 class DaskBoostCounts(_Partitions):
     """Sums of boosting over the partitions of a Dask dataframe or array; a `BoostCounts`.
 
-    Parameters
-    ----------
-    X : dask DataFrame or 2-D dask Array
-        Columns of an array are those of the domain, in its order.
-    y : str, dask Series or 1-D dask Array
-        Name of the target's column in `X`, or the target in the partitions of `X`.
-    domain : Domain
-        Public.
-    make : callable
-        From encoded rows and a number to a `Batch`; runs on the workers.
-    absorbed : AbsorbedRows, optional
-        As for `hedgerow.tables.encode`; the first records up to the domain's capacity are kept.
+    `X`: columns of an array are those of the domain, in its order. `y`: name of the target's column
+    in `X`, or the target in the partitions of `X`. `make`: from encoded rows and a number to a
+    `Batch`; runs on the workers. `absorbed`: as for `hedgerow.tables.encode`; the first records up
+    to the domain's capacity are kept.
     """
 
     _gradients: Gradients

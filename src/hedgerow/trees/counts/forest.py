@@ -35,17 +35,10 @@ _NO_SUBSETS = np.zeros((0, 1), dtype=np.bool_)
 class Batch:
     """Some rows of an encoded table.
 
-    Parameters
-    ----------
-    bins : uint8 or uint16, shape (n, d)
-        As `hedgerow.tables.encode` makes them; Fortran order is the fast one.
-    target : shape (n,)
-        Class index (unsigned integers), or int64 units of the target's public grid.
-    present : bool, shape (n,)
-        Whether a slot holds a record.
-    number : int
-        Of the batch within its table: it addresses the rows' coins, so no two batches of a table
-        have the same.
+    `bins`: uint8 or uint16 (n, d); as `hedgerow.tables.encode` makes them; Fortran order is the
+    fast one. `target`: shape (n,); class index (unsigned integers), or int64 units of the target's
+    public grid. `present`: bool (n,); whether a slot holds a record. `number`: of the batch within
+    its table: it addresses the rows' coins, so no two batches of a table have the same.
     """
 
     bins: NDArray[Any]
@@ -77,15 +70,8 @@ class Batch:
 class ForestShape:
     """What is public about a forest that is to be counted.
 
-    Parameters
-    ----------
-    n_bins : tuple of int
-        Bins of each attribute.
-    n_trees : int
-    partition : bool
-        Whether each row is in one tree, by its own coin, or in all of them.
-    n_classes : int or None
-        None for a target in units, whose channels are (n, sum, sum of squares).
+    `partition`: whether each row is in one tree, by its own coin, or in all of them. `n_classes`:
+    None for a target in units, whose channels are (n, sum, sum of squares).
     """
 
     n_bins: tuple[int, ...]
@@ -114,16 +100,10 @@ class ForestShape:
 class ForestSplits:
     """Splits as arrays: one per node of the frontier, or one per candidate.
 
-    Parameters
-    ----------
-    feature : int32, shape (m,)
-        -1 where there is no split.
-    kind : uint8, shape (m,)
-        LEAF (no split), THRESHOLD (``bin <= cut`` goes left) or SUBSET.
-    cut : int32, shape (m,)
-        The bin of a threshold, or the row of `subsets`.
-    subsets : bool, shape (tables, widest attribute)
-        True for the bins that go left.
+    `feature`: int32 (m,); -1 where there is no split. `kind`: uint8 (m,); LEAF (no split),
+    THRESHOLD (``bin <= cut`` goes left) or SUBSET. `cut`: int32 (m,); the bin of a threshold, or
+    the row of `subsets`. `subsets`: bool (tables, widest attribute); true for the bins that go
+    left.
     """
 
     feature: NDArray[np.int32]
@@ -171,13 +151,8 @@ class PartialForest:
 class Placed:
     """Where the rows of a batch stand.
 
-    Attributes
-    ----------
-    where : int32, shape (copies, n)
-        Node on the frontier, -1 for an empty slot; one row for a partitioned forest, one per tree
-        for an unpartitioned one.
-    n_nodes : int
-        Of the frontier.
+    `where`: int32 (copies, n); node on the frontier, -1 for an empty slot; one row for a
+    partitioned forest, one per tree for an unpartitioned one.
     """
 
     where: NDArray[np.int32]
@@ -342,11 +317,8 @@ class ForestCounts(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count records by bin for asks (node on the frontier, attribute).
 
-        Returns
-        -------
-        counts : int64, shape (offsets[-1],)
-        offsets : int64, shape (m + 1,)
-            Bins of ask i are counts[offsets[i]:offsets[i + 1]].
+        Returns `counts` int64 (offsets[-1],); `offsets` int64 (m + 1,): bins of ask i are
+        counts[offsets[i]:offsets[i + 1]].
         """
 
     def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
@@ -362,10 +334,7 @@ class ForestCounts(Protocol):
 class LocalCounts:
     """Counts over batches in this process, on all its cores; a `ForestCounts`.
 
-    Parameters
-    ----------
-    batches : sequence of Batch
-        At least one; their numbers differ.
+    `batches`: at least one; their numbers differ.
     """
 
     most_cells = 1 << 18

@@ -33,16 +33,11 @@ def move_down(
 ) -> None:
     """Write the next node of every row.
 
-    Parameters
-    ----------
-    columns : uint8 or uint16, shape (d, rows)
-    where, out : int32, shape (copies, rows)
-        Node on the frontier, -1 for an empty slot; before and after.
-    feature, kind, cut : shape (frontier,)
-    subsets : bool, shape (tables, widest)
-        Bins that go left, for the splits that are neither leaf nor threshold.
-    first : int64, shape (frontier + 1,)
-        First child of each node; a leaf is its own and only child.
+    `columns`: uint8 or uint16 (d, rows). `where`, `out`: int32 (copies, rows); node on the
+    frontier, -1 for an empty slot; before and after. `feature`, `kind`, `cut`: shape (frontier,).
+    `subsets`: bool (tables, widest); bins that go left, for the splits that are neither leaf nor
+    threshold. `first`: int64 (frontier + 1,); first child of each node; a leaf is its own and only
+    child.
     """
     for c in range(where.shape[0]):
         for i in range(where.shape[1]):

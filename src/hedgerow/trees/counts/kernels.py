@@ -151,29 +151,15 @@ def score_nodes(
 ) -> None:
     """Score all candidates of some features in some nodes straight from the rows.
 
-    Parameters
-    ----------
-    columns : uint8 or uint16, shape (d, rows)
-    order, target : shape (active rows,)
-        Row numbers (int32) and their targets, both arranged by node.
-    start, stop : int64, shape (nodes,)
-    features : int64
-        The features to work on.
-    skip : bool, shape (nodes, d)
-        Where a feature gets `lowest` without being looked at.
-    n_bins : int32, shape (d,)
-    kind : uint8, shape (d,)
-        Kind of the candidates of each feature.
-    first : int64, shape (d + 1,)
-        Candidates of feature j are first[j]:first[j + 1].
-    kernel, leaf, shift, table
-        Criterion, least number of records in a branch (0: no limit), grid, look-up table.
-    lowest : scalar
-        Score of a candidate that is not allowed.
-    buffer : int32, int64 or float64, shape (4, max bins, channels)
-    out : float64 or int64, shape (nodes, candidates)
-    constant : bool, shape (nodes, d)
-        Set where all rows of the node lie in one bin.
+    `columns`: uint8 or uint16 (d, rows). `order`, `target`: shape (active rows,); row numbers
+    (int32) and their targets, both arranged by node. `start`, `stop`: int64 (nodes,). `skip`: bool
+    (nodes, d); where a feature gets `lowest` without being looked at. `n_bins`: int32 (d,). `kind`:
+    uint8 (d,); kind of the candidates of each feature. `first`: int64 (d + 1,); candidates of
+    feature j are first[j]:first[j + 1]. `kernel`, `leaf`, `shift`, `table`: criterion, least number
+    of records in a branch (0: no limit), grid, look-up table. `lowest`: score of a candidate that
+    is not allowed. `buffer`: int32, int64 or float64 (4, max bins, channels). `out`: float64 or
+    int64 (nodes, candidates). `constant`: bool (nodes, d); set where all rows of the node lie in
+    one bin.
     """
     group = np.empty(GROUP, np.int64)
     work = np.empty((3, buffer.shape[2]), buffer.dtype)

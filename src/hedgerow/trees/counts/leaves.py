@@ -78,12 +78,7 @@ def _divide(
 class LeafCounts:
     """Counts of one table in the nodes of a tree that grows by binary splits.
 
-    Parameters
-    ----------
-    encoded : Encoded
-        Table with classes; absent rows are left out.
-    candidates : Candidates
-        Binary splits.
+    `encoded`: table with classes; absent rows are left out.
     """
 
     def __init__(self, encoded: Encoded, candidates: Candidates) -> None:
@@ -229,15 +224,8 @@ def merged(
     Rows are sorted by a hash, and neighbours that are equal in every column are joined: a clash of
     hashes costs a join that could have been made and never a wrong one.
 
-    Parameters
-    ----------
-    bins : unsigned integers, shape (n, d)
-    label : unsigned integers, shape (n,)
-
-    Returns
-    -------
-    bins (cells, d), label (cells,), int64 (cells,)
-        Contiguous by row, and the rows of each.
+    `bins`: unsigned integers (n, d). `label`: unsigned integers (n,). Returns bins (cells, d),
+    label (cells,), int64 (cells,): contiguous by row, and the rows of each.
     """
     n, d = bins.shape
     key = label.astype(np.uint64)

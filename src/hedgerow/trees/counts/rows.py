@@ -33,19 +33,10 @@ class Rows:
     Memory: a row number and a target per row, the same again while rows move, and what the caller
     asks for; scores should be asked for in `blocks`.
 
-    Parameters
-    ----------
-    encoded
-        Encoded table; absent rows are left out.
-    candidates
-        Public list of splits.
-    index : int32, optional
-        Rows to use, repeats allowed (a bootstrap sample); all by default. Ascending is fastest.
-    target : optional
-        Used in place of ``encoded.target``: unsigned integers are class indices, float64 or int64
-        are numbers. int64 makes integer scores possible for ``squared_error``.
-    n_threads
-        Cores to use, all by default.
+    `encoded`: encoded table; absent rows are left out. `index`: rows to use, repeats allowed (a
+    bootstrap sample); all by default. Ascending is fastest. `target`: used in place of
+    ``encoded.target``: unsigned integers are class indices, float64 or int64 are numbers. int64
+    makes integer scores possible for ``squared_error``.
     """
 
     order: NDArray[np.int32]
@@ -83,10 +74,8 @@ class Rows:
     def roots(self, copies: int) -> NDArray[np.int64]:
         """Copy the root, with rows for each copy, for trees that grow side by side.
 
-        Returns
-        -------
-        int64, shape (copies,)
-            Nodes of the copies, the root among them; ask before any other node is made.
+        Returns int64 (copies,): nodes of the copies, the root among them; ask before any other node
+        is made.
         """
         size = self.order.size
         self.order, self.target = np.tile(self.order, copies), np.tile(self.target, copies)
@@ -128,19 +117,9 @@ class Rows:
     ) -> NDArray[np.float64]:
         """Score every candidate in some nodes.
 
-        Parameters
-        ----------
-        nodes : int64, shape (m,)
-        criterion
-            One that fits the target.
-        min_leaf
-            A binary split with fewer records on one side scores -inf.
-        skip : bool, shape (m, d), optional
-            Attributes that are left out of a node; their candidates score -inf.
-
-        Returns
-        -------
-        float64, shape (m, candidates)
+        `nodes`: int64 (m,). `min_leaf`: a binary split with fewer records on one side scores -inf.
+        `skip`: bool (m, d); attributes that are left out of a node; their candidates score -inf.
+        Returns float64 (m, candidates).
         """
         nodes = np.asarray(nodes, dtype=np.int64)
         out = np.empty((nodes.size, len(self.candidates)), dtype=np.float64)
@@ -162,9 +141,7 @@ class Rows:
 
         ``criterion.integer_sensitivity(public, shift)`` tells how far one record moves them.
 
-        Returns
-        -------
-        int64, shape (nodes, candidates)
+        Returns int64 (nodes, candidates).
         """
         nodes = np.asarray(nodes, dtype=np.int64)
         if public.capacity is not None and int(self.sizes([0])[0]) > public.capacity:
@@ -180,9 +157,7 @@ class Rows:
     def histogram(self, nodes: ArrayLike) -> NDArray[Any]:
         """Return the histograms of some nodes.
 
-        Returns
-        -------
-        int64 (float64 for real targets), shape (nodes, total bins, k)
+        Returns int64 (float64 for real targets) (nodes, total bins, k).
         """
         nodes = np.asarray(nodes, dtype=np.int64)
         shape = (nodes.size, self.candidates.total_bins, self._k)
@@ -205,10 +180,7 @@ class Rows:
     def tally(self, nodes: ArrayLike, choices: ArrayLike) -> NodeSplits:
         """Count what the children of chosen splits would hold; no row moves.
 
-        Parameters
-        ----------
-        nodes, choices : int64, shape (m,)
-            Nodes and the candidate chosen for each, none of them -1.
+        `nodes`, `choices`: int64 (m,); nodes and the candidate chosen for each, none of them -1.
         """
         nodes = np.asarray(nodes, dtype=np.int64)
         choices = np.asarray(choices, dtype=np.int64)
@@ -244,18 +216,9 @@ class Rows:
     def move(self, split: NodeSplits, keep: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
         """Make the children of a split, and arrange the rows by child.
 
-        Parameters
-        ----------
-        split
-            From `tally`.
-        keep : bool, shape (m,), optional
-            Where False the children are known to be leaves: their rows are not needed any more
-            and stay where they are. Asking for their scores later is a mistake.
-
-        Returns
-        -------
-        int64, shape (m,)
-            First child of each node.
+        `split`: from `tally`. `keep`: bool (m,); where False the children are known to be leaves:
+        their rows are not needed any more and stay where they are. Asking for their scores later is
+        a mistake. Returns int64 (m,): first child of each node.
         """
         nodes, first = split.nodes, split.first
         sizes = split.counts.sum(axis=1) if self.has_classes else split.counts[:, 0]

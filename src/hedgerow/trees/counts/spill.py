@@ -21,10 +21,7 @@ class Spill:
     open, and is gone with the process, however that ends. The system keeps as much of it in memory
     as there is room for.
 
-    Parameters
-    ----------
-    most_bytes : int, optional
-        What may stay in memory; everything if not given.
+    `most_bytes`: what may stay in memory; everything if not given.
     """
 
     def __init__(self, most_bytes: int | None = None) -> None:
@@ -35,14 +32,7 @@ class Spill:
     def put(self, array: NDArray[Any]) -> NDArray[Any]:
         """Return an array of the same values and order, which may be written to.
 
-        Parameters
-        ----------
-        array : contiguous, in C or Fortran order
-
-        Raises
-        ------
-        HedgerowError
-            H869 if there is no room for it on the disk.
+        Raises H869 if there is no room for it on the disk.
         """
         if self._room is None:
             return array

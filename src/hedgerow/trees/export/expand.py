@@ -29,14 +29,8 @@ _Run = tuple[int, int, int]
 class Thresholds(NamedTuple):
     """A binary tree in depth-first order: ``bin <= cut`` goes left.
 
-    Attributes
-    ----------
-    feature, cut, left, right : int32 arrays of shape (m,)
-        -1 in leaves.
-    source : int32 array of shape (m,)
-        Node of the original tree that stands behind each node; -1 for the inner steps of a
-        search.
-    depth : int
+    `feature`, `cut`, `left`, `right`: int32 (m,); -1 in leaves. `source`: int32 (m,); node of the
+    original tree that stands behind each node; -1 for the inner steps of a search.
     """
 
     feature: NDArray[np.int32]
@@ -50,10 +44,7 @@ class Thresholds(NamedTuple):
 def expand(tree: Tree) -> Thresholds:
     """Rewrite a tree into thresholds on bins; it sends every encoded row to the same leaf.
 
-    Raises
-    ------
-    HedgerowError
-        `Code.CANNOT_EXPORT` if more than `MAX_NODES` nodes come out.
+    Raises `Code.CANNOT_EXPORT` if more than `MAX_NODES` nodes come out.
     """
     rows: list[list[int]] = []
     depth = 0

@@ -43,17 +43,10 @@ _TRUE, _FALSE = 3, 4
 class Structure(NamedTuple):
     """Inner nodes and leaves of one tree, in depth-first order.
 
-    Attributes
-    ----------
-    feature, mode : int64 arrays of shape (m,)
-    split : float64 array of shape (m,)
-        What the feature is compared with; not read by `MEMBER`.
-    true, false : int64 arrays of shape (m,)
-        Number of an inner node, or ``~`` the number of a leaf.
-    members : float64 array
-        Bins of the `MEMBER` nodes, in their order, with NaN after each set.
-    leaves : int64 array
-        Node of the original tree that stands behind each leaf.
+    `feature`, `mode`: int64 (m,). `split`: float64 (m,); what the feature is compared with; not
+    read by `MEMBER`. `true`, `false`: int64 (m,); number of an inner node, or ``~`` the number of a
+    leaf. `members`: bins of the `MEMBER` nodes, in their order, with NaN after each set. `leaves`:
+    node of the original tree that stands behind each leaf.
     """
 
     feature: NDArray[np.int64]
@@ -80,23 +73,10 @@ def to_onnx(model: Model, on: On = "values") -> Any:
     ``label`` (rows,) and ``probabilities`` (rows, classes), a regressor ``variable`` (rows, 1);
     the latter are float32, as the classic operators have it, and float64 for boosted trees.
 
-    Parameters
-    ----------
-    model : Tree, Forest or Boosted
-    on : {"values", "bins"}, default="values"
-        What the input holds. "values": raw numbers, NaN for missing; needs threshold splits on
-        numeric attributes. "bins": encoded bins; every model can be exported so.
-
-    Returns
-    -------
-    onnx.ModelProto
-        Labels are strings or int64; classes of any other type are given as their index.
-
-    Raises
-    ------
-    HedgerowError
-        `Code.MISSING_EXTRA` without the extra ``hedgerow[onnx]``, `Code.CANNOT_EXPORT` if
-        the operators cannot express the model.
+    `on`: what the input holds. "values": raw numbers, NaN for missing; needs threshold splits on
+    numeric attributes. "bins": encoded bins; every model can be exported so. Labels are strings or
+    int64; classes of any other type are given as their index. Raises `Code.MISSING_EXTRA` without
+    the extra ``hedgerow[onnx]``, `Code.CANNOT_EXPORT` if the operators cannot express the model.
     """
     try:
         onnx = import_module("onnx")
@@ -286,17 +266,7 @@ def _tree(tree: Tree, t: int, on: On, n_trees: int) -> dict[str, list[Any] | NDA
 
 
 def ensemble(parts: Sequence[TreeColumn], n_columns: int, on: On) -> dict[str, Any]:
-    """Return the operator's attributes; float64 and uint8 arrays are to be tensors.
-
-    Parameters
-    ----------
-    parts : sequence of TreeColumn
-        Added up in the output.
-    n_columns : int
-        Columns of the output.
-    on : {"values", "bins"}
-        What the input holds.
-    """
+    """Return the operator's attributes; float64 and uint8 arrays are to be tensors."""
     written: dict[int, Structure] = {}
     for part in parts:
         if id(part.tree) not in written:

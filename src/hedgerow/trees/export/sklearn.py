@@ -31,26 +31,13 @@ On = Literal["values", "bins"]
 def to_sklearn(model: Model, on: On = "values") -> Any:
     """Build the fitted scikit-learn estimator that predicts like the model.
 
-    Parameters
-    ----------
-    model : Tree, Forest or Boosted
-    on : {"values", "bins"}, default="values"
-        What the estimator takes. "values": raw numbers, NaN for missing; needs threshold splits
-        on numeric attributes. "bins": encoded bins; every model can be exported so.
-
-    Returns
-    -------
-    DecisionTreeClassifier, DecisionTreeRegressor, RandomForestClassifier, RandomForestRegressor,
-    HistGradientBoostingClassifier or HistGradientBoostingRegressor
-        Splits that earlier ones have decided are left out, other kinds of splits are written as
-        thresholds, so that node numbers may differ. The domain's rules for values outside the
-        bounds and for missing values are not checked. Impurities are 0, hence so are the feature
-        importances; numbers that were not released are NaN, or 1 for the numbers of samples.
-
-    Raises
-    ------
-    HedgerowError
-        `Code.CANNOT_EXPORT` if scikit-learn cannot express the model.
+    `on`: what the estimator takes. "values": raw numbers, NaN for missing; needs threshold splits
+    on numeric attributes. "bins": encoded bins; every model can be exported so. Splits that earlier
+    ones have decided are left out, other kinds of splits are written as thresholds, so that node
+    numbers may differ. The domain's rules for values outside the bounds and for missing values are
+    not checked. Impurities are 0, hence so are the feature importances; numbers that were not
+    released are NaN, or 1 for the numbers of samples. Raises `Code.CANNOT_EXPORT` if scikit-learn
+    cannot express the model.
     """
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 

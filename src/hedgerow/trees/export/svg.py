@@ -111,19 +111,8 @@ def to_svg(
     It follows the reader's light or dark scheme, carries a title and a description for screen
     readers, and every node has a tooltip with the whole condition and its counts.
 
-    Parameters
-    ----------
-    tree : Tree
-    max_depth : int or None, default=5
-        Levels to draw below the root; None draws all.
-    noisy : bool, default=False
-        Say that the counts are noisy, as in a private tree.
-    title : str, optional
-        By default "Decision tree for" and the target's name.
-
-    Returns
-    -------
-    str
+    `max_depth`: levels to draw below the root; None draws all. `noisy`: say that the counts are
+    noisy, as in a private tree. `title`: by default "Decision tree for" and the target's name.
     """
     view = view_of(tree, max_depth)
     faces = [_face(tree, view, i, noisy) for i in range(len(view.nodes))]
@@ -219,17 +208,10 @@ def _signs(condition: str) -> str:
 class Face(NamedTuple):
     """What the box of a node shows.
 
-    Attributes
-    ----------
-    role : str
-        "inner", "leaf" or "more" (there is a tree below that is not drawn).
-    colour : int or None
-        Which colour frames the box.
-    lines : tuple of str
-        The name, and a smaller line that may be empty.
-    shares : sequence of (int, float)
-        Colours of the bar and their fractions of it, from left to right; empty for no bar.
-    tooltip : str
+    `role`: "inner", "leaf" or "more" (there is a tree below that is not drawn). `colour`: which
+    colour frames the box. `lines`: the name, and a smaller line that may be empty. `shares`:
+    sequence of (int, float); colours of the bar and their fractions of it, from left to right;
+    empty for no bar.
     """
 
     role: str
@@ -351,18 +333,9 @@ def tidy(
 ) -> NDArray[np.float64]:
     """Place the centres of the nodes so that nothing on one level is closer than `gap`.
 
-    Parameters
-    ----------
-    children : sequence of sequences of int
-        Children of each node, from left to right; every child comes after its parent, and node 0
-        is the root of all.
-    widths : sequence of float
-    gap : float
-
-    Returns
-    -------
-    float64 array of shape (n,)
-        Horizontal centres; the leftmost point of the picture is 0.
+    `children`: children of each node, from left to right; every child comes after its parent, and
+    node 0 is the root of all. Returns float64 (n,): horizontal centres; the leftmost point of the
+    picture is 0.
     """
     n = len(children)
     outlines: dict[int, Outline] = {}

@@ -25,16 +25,9 @@ MANY = 6
 class TreeView(NamedTuple):
     """The part of a tree that is drawn: its nodes keep their order and get new numbers.
 
-    Attributes
-    ----------
-    nodes : list of int
-        Numbers in the tree.
-    children : list of list of int
-        Numbers in the view, empty at leaves and where the drawing ends.
-    conditions : list of str
-        What leads to each node, without the attribute's name; empty for the root.
-    hidden : list of int
-        Leaves below each node that are not drawn.
+    `children`: numbers in the view, empty at leaves and where the drawing ends. `conditions`: what
+    leads to each node, without the attribute's name; empty for the root. `hidden`: leaves below
+    each node that are not drawn.
     """
 
     nodes: list[int]
@@ -46,18 +39,8 @@ class TreeView(NamedTuple):
 def to_text(tree: Tree, max_depth: int | None = None, *, noisy: bool = False) -> str:
     """Draw a tree as indented text, one line per branch.
 
-    Parameters
-    ----------
-    tree : Tree
-    max_depth : int, optional
-        Levels to draw below the root; None draws all.
-    noisy : bool, default=False
-        Say that the counts are noisy, as in a private tree.
-
-    Returns
-    -------
-    str
-        Without a line break at the end.
+    `max_depth`: levels to draw below the root; None draws all. `noisy`: say that the counts are
+    noisy, as in a private tree. No line break at the end.
     """
     view = view_of(tree, max_depth)
     lines = [heading_of(tree) + _end(tree, view, 0, noisy)]
@@ -254,14 +237,7 @@ def _among(attribute: Attribute, members: list[int]) -> str:
 def describe(model: Boosted) -> str:
     """Return a few lines: what the sum is, where it starts, and one line for each function.
 
-    Parameters
-    ----------
-    model : Boosted
-
-    Returns
-    -------
-    str
-        Without a line break at the end.
+    No line break at the end.
     """
     count = len(model.trees)
     noun = "1 function" if count == 1 else f"{count:,} functions"
@@ -272,11 +248,7 @@ def describe(model: Boosted) -> str:
 def function_caption(model: Boosted, number: int) -> str:
     """Return the attributes of a function, and the class it is for, if there are more than two.
 
-    Parameters
-    ----------
-    model : Boosted
-    number : int
-        From 0.
+    `number`: from 0.
     """
     tree = model.trees[number]
     used = np.unique(tree.feature[tree.feature >= 0])

@@ -27,14 +27,8 @@ DEEPEST = 12
 class Spending:
     """Epsilon of one private tree, cut into releases.
 
-    Parameters
-    ----------
-    depth
-        Levels of splits.
-    split
-        Epsilon of the choice at each level; a record meets one node per level.
-    leaf
-        Epsilon of the counts in the leaves; a record is in one leaf.
+    `split`: epsilon of the choice at each level; a record meets one node per level. `leaf`: epsilon
+    of the counts in the leaves; a record is in one leaf.
     """
 
     depth: int
@@ -43,17 +37,7 @@ class Spending:
 
 
 def criterion_for(epsilon: float, capacity: int, n_classes: int) -> Literal["max", "gini"]:
-    """Choose the score by a public rule: `gini` once the noise of its larger sensitivity is small.
-
-    Parameters
-    ----------
-    epsilon
-        Whole budget.
-    capacity
-        Public upper bound on the number of records.
-    n_classes
-        Number of classes.
-    """
+    """Choose the score by a public rule: `gini` once its larger sensitivity makes little noise."""
     return "gini" if capacity * epsilon / n_classes >= GINI_FROM else "max"
 
 
@@ -67,18 +51,8 @@ def depth_for(
     capacity / arity^(depth-1) records. The deepest tree whose last choice still has
     `NODE_TO_NOISE` times more records than noise is taken, at least depth 1.
 
-    Parameters
-    ----------
-    epsilon
-        Whole budget.
-    capacity
-        Public upper bound on the number of records.
-    n_candidates
-        Number of candidate splits of one node.
-    sensitivity
-        Of the score, add/remove.
-    arity
-        Children of one node (the mean, for w-ary splits).
+    `sensitivity`: of the score, add/remove. `arity`: children of one node (the mean, for w-ary
+    splits).
     """
     depth = 1
     while depth < DEEPEST:
@@ -95,10 +69,7 @@ def divide(epsilon: float, depth: int, split_share: float = SPLIT_SHARE) -> Spen
 
     The parts are rounded down, so that their exact sum never exceeds epsilon.
 
-    Raises
-    ------
-    HedgerowError
-        H201 if epsilon is not positive and finite, or so small that a part of it would be 0.
+    Raises H201 if epsilon is not positive and finite, or so small that a part of it would be 0.
     """
     check_whole_epsilon(epsilon)
     split = epsilon * split_share / depth

@@ -63,15 +63,9 @@ _FLOAT_TABLE: Final = 1 << 12
 class Public:
     """The public numbers a sensitivity may depend on.
 
-    Parameters
-    ----------
-    capacity
-        Public upper bound N on the number of records.
-    n_classes
-        Number of classes, for classification.
-    bounds
-        Public bounds of the target, for regression; integers, in units of the target's grid,
-        where integer scores are asked for.
+    `capacity`: public upper bound N on the number of records. `bounds`: public bounds of the
+    target, for regression; integers, in units of the target's grid, where integer scores are asked
+    for.
     """
 
     capacity: int | None = None
@@ -103,19 +97,11 @@ class Sensitivity(NamedTuple):
 class Criterion:
     """One score with its global sensitivities.
 
-    Parameters
-    ----------
-    name
-        Key in `CRITERIA`.
-    kernel
-        Number by which the compiled kernels know the score.
-    channels
-        ``"classes"``: computed from class counts; ``"sums"``: from (n, sum y, sum y^2).
-    monotone
-        Whether adding a record never raises the score of any split or never lowers any
-        (``max`` rises, the others fall). Holds for add/remove only.
-    add_remove, replace
-        Global sensitivity of the real-valued score as a function of public numbers.
+    `name`: key in `CRITERIA`. `kernel`: number by which the compiled kernels know the score.
+    `channels`: ``"classes"``: computed from class counts; ``"sums"``: from (n, sum y, sum y^2).
+    `monotone`: whether adding a record never raises the score of any split or never lowers any
+    (``max`` rises, the others fall). Holds for add/remove only. `add_remove`, `replace`: global
+    sensitivity of the real-valued score as a function of public numbers.
     """
 
     name: str
@@ -132,10 +118,7 @@ class Criterion:
     def integer_sensitivity(self, public: Public, shift: int) -> Sensitivity:
         """Return the exact sensitivity of the integer score on the grid ``2**-shift``.
 
-        Raises
-        ------
-        HedgerowError
-            If a public number is missing or the scores would not fit into int64.
+        Raises if a public number is missing or the scores would not fit into int64.
         """
         self.check(public, shift)
         match self.kernel:
@@ -181,9 +164,7 @@ class Criterion:
     def table(self, public: Public, shift: int) -> NDArray[np.int64]:
         """Return what the exact kernel looks up: n log2 n for entropy, else one zero.
 
-        Returns
-        -------
-        ndarray of int64, shape (capacity + 1,) or (1,)
+        Returns int64 (capacity + 1,) or (1,).
         """
         self.check(public, shift)
         if self.kernel in (ENTROPY, GAIN):
@@ -195,10 +176,7 @@ class Criterion:
 def n_log_n(capacity: int, shift: int) -> NDArray[np.int64]:
     """Tabulate n log2 n in fixed point so that the integers are exactly convex.
 
-    Returns
-    -------
-    ndarray of int64, shape (capacity + 1,)
-        F with F(0) = F(1) = 0; see the head of this module.
+    Returns int64 (capacity + 1,): f with F(0) = F(1) = 0; see the head of this module.
     """
     table = np.zeros(max(capacity, 1) + 1, dtype=np.int64)
     i = np.arange(1, table.size - 1, dtype=np.float64)

@@ -42,23 +42,10 @@ def grow_forest(
     Breiman's random forest by default; ``splitter="random", bootstrap=False`` makes extra trees.
     The forest depends on the seed alone, not on the number of threads.
 
-    Parameters
-    ----------
-    encoded
-        Training table with a target.
-    n_trees
-        Number of trees, at least 1.
-    criterion, limits, splitter
-        As for `grow_cart`.
-    bootstrap
-        Draw as many rows as there are, with replacement, for each tree. A row that is drawn twice
-        is listed twice, so that a tree is still a function of plain counts.
-    max_features
-        Attributes drawn for each node.
-    seed
-        Each tree has its own child of this seed sequence. Not private.
-    n_threads
-        Cores to use, all by default.
+    `criterion`, `limits`, `splitter`: as for `grow_cart`. `bootstrap`: draw as many rows as there
+    are, with replacement, for each tree. A row that is drawn twice is listed twice, so that a tree
+    is still a function of plain counts. `seed`: each tree has its own child of this seed sequence.
+    Not private.
     """
     if n_trees < 1:
         raise Code.BAD_PARAMETER.error(found=f"n_trees={n_trees}", expected="n_trees at least 1")
@@ -96,10 +83,7 @@ def grow_forest(
 def bootstrap_rows(present: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int32]:
     """Draw as many present rows as there are, with replacement.
 
-    Returns
-    -------
-    int32, shape (number of present rows,)
-        Ascending, so that columns are read forwards.
+    Returns int32 (number of present rows,): ascending, so that columns are read forwards.
     """
     rows = np.flatnonzero(present)
     times = np.bincount(rng.integers(0, rows.size, rows.size), minlength=rows.size)

@@ -54,24 +54,12 @@ def grow_cart(
     scikit-learn, a threshold lies in the middle of the gap in the training rows; a missing bin
     counts as the largest. Of equally good splits the lowest attribute and cut win.
 
-    Parameters
-    ----------
-    encoded
-        Training table with a target.
-    criterion
-        ``"gini"`` (default) or ``"entropy"`` for classes, ``"squared_error"`` for numbers.
-    limits
-        When to stop; with ``max_leaf_nodes`` the tree is grown best-first.
-    splitter
-        ``"random"``: one random cut per attribute and node, the best of those (extra trees).
-    max_features
-        Attributes drawn for each node: ``"sqrt"``, ``"log2"``, a share, a number, or None for all.
-    rng
-        Needed for a random splitter or `max_features`.
-    index : int32, optional
-        Rows to learn from, repeats allowed.
-    n_threads
-        Cores to use, all by default.
+    `criterion`: ``"gini"`` (default) or ``"entropy"`` for classes, ``"squared_error"`` for numbers.
+    `limits`: when to stop; with ``max_leaf_nodes`` the tree is grown best-first. `splitter`:
+    ``"random"``: one random cut per attribute and node, the best of those (extra trees).
+    `max_features`: attributes drawn for each node: ``"sqrt"``, ``"log2"``, a share, a number, or
+    None for all. `rng`: needed for a random splitter or `max_features`. `index`: rows to learn
+    from, repeats allowed.
     """
     check_option("splitter", splitter, Splitter)
     candidates = Candidates.from_domain(encoded.domain)
@@ -105,16 +93,8 @@ def grow_id3(
     A node is a leaf if it is pure or empty, if no attribute is left, or at `max_depth`. An empty
     leaf has the distribution of its parent and weight 0. Of equally good attributes the first wins.
 
-    Parameters
-    ----------
-    encoded
-        Training table whose target has classes.
-    criterion
-        ``"entropy"`` or ``"gain"`` (they choose the same), ``"gini"``, ``"max"``.
-    max_depth
-        Largest depth of a leaf, at least 1; None for no limit.
-    n_threads
-        Cores to use, all by default.
+    `criterion`: ``"entropy"`` or ``"gain"`` (they choose the same), ``"gini"``, ``"max"``.
+    `max_depth`: largest depth of a leaf, at least 1; None for no limit.
     """
     rows = Rows(encoded, Candidates.from_domain(encoded.domain, "wary"), n_threads=n_threads)
     if not rows.has_classes:
@@ -142,25 +122,8 @@ def grow_levelwise(
     (3) Children that are pure, too small or too deep are leaves; if all children of a node are,
         its rows do not move.
 
-    Parameters
-    ----------
-    domain
-        Domain of the tree.
-    rows
-        The rows, all of them in the root.
-    search
-        How a split is found.
-    limits
-        When to stop; ``max_leaf_nodes`` is not looked at.
-    centre
-        Put each threshold into the middle of the empty bins around it.
-    once
-        Use an attribute at most once on a path, as ID3 does.
-
-    Returns
-    -------
-    Tree
-        Values of inner nodes are filled in too.
+    `centre`: put each threshold into the middle of the empty bins around it. `once`: use an
+    attribute at most once on a path, as ID3 does. Values of inner nodes are filled in too.
     """
     growth = GrowingTree(domain, rows, search.criterion, limits)
     nodes = np.flatnonzero(growth.splittable(rows.counts([0]), 0))
@@ -202,23 +165,8 @@ def grow_best_first(
     The frontier is a heap by decrease of the impurity, weighted by the node's share of all
     records, as in scikit-learn's best-first builder; of equal ones the oldest node comes first.
 
-    Parameters
-    ----------
-    domain
-        Domain of the tree.
-    rows
-        The rows, all of them in the root.
-    search
-        How a split is found.
-    limits
-        When to stop.
-    centre
-        Put each threshold into the middle of the empty bins around it.
-
-    Returns
-    -------
-    Tree
-        Values of inner nodes are filled in too.
+    `centre`: put each threshold into the middle of the empty bins around it. Values of inner nodes
+    are filled in too.
     """
     if limits.max_leaf_nodes is None:
         raise Code.BAD_PARAMETER.error(found="max_leaf_nodes=None", expected="a number of leaves")

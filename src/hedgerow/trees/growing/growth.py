@@ -26,24 +26,11 @@ _EPSILON: Final = float(np.finfo(np.float64).eps)
 class Limits:
     """When a node stays a leaf; the meaning and the defaults are scikit-learn's.
 
-    Parameters
-    ----------
-    max_depth
-        Largest depth of a leaf, at least 1; None for no limit.
-    min_samples_split
-        Least number of records in a node that is split.
-    min_samples_leaf
-        Least number of records on either side of a binary split.
-    min_impurity_decrease
-        Least decrease of the impurity, weighted by the node's share of all records. At 0 a split
-        without any decrease is made too.
-    max_leaf_nodes
-        Largest number of leaves, None for no limit; needs the best-first learner.
-
-    Raises
-    ------
-    InputError
-        H501 for a value of another type or out of range.
+    `max_depth`: largest depth of a leaf, at least 1; None for no limit. `min_samples_leaf`: least
+    number of records on either side of a binary split. `min_impurity_decrease`: least decrease of
+    the impurity, weighted by the node's share of all records. At 0 a split without any decrease is
+    made too. `max_leaf_nodes`: largest number of leaves, None for no limit; needs the best-first
+    learner. Raises H501 for a value of another type or out of range.
     """
 
     max_depth: int | None = None
@@ -80,17 +67,7 @@ def _is_number(value: Any, kind: type, least: int) -> bool:
 
 
 class GrowingTree:
-    """A tree while it grows: the splits made so far over the nodes of `Rows`.
-
-    Parameters
-    ----------
-    domain
-        Domain of the tree.
-    rows
-        The rows; node numbers there are node numbers here.
-    criterion, limits
-        Decide which nodes are worth splitting.
-    """
+    """A tree while it grows: the splits made so far over the nodes of `Rows`."""
 
     def __init__(self, domain: Domain, rows: Rows, criterion: Criterion, limits: Limits) -> None:
         self.rows = rows

@@ -14,22 +14,10 @@ from hedgerow.trees.layout import SplitKind
 class Nodes:
     """Growing arrays with one entry per node, numbered as in `Tree`.
 
-    Parameters
-    ----------
-    n_rows
-        Rows of the root.
-    counts : shape (1, k)
-        Channels of the root.
-    n_features
-        Number of attributes d.
-
-    Attributes
-    ----------
-    start, stop : int64, shape (>= size,)
-        Range of the node's rows; empty where the rows are not kept.
-    counts : int64 or float64, shape (>= size, k)
-    constant : bool, shape (>= size, d)
-        Attributes known to have one occupied bin in the node. It stays so in every descendant.
+    `counts`: shape (1, k); channels of the root. `start`, `stop`: int64 (>= size,); range of the
+    node's rows; empty where the rows are not kept. `counts`: int64 or float64 (>= size, k).
+    `constant`: bool (>= size, d); attributes known to have one occupied bin in the node. It stays
+    so in every descendant.
     """
 
     def __init__(self, n_rows: int, counts: NDArray[Any], n_features: int) -> None:
@@ -72,16 +60,10 @@ def _widened(array: NDArray[Any], room: int) -> NDArray[Any]:
 class NodeSplits:
     """Chosen splits of some nodes, with what their children would hold.
 
-    Parameters
-    ----------
-    nodes : int64, shape (m,)
-    feature, cut : int32, shape (m,)
-    kind : uint8, shape (m,)
-    first : int64, shape (m + 1,)
-        Children of the i-th node are ``first[i]:first[i + 1]`` below.
-    counts : int64 or float64, shape (children, channels)
-    gap : int64, shape (m, 2)
-        Largest occupied bin of child 0, smallest one of the other children.
+    `nodes`: int64 (m,). `feature`, `cut`: int32 (m,). `kind`: uint8 (m,). `first`: int64 (m + 1,);
+    children of the i-th node are ``first[i]:first[i + 1]`` below. `counts`: int64 or float64
+    (children, channels). `gap`: int64 (m, 2); largest occupied bin of child 0, smallest one of the
+    other children.
     """
 
     nodes: NDArray[np.int64]

@@ -70,14 +70,7 @@ class DrawnTree(NamedTuple):
 class PrivatePlan:
     """Everything about a private tree that is fixed before a row is touched; see `plan_private`.
 
-    Parameters
-    ----------
-    domain, branching
-        Public description of the table, and which candidates follow from it.
-    score, public
-        Criterion and the public numbers its sensitivity rests on.
-    spending
-        Depth and the parts of epsilon.
+    `score`, `public`: criterion and the public numbers its sensitivity rests on.
     """
 
     domain: Domain
@@ -172,15 +165,8 @@ class PrivatePlan:
     def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> DrawnTree:
         """Draw the releases, which must have been charged.
 
-        Parameters
-        ----------
-        encoded
-            Training table of the plan's domain.
-        source
-            Where noise comes from.
-        copies
-            Independent trees on the same rows, grown side by side: the nodes of a level are in
-            the order of the copies. The auditor asks for many.
+        `copies`: independent trees on the same rows, grown side by side: the nodes of a level are
+        in the order of the copies. The auditor asks for many.
         """
         self.check_table(encoded)
         rows = Rows(encoded, self.candidates)
@@ -226,28 +212,11 @@ def plan_private(
 ) -> PrivatePlan:
     """Plan a private tree from public numbers.
 
-    Parameters
-    ----------
-    domain
-        Public description of the table.
-    epsilon
-        Whole budget, add/remove neighbours.
-    depth
-        Levels of splits; None for the public rule, which needs `capacity`.
-    criterion
-        ``"max"``, ``"gini"`` or ``"entropy"`` (which needs `capacity`); None for the public rule.
-    branching
-        ``"binary"`` or ``"wary"``; with the latter an attribute is used once on a path.
-    split_share
-        Share of epsilon for the splits.
-    capacity
-        Public upper bound on the number of records.
-
-    Raises
-    ------
-    HedgerowError
-        H116 without target classes, H208 without a capacity where one is needed, H501 for a tree
-        that cannot be grown.
+    `epsilon`: whole budget, add/remove neighbours. `depth`: levels of splits; None for the public
+    rule, which needs `capacity`. `criterion`: ``"max"``, ``"gini"`` or ``"entropy"`` (which needs
+    `capacity`); None for the public rule. `branching`: ``"binary"`` or ``"wary"``; with the latter
+    an attribute is used once on a path. Raises H116 without target classes, H208 without a capacity
+    where one is needed, H501 for a tree that cannot be grown.
     """
     if domain.target is None or domain.target.classes is None:
         raise Code.BAD_TARGET.error(found="a domain without target classes")
@@ -275,22 +244,9 @@ def grow_private(
 ) -> Tree:
     """Charge a plan and grow the private tree.
 
-    Parameters
-    ----------
-    encoded
-        Training table of the plan's domain.
-    plan
-        From `plan_private`.
-    ledger
-        Charged before anything is drawn; marked as not private if the noise is seeded.
-    source
-        Where noise comes from.
-
-    Raises
-    ------
-    HedgerowError
-        H112 for more records than the capacity, H117 for a table of another domain, H202 for a
-        domain read from the data unless the ledger is marked as not private; nothing is charged.
+    `ledger`: charged before anything is drawn; marked as not private if the noise is seeded. Raises
+    H112 for more records than the capacity, H117 for a table of another domain, H202 for a domain
+    read from the data unless the ledger is marked as not private; nothing is charged.
     """
     if not plan.domain.is_public and not ledger.not_private:
         raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")

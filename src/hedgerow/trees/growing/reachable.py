@@ -17,16 +17,8 @@ from hedgerow.trees.layout import SplitKind
 def undecided(possible: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.bool_]:
     """Tell which candidates have two branches that a record can take.
 
-    Parameters
-    ----------
-    possible : bool, shape (nodes, total bins)
-    candidates
-        The splits.
-
-    Returns
-    -------
-    bool, shape (nodes, candidates)
-        All True in a node where every split is decided, so that one can be chosen all the same.
+    `possible`: bool (nodes, total bins). Returns bool (nodes, candidates): all True in a node where
+    every split is decided, so that one can be chosen all the same.
     """
     feature, cut = candidates.feature, candidates.cut
     at = candidates.offset[feature] + cut
@@ -48,14 +40,8 @@ def below(
 ) -> NDArray[np.bool_]:
     """Return the bins that remain possible in the children of a split.
 
-    Parameters
-    ----------
-    possible : bool, shape (nodes, total bins)
-        Of the nodes that are split, in the order of ``split.nodes``.
-
-    Returns
-    -------
-    bool, shape (children, total bins)
+    `possible`: bool (nodes, total bins); of the nodes that are split, in the order of
+    ``split.nodes``. Returns bool (children, total bins).
     """
     owner = split.owner
     child = np.arange(owner.size) - split.first[owner]

@@ -117,23 +117,10 @@ def score_cuts(
 ) -> bool:
     """Score every candidate of one feature in one node.
 
-    Parameters
-    ----------
-    hist : int32, int64 or float64, shape (bins, channels)
-    kind : int
-        THRESHOLD, VALUE or WARY.
-    kernel, leaf, shift, table
-        Criterion, least number of records in each of two branches (0: no limit), grid, table.
-    lowest : scalar
-        Score of a candidate below that limit.
-    work : like hist, shape (3, channels)
-        Scratch space.
-    out : float64 or int64, shape (candidates of the feature,)
-
-    Returns
-    -------
-    bool
-        Whether all records lie in one bin.
+    `hist`: int32, int64 or float64 (bins, channels). `kernel`, `leaf`, `shift`, `table`: criterion,
+    least number of records in each of two branches (0: no limit), grid, table. `lowest`: score of a
+    candidate below that limit. `work`: like hist (3, channels); scratch space. `out`: float64 or
+    int64 (candidates of the feature,). Returns whether all records lie in one bin.
     """
     n_bins, k = hist.shape
     total, left, right = 0, 1, 2  # rows of `work`
@@ -201,13 +188,7 @@ def _score_unsplit(counts: A, kernel: int, table: A, out: A) -> None:
 def unsplit_scores(counts: NDArray[Any], criterion: Criterion) -> NDArray[np.float64]:
     """Score nodes as they are, as one branch.
 
-    Parameters
-    ----------
-    counts : int64 or float64, shape (nodes, k)
-
-    Returns
-    -------
-    float64, shape (nodes,)
+    `counts`: int64 or float64 (nodes, k). Returns float64 (nodes,).
     """
     out = np.empty(counts.shape[0], dtype=np.float64)
     kernel = ENTROPY if criterion.kernel == GAIN else criterion.kernel
@@ -224,11 +205,8 @@ def integer_scores_from_histogram(
 ) -> NDArray[np.int64]:
     """Score every candidate exactly from histograms, as `Rows.integer_scores` does.
 
-    Raises
-    ------
-    HedgerowError
-        H209 for counts below 0, H112 for more records than the capacity: the sensitivity would not
-        hold, and tables are read without a look at their bounds.
+    Raises H209 for counts below 0, H112 for more records than the capacity: the sensitivity would
+    not hold, and tables are read without a look at their bounds.
     """
     if hist.size and hist.min() < 0 and criterion.channels == "classes":
         raise Code.BAD_MECHANISM_INPUT.error(expected="counts of at least 0", found="a lower one")

@@ -27,15 +27,8 @@ class Chooser(Protocol):
     def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
         """Choose.
 
-        Parameters
-        ----------
-        scores : float64, shape (nodes, candidates)
-            To be maximised; -inf marks a split that is not allowed.
-
-        Returns
-        -------
-        int64, shape (nodes,)
-            Index of a candidate; -1 where nothing is allowed.
+        `scores`: float64 (nodes, candidates); to be maximised; -inf marks a split that is not
+        allowed. Returns int64 (nodes,): index of a candidate; -1 where nothing is allowed.
         """
         ...
 
@@ -60,12 +53,7 @@ class RandomCuts:
     occupied values; a larger least size of a branch narrows the choice instead of losing the
     attribute.
 
-    Parameters
-    ----------
-    candidates
-        The candidates that the columns of `scores` stand for.
-    rng
-        Source of the draws. Not private.
+    `rng`: source of the draws. Not private.
     """
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
@@ -100,19 +88,9 @@ def _best_of_random(scores: A, first: A, uniform: A, choice: A) -> None:
 class Search:
     """How the split of a node is looked for.
 
-    Parameters
-    ----------
-    criterion
-        The score.
-    chooser
-        Picks from the scores.
-    min_leaf
-        Least number of records on either side of a binary split.
-    n_drawn
-        Attributes drawn at random for each node; all if None. As in scikit-learn, a node in which
-        none of them can be split goes on, one attribute at a time in random order, until one can.
-    rng
-        Source of that draw.
+    `min_leaf`: least number of records on either side of a binary split. `n_drawn`: attributes
+    drawn at random for each node; all if None. As in scikit-learn, a node in which none of them can
+    be split goes on, one attribute at a time in random order, until one can.
     """
 
     criterion: Criterion
@@ -129,20 +107,9 @@ class Search:
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Find splits.
 
-        Parameters
-        ----------
-        rows
-            The rows, arranged by node.
-        nodes : int64, shape (m,)
-        skip : bool, shape (m, d), optional
-            Attributes that a node must not use.
-
-        Returns
-        -------
-        choice : int64, shape (m,)
-            Candidate of each node, -1 for none.
-        score : float64, shape (m,)
-            Its score, -inf for none.
+        `nodes`: int64 (m,). `skip`: bool (m, d); attributes that a node must not use. Returns
+        `choice` int64 (m,): candidate of each node, -1 for none; `score` float64 (m,): its score,
+        -inf for none.
         """
         choice = np.full(nodes.size, -1, dtype=np.int64)
         score = np.full(nodes.size, -np.inf)
@@ -194,10 +161,7 @@ def _keep_first_feature(
 def n_drawn(max_features: MaxFeatures, d: int) -> int | None:
     """Turn `max_features` into a number of attributes, None for all of `d`.
 
-    Parameters
-    ----------
-    max_features
-        ``"sqrt"``, ``"log2"``, a share in (0, 1], a number of attributes, or None.
+    `max_features`: ``"sqrt"``, ``"log2"``, a share in (0, 1], a number of attributes, or None.
     """
     match max_features:
         case None:
