@@ -86,8 +86,9 @@ def test_what_only_tests_use_is_found(tmp_path: Path) -> None:
         {"bench/rain.py": "water = 1\nprint(water)"},
         {"docs/spring.md": "Then call `water`."},
         {"examples/start.py": 'HANDLER = "garden.pot:water"'},
+        {"examples/start.py": 'PROGRAM = "from garden.pot import water; water()"'},
     ],
-    ids=["example", "benchmark", "page", "by its name in a text"],
+    ids=["example", "benchmark", "page", "by its name in a text", "program in a text"],
 )
 def test_what_something_else_uses_is_not(tmp_path: Path, user: dict[str, str]) -> None:
     files = {
@@ -99,7 +100,7 @@ def test_what_something_else_uses_is_not(tmp_path: Path, user: dict[str, str]) -
 
 
 def test_what_others_call_needs_no_user_here(tmp_path: Path) -> None:
-    methods = "".join(f"    def {name}(self): ...\n" for name in rules.CALLED_FROM_OUTSIDE)
+    methods = "".join(f"    def {name.replace('*', 'x')}(self): ...\n" for name in rules.ALLOWED)
     files = {
         "src/garden/cli/main.py": "import garden.pot\ngarden.pot.Pot",
         "src/garden/pot.py": f"class Pot:\n{methods}    @check\n    def handed_over(self): ...\n",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hedgerow.protocols.forecast import NoiseForecast
 
 
-class Kind(StrEnum):
+class ModelName(StrEnum):
     """Private models of one table."""
 
     # The estimators know them, too; but to load these takes seconds.
@@ -53,8 +53,8 @@ def fit(
     epsilon: Annotated[float, typer.Option(help="budget of this fit")],
     out: Annotated[Path, typer.Option(help="folder, or file of the model ending in .json")],
     model: Annotated[
-        Kind, typer.Option(help="what to train; auto chooses by public numbers")
-    ] = Kind.auto,
+        ModelName, typer.Option(help="what to train; auto chooses by public numbers")
+    ] = ModelName.auto,
     delta: Annotated[
         float | None, typer.Option(help="at which epsilon holds (boosting, auto)")
     ] = None,
