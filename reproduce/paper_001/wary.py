@@ -20,7 +20,7 @@ from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import MOST_LEAVES
-from hedgerow.trees.growing.reachable import below, undecided
+from hedgerow.trees.growing.reachable import below, undecided_candidates
 from hedgerow.trees.layout import Bins, SplitKind
 from hedgerow.trees.tree import Tree
 
@@ -59,7 +59,7 @@ def grow_wary(rows: Rows, depth: int, choose: Choose) -> list[NodeSplits]:
     possible = np.ones((1, candidates.total_bins), dtype=np.bool_)
     levels: list[NodeSplits] = []
     for level in range(depth):
-        split = rows.tally(nodes, choose(nodes, undecided(possible, candidates), level))
+        split = rows.tally(nodes, choose(nodes, undecided_candidates(possible, candidates), level))
         levels.append(split)
         # The rows of the last level need not move: the leaves are counted already.
         if level + 1 < depth:

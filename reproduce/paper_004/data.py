@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from bench.data import load
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
-from hedgerow.trees.counts.leaves import LeafCounts, merged
+from hedgerow.trees.counts.leaves import LeafCounts, merge_equal_rows
 from hedgerow.trees.growing.candidates import Candidates
 from reproduce.paper_004.mnist import TRAIN, blocks, digits
 
@@ -178,11 +178,11 @@ def of_rows(name: str, table: Encoded, tested: slice | None = None) -> Task:
     """Merge equal records; `tested` are the rows of a fixed split."""
     assert table.target is not None
     if tested is None:
-        return Task(name, table.domain, *merged(table.bins, table.target))
+        return Task(name, table.domain, *merge_equal_rows(table.bins, table.target))
     # Whether a row is tested on is one more column for as long as rows are merged.
     part = np.zeros(len(table.target), dtype=table.bins.dtype)
     part[tested] = 1
-    bins, label, found = merged(np.column_stack([table.bins, part]), table.target)
+    bins, label, found = merge_equal_rows(np.column_stack([table.bins, part]), table.target)
     here = np.ascontiguousarray(bins[:, :-1])
     return Task(name, table.domain, here, label, found, np.where(bins[:, -1] == 1, found, 0))
 

@@ -131,7 +131,7 @@ def test_an_interrupt_says_what_stays_charged(monkeypatch: pytest.MonkeyPatch) -
 
         yield tell
 
-    monkeypatch.setattr(verbs, "shown_progress", shown)
+    monkeypatch.setattr(verbs, "progress_bar", shown)
     boosting = (*FIT, "--model", "boosting", "--epsilon", "1", "--trees", "3", "--out", "b")
     result = invoke(*boosting)
     assert result.exit_code == verbs.INTERRUPTED

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.cli.main import main
-from hedgerow.cli.printing import advice, listed
+from hedgerow.cli.printing import advice, parse_names
 from hedgerow.errors import Code
 
 DOMAIN = """\
@@ -95,4 +95,4 @@ def test_verbs_without_flags_for_tables_do_not_advise_them(verb: str) -> None:
     [("", []), ("  ", []), ("a", ["a"]), ("a, b,c ", ["a", "b", "c"]), ("a,,b", ["a", "", "b"])],
 )
 def test_lists(text: str, names: list[str]) -> None:
-    assert listed(text) == names
+    assert parse_names(text) == names

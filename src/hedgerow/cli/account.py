@@ -68,7 +68,7 @@ def show(
 
     if file.is_dir():
         balances = balances_in(file)
-        config = None if here else _beside_servers(file)
+        config = None if here else _owner_beside_servers(file)
         if config is None:
             _show_balances(balances, format)
             return
@@ -100,7 +100,7 @@ def show(
     print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
 
 
-def _beside_servers(folder: Path) -> PartyConfig | None:
+def _owner_beside_servers(folder: Path) -> PartyConfig | None:
     """Return the party of a folder if it is an owner in a consortium with servers."""
     from hedgerow.parties.consortium.config import PartyConfig
 

@@ -46,7 +46,7 @@ def audit(
     if not targets:
         raise Code.UNKNOWN_TARGET.error(found="no target", fix="name a target or pass --all")
     source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
-    results = auditor.audit_all(targets, runs, source, track=_shown)
+    results = auditor.audit_all(targets, runs, source, track=_show_progress)
     if format is Format.json:
         print(auditor.to_json(results))
     else:
@@ -54,7 +54,7 @@ def audit(
     raise typer.Exit(auditor.exit_code(results))
 
 
-def _shown(targets: Sequence[auditor.AuditTarget]) -> Iterator[auditor.AuditTarget]:
+def _show_progress(targets: Sequence[auditor.AuditTarget]) -> Iterator[auditor.AuditTarget]:
     """Go through targets and show which one is under attack."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, listed
+from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, parse_names
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def new(
     from hedgerow.parties.consortium.members import introduce_all
 
     members = list_members(
-        listed(servers),
-        listed(owners),
-        listed(analysts),
+        parse_names(servers),
+        parse_names(owners),
+        parse_names(analysts),
         coordinator=coordinator,
-        sites=listed(sites),
-        hosts=listed(hosts),
+        sites=parse_names(sites),
+        hosts=parse_names(hosts),
         first_port=first_port,
     )
     made = found_consortium(into, name, members, _epsilons(populations))
@@ -99,7 +99,7 @@ def keys(
 
     config = PartyConfig.load(folder)
     made = make_keys(config, DAYS if days is None else days)
-    _show(made, config.identity.certificate, format)
+    _print_certificate(made, config.identity.certificate, format)
     if format is Format.text:
         print("Send this certificate to the members that README.txt names and read them the")
         print("fingerprint by telephone. The key beside it never leaves this machine.")
@@ -120,7 +120,7 @@ def add(
 
     config = PartyConfig.load(folder)
     added = add_certificate(config, certificate, replace=replace)
-    _show(added, config.certificate_file(added.name), format)
+    _print_certificate(added, config.certificate_file(added.name), format)
     if format is Format.text:
         print(f"Compare this fingerprint with {added.name} by telephone before you go on.")
 
@@ -155,7 +155,7 @@ def check(
 
 def _epsilons(text: str) -> dict[str, float]:
     found: dict[str, float] = {}
-    for part in listed(text):
+    for part in parse_names(text):
         name, _, value = part.partition("=")
         try:
             epsilon = float(value)
@@ -169,7 +169,7 @@ def _epsilons(text: str) -> dict[str, float]:
     return found
 
 
-def _show(certificate: Certificate, path: Path, format: Format) -> None:
+def _print_certificate(certificate: Certificate, path: Path, format: Format) -> None:
     from hedgerow.net.certificates import readable
 
     print_ = readable(certificate.fingerprint)
@@ -197,7 +197,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
             lines += [print_[i : i + 24].rstrip(":") for i in range(0, len(print_), 24)]
         mark = "[red]✗[/]" if finding.problems else "[green]✓[/]"
         who = f"{mark} {escape(member.name)}\n{member.role}{', this party' * (member.name == me)}"
-        table.add_row(who, "\n".join(lines), escape(_said(finding)))
+        table.add_row(who, "\n".join(lines), escape(_server_text(finding)))
     # The bytes :AB: of a fingerprint are no picture.
     console = Console(emoji=False)
     console.print(table)
@@ -207,7 +207,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
                 console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _said(finding: Finding) -> str:
+def _server_text(finding: Finding) -> str:
     if finding.address is None:
         return "takes no calls"
     lines = [finding.address]

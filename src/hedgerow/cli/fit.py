@@ -19,7 +19,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     print_forecast,
     print_line,
-    shown_progress,
+    progress_bar,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def fit(
     try:
         # The forest has a bar of its own, and what the seed means is said below.
         with (
-            shown_progress(quiet or hasattr(estimator, "verbose")) as tell,
+            progress_bar(quiet or hasattr(estimator, "verbose")) as tell,
             warnings.catch_warnings(),
         ):
             warnings.simplefilter("ignore", HedgerowWarning)

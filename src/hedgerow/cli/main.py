@@ -84,7 +84,7 @@ def main() -> None:
     """Run the command line; a numbered error is printed without a traceback."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _say(warnings.showwarning)
+            warnings.showwarning = _warning_printer(warnings.showwarning)
             app()
     except HedgerowError as error:
         if _wants_json(sys.argv):
@@ -93,7 +93,7 @@ def main() -> None:
         sys.exit(2)
 
 
-def _say(otherwise: Callable[..., None]) -> Callable[..., None]:
+def _warning_printer(otherwise: Callable[..., None]) -> Callable[..., None]:
     """Return what prints a warning of Hedgerow without the line of code that it comes from."""
 
     def say(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:

@@ -18,6 +18,7 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    print_line,
     print_refusals,
 )
 
@@ -74,20 +75,17 @@ def _client(folder: Path) -> ModelClient:
 def _print(shown: Shown) -> None:
     console, report = Console(), shown.report
 
-    def line(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    line(f"{report.model}: kind {report.kind}, of run {report.run}")
-    line(f"  job: {report.job}")
-    line(f"  data of: {', '.join(report.populations) or '-'}")
-    line(f"  may be asked by: {', '.join(report.analysts) or 'everybody'}")
+    print_line(f"{report.model}: kind {report.kind}, of run {report.run}")
+    print_line(f"  job: {report.job}")
+    print_line(f"  data of: {', '.join(report.populations) or '-'}")
+    print_line(f"  may be asked by: {', '.join(report.analysts) or 'everybody'}")
     if shown.cost is not None:
         cost = shown.cost
-        line(
+        print_line(
             f"  training: {cost.rounds:,} rounds, {cost.payload / 1e6:,.2f} MB by all servers "
             f"({cost.wire / 1e6:,.2f} MB on the wire)"
         )
-    line("\nwhat is learned of a person, at most")
+    print_line("\nwhat is learned of a person, at most")
     table = Table("audience", "epsilon", "delta", "relation", "by", "why")
     for one in report.learned:
         figures = f"{one.epsilon:.6g}", f"{one.delta:.3g}"
@@ -96,14 +94,14 @@ def _print(shown: Shown) -> None:
         table.add_row(escape(one.audience), *figures, escape(one.relation), *map(escape, beside))
     console.print(table)
     if report.asking:
-        line("\nrows asked and charged")
+        print_line("\nrows asked and charged")
         table = Table("analyst", "asked", "left")
         for by in report.asking:
             table.add_row(by.analyst, f"{by.asked:,}", f"{by.left:,}")
         console.print(table)
         if report.rows_left is not None:
-            line(f"{report.rows_left:,} left for all analysts together")
-    line("\nwhat training opened" if report.opened else "\ntraining opened nothing")
+            print_line(f"{report.rows_left:,} left for all analysts together")
+    print_line("\nwhat training opened" if report.opened else "\ntraining opened nothing")
     table = Table("name", "to", "shape", "declared", "opened", "why")
     for value in report.opened:
         texts = [escape(text) for text in (value.name, value.audience, value.shape)]
@@ -112,9 +110,9 @@ def _print(shown: Shown) -> None:
     if report.opened:
         console.print(table)
     for key, said in shown.differences.items():
-        line(f"\nThe servers DIFFER in {key}:")
+        print_line(f"\nThe servers DIFFER in {key}:")
         for server, value in said.items():
-            line(f"  {server}: {json.dumps(value)}")
+            print_line(f"  {server}: {json.dumps(value)}")
 
 
 def _servers(states: dict[str, str]) -> str:

@@ -73,7 +73,7 @@ EncodingOption = Annotated[
 FolderArgument = Annotated[Path, typer.Argument(help="folder of this party")]
 
 
-def listed(text: str) -> list[str]:
+def parse_names(text: str) -> list[str]:
     """Read an option of several names with commas between them; empty for none."""
     return [part.strip() for part in text.split(",")] if text.strip() else []
 
@@ -91,7 +91,7 @@ def print_refusals(refusals: dict[str, HedgerowError]) -> None:
 
 
 @contextmanager
-def shown_progress(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def progress_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Yield what shows a stage, what is done of it and of how much; a bar on standard error."""
     # Loaded here: all other verbs would wait for it, too.
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn

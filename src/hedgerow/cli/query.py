@@ -73,7 +73,7 @@ def _print(answers: ModelAnswers, model: str, left: int | None, format: AnswerFo
         return
     table = Table(*(escape(name) for name in header))
     for record in records:
-        table.add_row(*(escape(_shown(value)) for value in record.values()))
+        table.add_row(*(escape(_cell(value)) for value in record.values()))
     Console().print(table)
     if left is not None:
         # Others may have asked meanwhile.
@@ -93,5 +93,5 @@ def _records(answers: ModelAnswers) -> list[dict[str, Any]]:
     return records
 
 
-def _shown(value: Any) -> str:
+def _cell(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -26,13 +26,13 @@ def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     def ready() -> None:
         address = f"{config.listen or config.me.host}:{config.me.port}"
         text = f"{config.name} serves {config.consortium} at {address}; log: {log}"
-        _say(format, text, event="serving", name=config.name, address=address, log=str(log))
+        _print_event(format, text, event="serving", name=config.name, address=address, log=str(log))
 
     run(config, policy, ready=ready)
-    _say(format, f"{config.name} has stopped", event="stopped", name=config.name)
+    _print_event(format, f"{config.name} has stopped", event="stopped", name=config.name)
 
 
-def _say(format: Format, text: str, **fields: Any) -> None:
+def _print_event(format: Format, text: str, **fields: Any) -> None:
     if format is Format.json:
         print(json.dumps({"ok": True, **fields}), flush=True)
     else:

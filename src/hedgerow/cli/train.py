@@ -20,6 +20,7 @@ from hedgerow.cli.printing import (
     Format,
     FormatOption,
     print_forecast,
+    print_line,
 )
 from hedgerow.errors import Code, HedgerowError
 
@@ -118,7 +119,7 @@ def stop(
     run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
 ) -> None:
     """Stop a run; what it has charged stays charged, and it can be resumed."""
-    _done(_client(folder).stop(run), "stopped", format)
+    _print_outcome(_client(folder).stop(run), "stopped", format)
 
 
 @app.command("resume")
@@ -126,7 +127,7 @@ def resume(
     run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
 ) -> None:
     """Take up a run that was stopped or has failed, where it was."""
-    _done(_client(folder).resume(run), "resumed", format)
+    _print_outcome(_client(folder).resume(run), "resumed", format)
 
 
 def _client(folder: Path) -> RunClient:
@@ -163,7 +164,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
                     description=escape(_description(status)),
                     completed=max(0, status.level),
                     total=status.depth if known else None,
-                    more=escape(_more(status)),
+                    more=escape(_traffic_text(status)),
                 )
     except KeyboardInterrupt:
         where = "" if folder == HERE else f" {folder}"
@@ -196,7 +197,7 @@ def _description(status: RunStatus) -> str:
     return f"level {status.level + 1} of {status.depth}, {status.nodes:,} nodes"
 
 
-def _more(status: RunStatus) -> str:
+def _traffic_text(status: RunStatus) -> str:
     parts = [f"{status.octets / 1e6:,.1f} MB"] if status.octets else []
     if status.left is not None:
         parts.append(f"about {status.left:,.0f} s left")
@@ -206,22 +207,18 @@ def _more(status: RunStatus) -> str:
 
 
 def _print(status: RunStatus) -> None:
-    console = Console(emoji=False)
-
-    def line(text: str) -> None:
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    line(f"{status.run}: {status.state}")
+    print_line(f"{status.run}: {status.state}")
     for server, state in status.servers.items():
-        line(f"  {server}: {state}")
+        print_line(f"  {server}: {state}")
+    traffic = _traffic_text(status)
     if not status.has_ended:
-        line(f"  {_description(status)}{'; ' if _more(status) else ''}{_more(status)}")
+        print_line(f"  {_description(status)}{'; ' if traffic else ''}{traffic}")
     elif status.octets:
-        line(f"  {_more(status)} in {status.seconds:,.1f} s")
+        print_line(f"  {traffic} in {status.seconds:,.1f} s")
     if status.reason is not None and not status.has_ended:
-        line(f"  why: {status.reason}")
+        print_line(f"  why: {status.reason}")
     if status.error is not None:
-        line(f"  {status.error}")
+        print_line(f"  {status.error}")
 
 
 def _state(known: Fields | None, told: Fields | HedgerowError) -> str:
@@ -233,7 +230,7 @@ def _state(known: Fields | None, told: Fields | HedgerowError) -> str:
     return escape(str(known["state"]) + (f" ({error})" if error else ""))
 
 
-def _done(told: dict[str, Fields | HedgerowError], what: str, format: Format) -> None:
+def _print_outcome(told: dict[str, Fields | HedgerowError], what: str, format: Format) -> None:
     refusals = {name: error for name, error in told.items() if isinstance(error, HedgerowError)}
     if len(refusals) == len(told):
         raise next(iter(refusals.values()))

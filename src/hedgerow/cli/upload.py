@@ -15,7 +15,7 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
-    shown_progress,
+    progress_bar,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def upload(
 
     config = PartyConfig.load(folder)
     public = Domain.from_toml(domain)
-    with shown_progress(quiet or format is Format.json) as show:
+    with progress_bar(quiet or format is Format.json) as show:
         receipt = share_upload(
             config,
             table,

@@ -62,7 +62,7 @@ class Boosted:
         link: Link,
     ) -> None:
         k = n_scores(domain, link)
-        moved = _moved(step_domain(domain), _in_order(trees, k))
+        moved = _with_one_domain(step_domain(domain), _in_order(trees, k))
         object.__setattr__(self, "domain", domain)
         object.__setattr__(self, "trees", moved)
         object.__setattr__(self, "start", _start(start, k))
@@ -124,7 +124,9 @@ class Boosted:
         return self.trees[round_ * self.n_scores + column]
 
     @cached_property
-    def _joined(self) -> tuple[list[predict.PackedTrees], NDArray[np.float64], NDArray[np.int32]]:
+    def _packed_trees(
+        self,
+    ) -> tuple[list[predict.PackedTrees], NDArray[np.float64], NDArray[np.int32]]:
         """Plan of all trees with the roots of each column, their values, the features in use."""
         plan = predict.join([tree.plan for tree in self.trees])
         plans = []
@@ -141,7 +143,7 @@ class Boosted:
         `bins`: uint8 or uint16 (m, d); rows as encoded by the domain; fastest in Fortran order.
         Returns float64 (m, k).
         """
-        plans, values, features = self._joined
+        plans, values, features = self._packed_trees
         layout.check_bins(self.domain, bins, features)
         # Once for all columns: the kernels would make a copy each.
         columns: Any = np.asfortranarray(bins)
@@ -233,7 +235,7 @@ def _in_order(trees: Sequence[Tree] | Sequence[Sequence[Tree]], k: int) -> list[
     return flat
 
 
-def _moved(step: Domain, trees: list[Tree]) -> tuple[Tree, ...]:
+def _with_one_domain(step: Domain, trees: list[Tree]) -> tuple[Tree, ...]:
     """Check that the trees fit, and give all of them one domain."""
     # Trees mostly share a domain, and to compare two means to compare all their attributes.
     moved: dict[int, bool] = {}

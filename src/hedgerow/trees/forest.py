@@ -60,7 +60,7 @@ class Forest:
         return self.trees[0].n_outputs
 
     @cached_property
-    def _joined(self) -> tuple[predict.PackedTrees, NDArray[np.float64], NDArray[np.int32]]:
+    def _packed_trees(self) -> tuple[predict.PackedTrees, NDArray[np.float64], NDArray[np.int32]]:
         """Plan of all trees, what their nodes answer, and the features in use."""
         answers = [t.distributions if self.is_classifier else t.value for t in self.trees]
         features = np.unique(np.concatenate([np.unique(tree.feature) for tree in self.trees]))
@@ -72,7 +72,7 @@ class Forest:
         `bins`: uint8 or uint16 (m, d); rows as encoded by the forest's domain; fastest in Fortran
         order. Returns float64 (m, k).
         """
-        plan, answers, features = self._joined
+        plan, answers, features = self._packed_trees
         layout.check_bins(self.domain, bins, features)
         return predict.total(plan, answers, bins) / len(self.trees)
 

@@ -70,7 +70,7 @@ def plan(
     nodes[_CHILD] = np.where(leaf, np.arange(len(kind)), first_child)
     nodes[_STRIDE] = wary
     nodes[_BASE], table = _branch_table(np.flatnonzero(subset), n_bins, feature, cut, subsets)
-    return _frozen(nodes, table, np.zeros(1, dtype=np.uint32))
+    return _freeze(nodes, table, np.zeros(1, dtype=np.uint32))
 
 
 def _branch_table(
@@ -105,10 +105,10 @@ def join(plans: Sequence[PackedTrees]) -> PackedTrees:
     nodes = np.concatenate([p.nodes for p in plans], axis=1)
     nodes[_CHILD] += np.repeat(roots, sizes)
     nodes[_BASE] += np.where(nodes[_BASE] > 0, np.repeat(shifts, sizes), np.uint32(0))
-    return _frozen(nodes, np.concatenate([p.table for p in plans]), roots)
+    return _freeze(nodes, np.concatenate([p.table for p in plans]), roots)
 
 
-def _frozen(
+def _freeze(
     nodes: NDArray[np.uint32], table: NDArray[np.uint8], roots: NDArray[np.uint32]
 ) -> PackedTrees:
     # Numba compiles read-only and writable arrays apart: one kind means one compilation.

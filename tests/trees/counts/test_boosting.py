@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.trees.counts.boosting import FunctionShape, Gradients, LocalBoostCounts, Loss, sampled
+from hedgerow.trees.counts.boosting import (
+    FunctionShape,
+    Gradients,
+    LocalBoostCounts,
+    Loss,
+    sample_slots,
+)
 from hedgerow.trees.counts.forest import Batch
 
 RNG = np.random.default_rng(5)
@@ -94,15 +100,15 @@ def test_scores_that_are_no_numbers_move_nothing_further(loss: Loss, score: floa
 
 def test_a_sample_is_the_same_again_and_close_to_its_rate() -> None:
     key = bytes(range(16))
-    first = sampled(key, 3, 0.25, 1, 100_000)
-    assert np.array_equal(first, sampled(key, 3, 0.25, 1, 100_000))
-    assert not np.array_equal(first, sampled(key, 4, 0.25, 1, 100_000))
+    first = sample_slots(key, 3, 0.25, 1, 100_000)
+    assert np.array_equal(first, sample_slots(key, 3, 0.25, 1, 100_000))
+    assert not np.array_equal(first, sample_slots(key, 4, 0.25, 1, 100_000))
     assert abs(first.mean() - 0.25) < 0.01
     counts = LocalBoostCounts(batches([], CLASSES))
     counts.begin(gradients("logistic", 1, 2.0), np.array([-800.0]))
     # Every record of class 1 has gradient 1, the others 0.
     one = FunctionShape(np.array([0]), (np.zeros(4, dtype=np.int64),), (1,))
-    kept = sampled(key, 0, 0.25, 0, N)
+    kept = sample_slots(key, 0, 0.25, 0, N)
     expected = UNIT * int((PRESENT & kept & (CLASSES == 1)).sum())
     assert counts.sums(one, (key, 0, 0.25))[0, 0] == expected
 

@@ -5,7 +5,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Attribute, Domain, Encoded, Target
-from hedgerow.trees.counts.leaves import LeafCounts, merged
+from hedgerow.trees.counts.leaves import LeafCounts, merge_equal_rows
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.layout import SplitKind
 
@@ -62,7 +62,7 @@ def test_counts_are_those_of_the_rows(seed: int) -> None:
 def test_merging_loses_no_row() -> None:
     table = _table(0, 3000)
     assert table.target is not None
-    bins, label, number = merged(table.bins, table.target)
+    bins, label, number = merge_equal_rows(table.bins, table.target)
     assert len(bins) == 4 * 3 * 2 * 3  # every cell occurs, and once
     assert number.sum() == 3000
     back = np.repeat(np.column_stack([bins, label]), number, axis=0)
@@ -75,7 +75,7 @@ def test_cells_count_as_their_records() -> None:
     assert table.target is not None
     candidates = Candidates.from_domain(table.domain)
     present = table.present
-    cells = merged(table.bins[present], table.target[present])
+    cells = merge_equal_rows(table.bins[present], table.target[present])
     other = LeafCounts.of_cells(*cells, candidates, 3)
     ours = LeafCounts(table, candidates)
     assert np.array_equal(other.histogram([0]), ours.histogram([0]))

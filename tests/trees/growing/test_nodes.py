@@ -32,7 +32,7 @@ def test_centred_thresholds():
         counts=np.zeros((8, 2), dtype=np.int64),
         gap=np.array([[2, 7], [5, 6], [3, 0], [-1, 4]]),
     )
-    centred = split.centred()
+    centred = split.centre_cuts()
     assert centred.cut.tolist() == [4, 5, 3, 1]
     assert centred.cut.dtype == np.int32
     assert split.owner.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -6,7 +6,7 @@ import pytest
 from hedgerow.tables import Attribute, Domain, Target, encode
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.candidates import Candidates
-from hedgerow.trees.growing.reachable import below, undecided
+from hedgerow.trees.growing.reachable import below, undecided_candidates
 
 
 def everything() -> Domain:
@@ -34,7 +34,7 @@ def test_a_candidate_is_undecided_if_two_possible_records_part(branching: str) -
     for _ in range(4):
         hist = table.histogram(nodes).sum(axis=-1)
         np.testing.assert_array_equal(possible & (hist.sum(axis=1) > 0)[:, None], hist > 0)
-        valid = undecided(possible, candidates)
+        valid = undecided_candidates(possible, candidates)
         for i, node in enumerate(nodes):
             parts = [
                 (np.diff(table.tally([node], [c]).first)[0], table.tally([node], [c]).counts)

@@ -41,7 +41,7 @@ from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.secret import Secret, concatenate
 from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import DrawnTree, assemble
-from hedgerow.trees.growing.reachable import below, undecided
+from hedgerow.trees.growing.reachable import below, undecided_candidates
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
@@ -145,7 +145,7 @@ def open_rows(
         totals.append(node_totals(hist, layout))
         known = keep.load(split_name(level))
         if known is None:
-            valid = undecided(possible, layout.candidates)[None]
+            valid = undecided_candidates(possible, layout.candidates)[None]
             chosen = choose(level, score(hist), score.bound, valid)
             secret = _index(chosen[0], level, layout)
             keep.save(split_name(level), {"index": secret.data})

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.trees.growing.reachable import undecided
+from hedgerow.trees.growing.reachable import undecided_candidates
 from hedgerow.trees.layout import SplitKind
 
 
@@ -121,7 +121,7 @@ class Shape:
         """Tell which candidates earlier splits have left open, bool (m, candidates)."""
         total = self.plan.candidates.total_bins
         possible = np.array([self._possible[node] for node in nodes]).reshape(-1, total)
-        return undecided(possible, self.plan.candidates)
+        return undecided_candidates(possible, self.plan.candidates)
 
     def can_divide(self, nodes: Sequence[int]) -> NDArray[np.bool_]:
         """Tell which nodes some candidate can still divide, given the splits above, bool (m,)."""

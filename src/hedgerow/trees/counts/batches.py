@@ -15,7 +15,7 @@ from hedgerow.trees.counts.forest import (
     ForestShape,
     ForestSplits,
     PartialForest,
-    Placed,
+    RowPositions,
     add_channels,
     add_histogram,
     add_sides,
@@ -58,7 +58,7 @@ class BatchCounts:
         self._kept_bytes = kept_bytes
         self._lock = Lock()
         # Of some batches: how many levels their rows have come down, and where they stand.
-        self._kept: dict[int, tuple[int, Placed]] = {}
+        self._kept: dict[int, tuple[int, RowPositions]] = {}
         self._room = kept_bytes
 
     @property
@@ -102,7 +102,7 @@ class BatchCounts:
 
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
-        self._forest = self.forest.grown(splits)
+        self._forest = self.forest.with_level(splits)
 
     def channels(self) -> NDArray[np.int64]:
         """Channels of the frontier; see `ForestCounts.channels`."""
@@ -112,11 +112,11 @@ class BatchCounts:
             add_channels(batch, placed, forest.shape, out)
         return out
 
-    def _pass(self) -> Iterator[tuple[Batch, Placed]]:
+    def _pass(self) -> Iterator[tuple[Batch, RowPositions]]:
         """Give all batches and where their rows stand; the next are made ready meanwhile."""
         return self.batches.each(self._ready)
 
-    def _ready(self, number: int, encoded: Encoded) -> tuple[Batch, Placed]:
+    def _ready(self, number: int, encoded: Encoded) -> tuple[Batch, RowPositions]:
         batch, forest = self._make(encoded, number), self.forest
         level, placed = self._kept.get(number, (0, None))
         if placed is None:
@@ -124,12 +124,12 @@ class BatchCounts:
         for splits in forest.levels[level:]:
             placed = descend(batch, placed, splits)
         self._keep(number, len(forest.levels), placed)
-        ready = Placed(placed.where, placed.n_nodes)
+        ready = RowPositions(placed.where, placed.n_nodes)
         # Sorted here, beside other batches, and forgotten with the pass.
         _ = ready.order
         return batch, ready
 
-    def _keep(self, number: int, level: int, placed: Placed) -> None:
+    def _keep(self, number: int, level: int, placed: RowPositions) -> None:
         with self._lock:
             if number not in self._kept:
                 if placed.where.nbytes > self._room:

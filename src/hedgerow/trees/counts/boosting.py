@@ -172,7 +172,7 @@ def sums_of(
     """Return the sums of gradients of a batch by leaf, (leaves, k)."""
     keep = batch.present
     if sample is not None:
-        keep = keep & sampled(*sample, batch.number, keep.size)
+        keep = keep & sample_slots(*sample, batch.number, keep.size)
     tables = shape.tables()
 
     def work(part: slice) -> NDArray[np.int64]:
@@ -212,7 +212,9 @@ def add_step(
     threads.run(work, _parts(len(scores)))
 
 
-def sampled(key: bytes, round_: int, rate: float, number: int, n_slots: int) -> NDArray[np.bool_]:
+def sample_slots(
+    key: bytes, round_: int, rate: float, number: int, n_slots: int
+) -> NDArray[np.bool_]:
     """Draw which slots of a batch are in the sample of a round: each by its own secret coin.
 
     The rate is rounded down to a multiple of 2^-32, so that no more is sampled than accounted for.

@@ -40,7 +40,7 @@ from hedgerow.trees.counts.forest import (
     ForestShape,
     ForestSplits,
     PartialForest,
-    Placed,
+    RowPositions,
     add_channels,
     add_histogram,
     add_sides,
@@ -118,7 +118,7 @@ class _Partitions:
 
     def _absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
         """Add up what the workers have absorbed, and clear records beyond the capacity."""
-        look = self._dask.delayed(_absorbed, pure=False)
+        look = self._dask.delayed(_absorbed_rows, pure=False)
         sizes = []
         for n_records, part in self._dask.compute(*[look(part) for part in self._parts]):
             sizes.append(n_records)
@@ -154,7 +154,7 @@ class _Partitions:
 
     def _move(self, function: Callable[..., Any], *question: Any) -> None:
         """Give every partition the state ``function(batch, state, *question)``, when next asked."""
-        self._stands = tuple(self._tasks(_moved, function, question))
+        self._stands = tuple(self._tasks(_move_rows, function, question))
 
     def _ask(self, function: Callable[..., Answer], *question: Any) -> Answer:
         """Add up ``function(batch, state, *question)`` on the workers, and fetch the sum."""
@@ -171,7 +171,7 @@ class _Partitions:
         self, task: Callable[..., Any], function: Callable[..., Any], question: tuple[Any, ...]
     ) -> list[Any]:
         # In the graph once; unlike scattered data it survives its worker.
-        sent = self._dask.delayed(_Sealed((function, question)), pure=False)
+        sent = self._dask.delayed(_Opaque((function, question)), pure=False)
         run = self._dask.delayed(task, pure=False)
         return [
             run(part, stand, sent) for part, stand in zip(self._parts, self._stands, strict=True)
@@ -225,7 +225,7 @@ class DaskCounts(_Partitions):
 
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
-        self._forest = self.forest.grown(splits)
+        self._forest = self.forest.with_level(splits)
         self._move(descend, splits)
 
     def channels(self) -> NDArray[np.int64]:
@@ -265,7 +265,7 @@ class DaskBoostCounts(_Partitions):
 
 
 @dataclass(frozen=True, eq=False)
-class _Sealed:
+class _Opaque:
     """Something that Dask shall not look into for tasks."""
 
     value: Any
@@ -279,7 +279,7 @@ def _encode(
     return _Part(make(encoded, number), checksum(encoded), absorbed)
 
 
-def _absorbed(part: _Part) -> tuple[int, AbsorbedRows]:
+def _absorbed_rows(part: _Part) -> tuple[int, AbsorbedRows]:
     assert part.absorbed is not None
     return int(part.batch.present.sum()), part.absorbed
 
@@ -294,11 +294,11 @@ def _look(part: _Part) -> tuple[int, int]:
     return int(part.batch.present.sum()), part.checksum
 
 
-def _moved(part: _Part, stand: _Stand, sent: _Sealed) -> _Stand:
+def _move_rows(part: _Part, stand: _Stand, sent: _Opaque) -> _Stand:
     return _Stand(_answer(part, stand, sent), stand.checksum)
 
 
-def _answer(part: _Part, stand: _Stand, sent: _Sealed) -> Any:
+def _answer(part: _Part, stand: _Stand, sent: _Opaque) -> Any:
     """Call a function with the rows, which must be those that the state is of."""
     if part.checksum != stand.checksum:
         raise Code.TABLE_CHANGED.error(
@@ -310,13 +310,13 @@ def _answer(part: _Part, stand: _Stand, sent: _Sealed) -> Any:
     return function(part.batch, stand.state, *question)
 
 
-def _place(batch: Batch, _: None, key: bytes, forest: PartialForest) -> Placed:
+def _place(batch: Batch, _: None, key: bytes, forest: PartialForest) -> RowPositions:
     return place(batch, key, forest)
 
 
 def _histogram(
     batch: Batch,
-    placed: Placed,
+    placed: RowPositions,
     nodes: NDArray[np.int64],
     features: NDArray[np.int64],
     offsets: NDArray[np.int64],
@@ -327,14 +327,18 @@ def _histogram(
 
 
 def _sides(
-    batch: Batch, placed: Placed, nodes: NDArray[np.int64], splits: ForestSplits, shape: ForestShape
+    batch: Batch,
+    placed: RowPositions,
+    nodes: NDArray[np.int64],
+    splits: ForestSplits,
+    shape: ForestShape,
 ) -> Answer:
     out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
     add_sides(batch, placed, nodes, splits, shape, out)
     return out
 
 
-def _channels(batch: Batch, placed: Placed, shape: ForestShape) -> Answer:
+def _channels(batch: Batch, placed: RowPositions, shape: ForestShape) -> Answer:
     out = np.zeros((placed.n_nodes, shape.n_channels), dtype=np.int64)
     add_channels(batch, placed, shape, out)
     return out

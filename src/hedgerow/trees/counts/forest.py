@@ -137,7 +137,7 @@ class PartialForest:
         """Nodes on the frontier."""
         return int(self.levels[-1].first[-1]) if self.levels else self.shape.n_trees
 
-    def grown(self, splits: ForestSplits) -> PartialForest:
+    def with_level(self, splits: ForestSplits) -> PartialForest:
         """Return the forest with one more level."""
         if len(splits) != self.n_nodes:
             raise Code.WRONG_SHAPE.error(
@@ -148,7 +148,7 @@ class PartialForest:
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class RowPositions:
     """Where the rows of a batch stand.
 
     `where`: int32 (copies, n); node on the frontier, -1 for an empty slot; one row for a
@@ -159,7 +159,7 @@ class Placed:
     n_nodes: int
 
     @cached_property
-    def _sorted(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    def _rows_by_node(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         order = np.empty(int(np.count_nonzero(self.where >= 0)), dtype=np.int32)
         start = np.zeros(self.n_nodes + 1, dtype=np.int64)
         kernels.rows_by_node(self.where, order, start)
@@ -168,28 +168,28 @@ class Placed:
     @property
     def order(self) -> NDArray[np.int32]:
         """Row numbers, node by node."""
-        return self._sorted[0]
+        return self._rows_by_node[0]
 
     @property
     def start(self) -> NDArray[np.int64]:
         """Where the rows of each node begin in `order`; int64 (n_nodes + 1,)."""
-        return self._sorted[1]
+        return self._rows_by_node[1]
 
 
-def place(batch: Batch, key: bytes, forest: PartialForest) -> Placed:
+def place(batch: Batch, key: bytes, forest: PartialForest) -> RowPositions:
     """Find the node of every row from the roots on; what a batch that is read again needs."""
     shape, n = forest.shape, len(batch.present)
     if shape.partition:
         roots = trees_of_rows(key, batch.number, n, shape.n_trees)[None, :]
     else:
         roots = np.repeat(np.arange(shape.n_trees, dtype=np.int32)[:, None], n, axis=1)
-    placed = Placed(np.where(batch.present, roots, np.int32(-1)), shape.n_trees)
+    placed = RowPositions(np.where(batch.present, roots, np.int32(-1)), shape.n_trees)
     for splits in forest.levels:
         placed = descend(batch, placed, splits)
     return placed
 
 
-def descend(batch: Batch, placed: Placed, splits: ForestSplits) -> Placed:
+def descend(batch: Batch, placed: RowPositions, splits: ForestSplits) -> RowPositions:
     """Send the rows one level down."""
     where = np.empty_like(placed.where)
     kernels.move_down(
@@ -202,7 +202,7 @@ def descend(batch: Batch, placed: Placed, splits: ForestSplits) -> Placed:
         splits.first,
         where,
     )
-    return Placed(where, int(splits.first[-1]))
+    return RowPositions(where, int(splits.first[-1]))
 
 
 def histogram_offsets(shape: ForestShape, features: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -213,7 +213,7 @@ def histogram_offsets(shape: ForestShape, features: NDArray[np.int64]) -> NDArra
 
 def add_histogram(
     batch: Batch,
-    placed: Placed,
+    placed: RowPositions,
     nodes: NDArray[np.int64],
     features: NDArray[np.int64],
     offsets: NDArray[np.int64],
@@ -239,7 +239,7 @@ def add_histogram(
 
 def add_sides(
     batch: Batch,
-    placed: Placed,
+    placed: RowPositions,
     nodes: NDArray[np.int64],
     splits: ForestSplits,
     shape: ForestShape,
@@ -267,7 +267,9 @@ def add_sides(
     _in_parts(placed, nodes, work)
 
 
-def add_channels(batch: Batch, placed: Placed, shape: ForestShape, out: NDArray[np.int64]) -> None:
+def add_channels(
+    batch: Batch, placed: RowPositions, shape: ForestShape, out: NDArray[np.int64]
+) -> None:
     """Add a batch's channels of every node on the frontier to `out`, int64 (n_nodes, k)."""
 
     def work(part: slice) -> None:
@@ -284,7 +286,9 @@ def add_channels(batch: Batch, placed: Placed, shape: ForestShape, out: NDArray[
     _in_parts(placed, np.arange(placed.n_nodes, dtype=np.int64), work)
 
 
-def _in_parts(placed: Placed, nodes: NDArray[np.int64], work: Callable[[slice], None]) -> None:
+def _in_parts(
+    placed: RowPositions, nodes: NDArray[np.int64], work: Callable[[slice], None]
+) -> None:
     """Answer the asks in parts of about equal work, each on a core; they write apart."""
     start = placed.start
     sizes = start[nodes + 1] - start[nodes]
@@ -349,7 +353,7 @@ class LocalCounts:
             )
         self.batches = tuple(batches)
         self._forest: PartialForest | None = None
-        self._placed: list[Placed] = []
+        self._placed: list[RowPositions] = []
 
     @property
     def n_records(self) -> int:
@@ -390,7 +394,7 @@ class LocalCounts:
 
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on."""
-        self._forest = self.forest.grown(splits)
+        self._forest = self.forest.with_level(splits)
         self._placed = [descend(batch, placed, splits) for batch, placed in self._pairs()]
 
     def channels(self) -> NDArray[np.int64]:
@@ -401,7 +405,7 @@ class LocalCounts:
             add_channels(batch, placed, forest.shape, out)
         return out
 
-    def _pairs(self) -> list[tuple[Batch, Placed]]:
+    def _pairs(self) -> list[tuple[Batch, RowPositions]]:
         return list(zip(self.batches, self._placed, strict=True))
 
 

@@ -89,7 +89,7 @@ class LeafCounts:
         bins, label = encoded.bins, encoded.target
         if not present.all():
             bins, label = bins[present], label[present]
-        cells = merged(bins, label)
+        cells = merge_equal_rows(bins, label)
         self._begin(*cells, candidates, len(target.classes))
 
     @classmethod
@@ -216,7 +216,7 @@ class LeafCounts:
         return threads.balanced(lengths + 1, parts)
 
 
-def merged(
+def merge_equal_rows(
     bins: NDArray[Any], label: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Merge equal rows.

@@ -149,12 +149,12 @@ def _newer(onnx: Any, model: Model, on: On) -> list[Any]:
     def then(operator: str, inputs: list[str], output: str, **options: Any) -> None:
         nodes.append(helper.make_node(operator, inputs, [output], **options))
 
-    def fixed(output: str, value: NDArray[Any]) -> None:
+    def add_constant(output: str, value: NDArray[Any]) -> None:
         then("Constant", [], output, value=constant(value, output))
 
     last = "probabilities" if model.is_classifier else "variable"
     if isinstance(model, Boosted):
-        fixed("start", model.start)
+        add_constant("start", model.start)
         then("Add", ["sum", "start"], "raw" if model.is_classifier else last)
     if not model.is_classifier:
         if not isinstance(model, Boosted):
@@ -172,13 +172,13 @@ def _newer(onnx: Any, model: Model, on: On) -> list[Any]:
     else:
         best = "sum"
         if k == 1:
-            fixed("one", np.ones(1))
+            add_constant("one", np.ones(1))
             then("Sub", ["one", "sum"], "first")
             then("Concat", ["first", "sum"], "both", axis=1)
             best = "both"
         then("Cast", [best], last, to=onnx.TensorProto.FLOAT)
     then("ArgMax", [best], "index", axis=1, keepdims=0)
-    fixed("classes", _labels(model))
+    add_constant("classes", _labels(model))
     then("Gather", ["classes", "index"], "label")
     return nodes
 
@@ -335,7 +335,7 @@ def structure(tree: Tree, on: On) -> Structure:
             stack.append((here, _FALSE, v, (middle + 1, span[1])))
             stack.append((here, _TRUE, v, (span[0], middle)))
             continue
-        mode, at, bins = _compared(tree, v, float(split[v]))
+        mode, at, bins = _comparison(tree, v, float(split[v]))
         members += bins
         rows.append([feature, mode, at, 0, 0])
         stack += [(here, _FALSE, first + 1, None), (here, _TRUE, first, None)]
@@ -355,7 +355,7 @@ def _span(tree: Tree, v: int) -> tuple[int, int] | None:
     return (0, int(tree.arity[v]) - 1) if tree.kind[v] == SplitKind.WARY else None
 
 
-def _compared(tree: Tree, v: int, split: float) -> tuple[int, float, list[float]]:
+def _comparison(tree: Tree, v: int, split: float) -> tuple[int, float, list[float]]:
     """How a node with two branches compares, with what number, or with which bins and NaN."""
     if tree.kind[v] == SplitKind.THRESHOLD:
         return LEQ, split, []

@@ -108,7 +108,7 @@ def _estimator(tree: Tree, on: On) -> Any:
         made.n_classes_ = tree.n_outputs
     threshold = thresholds(tree, parts.feature, parts.cut, on)
     if on == "values":
-        threshold = _rounded(tree, parts, threshold)
+        threshold = _to_float32(tree, parts, threshold)
     made.tree_ = _cython_tree(tree, parts, threshold)
     return made
 
@@ -205,7 +205,9 @@ def _predictor(tree: Tree, on: On) -> Any:
     return TreePredictor(nodes, no_sets, no_sets)
 
 
-def _rounded(tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]) -> NDArray[np.float64]:
+def _to_float32(
+    tree: Tree, parts: Thresholds, threshold: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Round thresholds to float32; refuse those that become equal or infinite by it."""
     with np.errstate(over="ignore"):
         rounded = threshold.astype(np.float32).astype(np.float64)

@@ -347,7 +347,7 @@ def tidy(
         for c, x in zip(children[v], at, strict=True):
             offset[c] = x
         own = np.array([[-widths[v] / 2], [widths[v] / 2]])
-        outlines[v] = np.concatenate([own, _joined(below, at)], axis=1)
+        outlines[v] = np.concatenate([own, _join_outlines(below, at)], axis=1)
     centre = offset
     for v in range(n):
         for c in children[v]:
@@ -364,13 +364,13 @@ def _spread(outlines: list[Outline], gap: float) -> list[float]:
     """
     if len(outlines) < 2:
         return [0.0] * len(outlines)
-    left = _packed(outlines, gap)
+    left = _pack_left(outlines, gap)
     mirrored = [-outline[::-1] for outline in reversed(outlines)]
-    right = [left[-1] - x for x in reversed(_packed(mirrored, gap))]
+    right = [left[-1] - x for x in reversed(_pack_left(mirrored, gap))]
     return [(a + b - left[-1]) / 2 for a, b in zip(left, right, strict=True)]
 
 
-def _packed(outlines: list[Outline], gap: float) -> list[float]:
+def _pack_left(outlines: list[Outline], gap: float) -> list[float]:
     """Push every subtree as far left as those before it allow; the first stands at 0."""
     at = [0.0]
     edge = outlines[0][1].copy()
@@ -381,7 +381,7 @@ def _packed(outlines: list[Outline], gap: float) -> list[float]:
     return at
 
 
-def _joined(outlines: list[Outline], at: list[float]) -> Outline:
+def _join_outlines(outlines: list[Outline], at: list[float]) -> Outline:
     """Outline of all subtrees together."""
     depth = max((outline.shape[1] for outline in outlines), default=0)
     joined = np.repeat([[np.inf], [-np.inf]], depth, axis=1)

@@ -212,12 +212,12 @@ def _sides(attribute: Attribute, side: NDArray[Any]) -> list[str]:
     said = [conditions[m[0]] if len(m) == 1 else _among(attribute, m) for m in members]
     for i, other in ((0, 1), (1, 0)):
         if len(members[i]) == 1 and len(members[other]) > 1:
-            said[other] = _negated(said[i], attribute.missing == "own bin")
+            said[other] = _negate(said[i], attribute.missing == "own bin")
             break
     return said
 
 
-def _negated(condition: str, missing: bool) -> str:
+def _negate(condition: str, missing: bool) -> str:
     """Say the opposite; of a comparison only where no missing value can come along."""
     sign, _, rest = condition.partition(" ")
     opposite = {"=": "!=", "is": "is not"} | ({} if missing else {"<=": ">", ">": "<="})

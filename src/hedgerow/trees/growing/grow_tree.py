@@ -137,15 +137,15 @@ def grow_levelwise(
             break
         split = rows.tally(nodes[worth], choice[worth])
         if centre:
-            split = split.centred()
+            split = split.centre_cuts()
         nodes = growth.make(split, depth)
         if used is not None:
-            used = _inherited(used, split.nodes, split.feature, split.owner)
+            used = _inherit_used(used, split.nodes, split.feature, split.owner)
         depth += 1
     return growth.tree()
 
 
-def _inherited(
+def _inherit_used(
     used: NDArray[np.bool_],
     nodes: NDArray[np.int64],
     feature: NDArray[np.int32],
@@ -187,7 +187,7 @@ def grow_best_first(
             break
         _, node, candidate, depth = heapq.heappop(frontier)
         split = rows.tally([node], [candidate])
-        children = growth.make(split.centred() if centre else split, depth)
+        children = growth.make(split.centre_cuts() if centre else split, depth)
         if children.size and left:
             look_at(children, depth + 1)
     return growth.tree()

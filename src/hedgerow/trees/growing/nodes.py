@@ -43,15 +43,15 @@ class Nodes:
         old, self.size = self.size, self.size + start.size
         if self.size > self.start.size:
             room = max(self.size, 2 * self.start.size)
-            self.start, self.stop = _widened(self.start, room), _widened(self.stop, room)
-            self.counts = _widened(self.counts, room)
-            self.constant = _widened(self.constant, room)
+            self.start, self.stop = _widen(self.start, room), _widen(self.stop, room)
+            self.counts = _widen(self.counts, room)
+            self.constant = _widen(self.constant, room)
         new = slice(old, self.size)
         self.start[new], self.stop[new] = start, stop
         self.counts[new], self.constant[new] = counts, constant
 
 
-def _widened(array: NDArray[Any], room: int) -> NDArray[Any]:
+def _widen(array: NDArray[Any], room: int) -> NDArray[Any]:
     more = np.zeros((room - array.shape[0], *array.shape[1:]), dtype=array.dtype)
     return np.concatenate([array, more])
 
@@ -74,7 +74,7 @@ class NodeSplits:
     counts: NDArray[Any]
     gap: NDArray[np.int64]
 
-    def centred(self) -> NodeSplits:
+    def centre_cuts(self) -> NodeSplits:
         """Put each threshold into the middle of the empty bins around it."""
         between = (self.gap[:, 0] >= 0) & (self.kind == SplitKind.THRESHOLD)
         cut = np.where(between, self.gap.sum(axis=1) // 2, self.cut).astype(np.int32)

@@ -48,7 +48,7 @@ from hedgerow.trees.growing.budget import SPLIT_SHARE, Spending, criterion_for, 
 from hedgerow.trees.growing.candidates import Branching, Candidates
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 from hedgerow.trees.growing.nodes import NodeSplits
-from hedgerow.trees.growing.reachable import below, undecided
+from hedgerow.trees.growing.reachable import below, undecided_candidates
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
@@ -195,7 +195,7 @@ class PrivatePlan:
             scores = rows.integer_scores(nodes[block], self.score, self.public, self._shift)
             # Splits that earlier ones have decided already compete for nothing; which they are
             # follows from earlier releases alone.
-            valid = undecided(possible[block], self.candidates)
+            valid = undecided_candidates(possible[block], self.candidates)
             choices[block] = self.choose(scores, source, valid=valid)
         return choices
 
@@ -227,11 +227,11 @@ def plan_private(
             expected="at least one attribute with two bins", found="no candidate split"
         )
     if criterion is None:
-        criterion = criterion_for(epsilon, _declared(capacity, "criterion"), n_classes)
+        criterion = criterion_for(epsilon, _known_capacity(capacity, "criterion"), n_classes)
     score = criterion_named(criterion, "classes")
     public = Public(capacity if criterion == "entropy" else capacity or _MOST_ROWS, n_classes)
     if depth is None:
-        records = _declared(capacity, "max_depth")
+        records = _known_capacity(capacity, "max_depth")
         arity = float(np.exp(np.log(candidates.n_children).mean()))
         depth = depth_for(epsilon, records, len(candidates), score.add_remove(public), arity)
         depth = min(depth, _deepest(candidates, branching))
@@ -259,7 +259,7 @@ def grow_private(
     return assemble(plan.domain, plan.draw(encoded, source))
 
 
-def _declared(capacity: int | None, parameter: str) -> int:
+def _known_capacity(capacity: int | None, parameter: str) -> int:
     if capacity is None:
         raise Code.MISSING_CAPACITY.error(
             found=f"no capacity, and a {parameter} that follows from it",

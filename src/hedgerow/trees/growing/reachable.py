@@ -14,7 +14,7 @@ from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.layout import SplitKind
 
 
-def undecided(possible: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.bool_]:
+def undecided_candidates(possible: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.bool_]:
     """Tell which candidates have two branches that a record can take.
 
     `possible`: bool (nodes, total bins). Returns bool (nodes, candidates): all True in a node where
