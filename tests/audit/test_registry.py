@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -37,11 +34,11 @@ def test_register() -> None:
     registry.register(mine)
     names = [target.name for target in registry.targets()]
     assert names == [target.name for target in before] + ["mine/a", "mine/b"]
-    assert registry.lookup("mine/a").name == "mine/a"
-    protocols = [target.name for target in before if target.kind == "protocol"]
-    found = [target.name for target in registry.targets(kind="protocol")]
-    assert found == [*protocols, "mine/b"]
-    assert "mine/a" not in {target.name for target in registry.targets(sound=False)}
+    broken = [
+        target.name for target in before if (target.kind, target.sound) == ("protocol", False)
+    ]
+    found = [target.name for target in registry.targets(kind="protocol", sound=False)]
+    assert found == [*broken, "mine/b"]
 
 
 @pytest.mark.usefixtures("clean")
@@ -57,8 +54,3 @@ def test_unknown_name() -> None:
         registry.lookup("noisy-maximum")
     assert caught.value.code is Code.UNKNOWN_TARGET
     assert caught.value.found == "'noisy-maximum'"
-
-
-def test_who_lists_no_targets_does_not_wait_for_the_catalogue() -> None:
-    code = "import sys, hedgerow.audit; assert 'hedgerow.audit.catalogue' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)

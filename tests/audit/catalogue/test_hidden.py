@@ -1,24 +1,11 @@
 """Hidden trees under attack: noise at the leaves alone is caught, the sound modes are not."""
 
 import numpy as np
-import pytest
 
-from hedgerow.audit import audit, verdict
 from hedgerow.audit.catalogue.hidden import HiddenAnswers, Votes, counterexample, hidden_trees
 from hedgerow.privacy import NoiseSource
 
 TARGETS = {target.name: target for target in hidden_trees()}
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_verdicts(name: str) -> None:
-    target = TARGETS[name]
-    result = audit(target, source=NoiseSource.insecure_seeded(3))
-    assert result.ceiling > target.claimed
-    assert verdict(result) == ("not refuted" if target.sound else "caught")
-    assert result.attacked <= target.holds
-    assert result.attacked > (0.25 * target.claimed if target.sound else target.claimed)
-    assert target.kind == "protocol"
 
 
 def test_the_figures_of_the_counterexample() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.audit import audit, verdict
 from hedgerow.audit.catalogue.hidden_numbers import (
     CLASSES,
     NUMBERS,
@@ -32,18 +31,6 @@ from hedgerow.secure.secret import Engine
 from tests.secure.engines import reveal
 
 TARGETS = {target.name: target for target in numbers_and_opened_trees()}
-# Enough to catch what is broken; what sound targets reach takes their own number of runs.
-RUNS = 2_000
-
-
-@pytest.mark.parametrize("name", TARGETS)
-def test_verdicts(name: str) -> None:
-    target = TARGETS[name]
-    result = audit(target, RUNS, NoiseSource.insecure_seeded(3))
-    assert verdict(result) == ("not refuted" if target.sound else "caught")
-    assert (0.0 if target.sound else target.claimed) < result.attacked <= target.holds
-    assert result.ceiling > target.claimed
-    assert target.kind == "protocol"
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if "broken" not in name])
