@@ -36,7 +36,8 @@ from bench.harness import row
 from bench.hidden_parties import ANALYST, OWNER, PARTIES, program, table_of
 from bench.secure import PEER
 from hedgerow.net.launch import run_parties
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.sharing.table import target_columns
 
 QUERIES = 1_000

@@ -11,11 +11,11 @@ import numpy as np
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, Opening
-from hedgerow.protocols.hidden.answers import answer, answer_openings
+from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.model import SecretForest, empty_shares
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import share_queries
-from hedgerow.protocols.hidden.training import charge_what_is_exact, train_hidden, training_openings
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
@@ -72,7 +72,7 @@ def program(
         return _ask(network, plan, name, queries)
     ledger = Ledger()
     ready = Opening(READY, "owner 0", (1,), independent="a public constant")
-    declared = Leakage([*training_openings(plan), ready], ledger=ledger)
+    declared = Leakage([*plan.openings(), ready], ledger=ledger)
     held = {OWNER: pad(table_of(name), plan.n_slots)} if here == OWNER else {}
     if not held:
         warm(network)
@@ -137,7 +137,7 @@ def _answered(
     before, begin = network.meter.snapshot(), time.perf_counter()
     shared = share_queries(engine, plan.layout, model.ring, None, queries, ANALYST)
     encoded = time.perf_counter()
-    answer(model, plan, shared)
+    TREES.answer(model, plan, shared, "class", ledger)
     end, used = time.perf_counter(), network.meter.since(before)
     engine.finish()
     return {
@@ -153,12 +153,12 @@ def _ask(network: Network, plan: HiddenPlan, name: str, queries: int) -> dict[st
     table, ledger = table_of(name), Ledger()
     asked = table.rows(np.arange(queries) % table.n_slots)
     # The analyst's own ledger has to show what its answers are computed from.
-    charge_what_is_exact(plan, ledger)
+    plan.charge(ledger)
     engine = _answering(network, plan, ledger, queries)
     nothing = empty_shares(engine, plan.layout, plan.depth, plan.n_trees, 1, plan.ring)
     model = SecretForest.from_shares(engine, plan.layout, plan.depth, plan.ring, nothing)
     shared = share_queries(engine, plan.layout, plan.ring, asked, queries, ANALYST)
-    found = answer(model, plan, shared)
+    found = TREES.answer(model, plan, shared, "class", ledger)
     if plan.branching == "wary":
         clear = grow_id3(table, criterion=plan.criterion, max_depth=plan.depth)
     else:
@@ -173,5 +173,5 @@ def _ask(network: Network, plan: HiddenPlan, name: str, queries: int) -> dict[st
 def _answering(
     network: Network, plan: HiddenPlan, ledger: Ledger, queries: int
 ) -> ReplicatedEngine:
-    declared = Leakage(answer_openings(plan, queries), ledger=ledger)
+    declared = Leakage(TREES.answer_openings(plan, queries), ledger=ledger)
     return ReplicatedEngine(network, declared, seats=SEATS, session="answers")

@@ -17,9 +17,9 @@ from hedgerow.net.launch import run_parties
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.open_id3 import open_openings, train_open
-from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.open_id3 import train_open
+from hedgerow.protocols.hidden.plan import HiddenPlan, OpenPlan
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from reproduce.paper_000.study import Extent, Record, mechanism_of, paper_plan, part_of
@@ -45,9 +45,9 @@ def program(network: Network, name: str, jobs: list[dict[str, Any]]) -> list[Any
 
 def train(network: Network, name: str, session: str, method: str, plan: dict[str, Any]) -> Any:
     """Upload and train once."""
-    planned, ledger, opened = HiddenPlan.from_dict(plan), Ledger(), method.startswith("open")
-    openings = open_openings(planned) if opened else training_openings(planned)
-    leakage = Leakage(openings, ledger=ledger)
+    opened, ledger = method.startswith("open"), Ledger()
+    planned = (OpenPlan if opened else HiddenPlan).from_dict(plan)
+    leakage = Leakage(planned.openings(), ledger=ledger)
     engine = ReplicatedEngine(network, leakage, seats={"owner 0": OWNER}, session=session)
     tables = {}
     if OWNER in network.local:

@@ -24,20 +24,18 @@ from sklearn.metrics import roc_auc_score
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
-from hedgerow.protocols.hidden.answers import What, answer_openings, distribution, winner
+from hedgerow.protocols.hidden.answers import TREES, distribution, winner
 from hedgerow.protocols.hidden.id3 import Grown, grow
 from hedgerow.protocols.hidden.model import SecretForest, forest
-from hedgerow.protocols.hidden.open_id3 import leaf_reason, open_openings, train_open
+from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.hidden.training import (
-    charge_what_is_exact,
     frontier,
     leaf_update_of,
     leaf_values,
     score_of,
     splits_of,
-    training_openings,
 )
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
@@ -148,7 +146,7 @@ class Structure:
     def of(cls, plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) -> Structure:
         """Grow the trees of a plan (`hedgerow.protocols.hidden.id3.grow`)."""
         ledger = Ledger(domain=plan.domain)
-        engine = engine_for(training_openings(plan), ledger, seed, servers=servers)
+        engine = engine_for(plan.openings(), ledger, seed, servers=servers)
         rows = frontier(shared(engine, plan, part), plan)
         grown = grow(rows, plan.depth, score_of(plan), splits_of(plan, ledger))
         return cls(grown, part, ledger.to_json(), servers)
@@ -177,9 +175,9 @@ class Structure:
     def voted(self, plan: HiddenPlan, seed: int) -> Score:
         """Answer by noisy votes (`hedgerow.protocols.votes.votes`) and score the answers."""
         ledger, test = Ledger.from_json(self.charged), self.part.test
-        votes.reserve_answers(plan, ledger)
+        plan.charge(ledger)
         model = self._model(plan, ledger, seed)
-        openings = votes.vote_openings(plan, test.n_slots)
+        openings = votes.vote_openings(test.n_slots)
         engine = engine_for(openings, ledger, seed + 1, servers=self.servers)
         trees = _moved(model, engine)
         queries = share_queries(engine, plan.layout, trees.ring, test, test.n_slots, ANALYST)
@@ -189,7 +187,9 @@ class Structure:
 
     def _model(self, plan: HiddenPlan, ledger: Ledger, seed: int) -> SecretForest:
         """Label the leaves with noise of a seed, as `train_hidden` does."""
-        charge_what_is_exact(plan, ledger)
+        for release in plan.releases():
+            if release.mechanism == "exact":
+                ledger.charge(release)
         engine = engine_for([], ledger, seed, servers=self.servers)
         moved = replace(
             self.grown,
@@ -234,10 +234,10 @@ class Structure:
         return Secret(engine, model.ring, found)
 
     def _opened(
-        self, plan: HiddenPlan, what: What, ledger: Ledger, found: Secret, seed: int
+        self, plan: HiddenPlan, what: str, ledger: Ledger, found: Secret, seed: int
     ) -> NDArray[Any]:
-        """Open what was asked for to the analyst, as `hidden.answers.answer` does."""
-        openings = answer_openings(plan, found.shape[0], what)
+        """Open what was asked for to the analyst, as `Kind.answer` does."""
+        openings = TREES.answer_openings(plan, found.shape[0], what)
         engine = engine_for(openings, ledger, seed + 2, servers=self.servers)
         here = _at(engine, found)
         if plan.n_trees > 1:
@@ -276,11 +276,12 @@ def hidden(plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) ->
 
 def opened(plan: HiddenPlan, part: Part, seed: int, *, servers: bool = False) -> Score:
     """Train a tree that is opened (`hedgerow.protocols.hidden.open_id3`) and score it."""
+    plan = plan.opened()
     ledger = Ledger(domain=plan.domain)
-    engine = engine_for(open_openings(plan), ledger, seed, servers=servers)
+    engine = engine_for(plan.openings(), ledger, seed, servers=servers)
     tree = train_open(shared(engine, plan, part), plan, ledger)
     bins, proven = part.test.bins, ledger.formal_total("public").epsilon
-    has_counts = leaf_reason(plan) == LEAF_COUNTS
+    has_counts = plan.leaf_reason == LEAF_COUNTS
     probability = tree.distribution(bins) if has_counts else None
     return part.score(tree.predict_class(bins).astype(np.int64), proven, probability)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from reproduce.jobs import run_jobs
 from reproduce.paper_000.data import DATA, DEPTH
 from reproduce.paper_000.protocol import Part, Score, Structure, hidden, opened

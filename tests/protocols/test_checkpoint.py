@@ -7,8 +7,9 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints, Stage
 from hedgerow.protocols.hidden.model import SecretForest
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Target, encode, pad
@@ -53,7 +54,7 @@ def trained(plan: HiddenPlan, keep: object) -> SecretForest:
     rows = np.stack([rng.integers(0, size, N) for size in SIZES], axis=1)
     y = (rows[:, 0] + rows[:, 1] * rows[:, 2] + rng.integers(0, 2, N) > 3).astype(int)
     ledger = Ledger()
-    openings = training_openings(plan)
+    openings = plan.openings()
     engine = ReplicatedEngine(Simulator(4), Leakage(openings, ledger=ledger))
     table = pad(encode(rows, DOMAIN, y), plan.n_slots, entropy=np.random.default_rng(1).bytes)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
@@ -85,9 +86,7 @@ def test_a_tree_without_noise_is_the_same_wherever_it_stopped(name: str, stages:
 
 @pytest.mark.parametrize("sampling", ["disjoint", "poisson"])
 def test_noise_that_was_kept_is_not_drawn_again(sampling: str) -> None:
-    plan = plan_hidden(
-        DOMAIN, epsilon=0.1, depth=2, branching="wary", n_trees=4, sampling=sampling, rate=0.5
-    )
+    plan = plan_hidden(DOMAIN, epsilon=0.1, depth=2, branching="wary", n_trees=4, sampling=sampling)
     shelf = Shelf(2 if sampling == "poisson" else 1)
     with pytest.raises(Stopped):
         trained(plan, shelf)

@@ -28,11 +28,10 @@ def plan(
     """
     from hedgerow.parties.runs.jobs import Job
     from hedgerow.protocols.forecast import forecast
-    from hedgerow.protocols.kinds import kind_named
 
     read = Job.load(job)
     made, costs = read.make_plan(), read.costs()
-    foreseen, opened = forecast(made), kind_named(read.kind).training_openings(made)
+    foreseen, opened = forecast(made), made.openings()
     if format is Format.json:
         report = {
             "ok": True,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,16 +10,11 @@ from sklearn.utils.metaestimators import available_if
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
-from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
-from hedgerow.options import check_option
 from hedgerow.protocols.hidden.answers import distribution
-from hedgerow.protocols.hidden.plan import Grower, HiddenPlan, LeafRelease, Mechanism, plan_hidden
+from hedgerow.protocols.hidden.options import ServerOptions, TreeOptions
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.tables import Domain
-from hedgerow.trees.growing.candidates import Branching
-
-TreeNoise = Literal["none", "leaves", "splits+leaves"]
-Score = Literal["auto", "max", "gini"]
 
 
 def _shows_distributions(model: HiddenClassifier) -> bool:
@@ -174,6 +168,8 @@ class HiddenTreeClassifier(HiddenClassifier):
     0.0
     """
 
+    _options_type: ClassVar[type[ServerOptions]] = TreeOptions
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -218,42 +214,3 @@ class HiddenTreeClassifier(HiddenClassifier):
             return self.plan_.shows_counts
         counts = self.mechanism == "discrete" and self.leaf_release == "counts"
         return counts and self.noise in ("leaves", "splits+leaves")
-
-    def _plan(self, domain: Domain, capacity: int | None) -> HiddenPlan:
-        return plan_hidden(
-            domain,
-            epsilon=float(self.epsilon),
-            noise=self.noise,  # type: ignore[arg-type]
-            depth=None if self.max_depth == "auto" else int(self.max_depth),
-            criterion=None if self.criterion == "auto" else self.criterion,
-            branching=self.branching,  # type: ignore[arg-type]
-            mechanism=self.mechanism,  # type: ignore[arg-type]
-            leaf_release=self.leaf_release,  # type: ignore[arg-type]
-            split_share=float(self.split_share),
-            capacity=capacity,
-            grower=self.grower,  # type: ignore[arg-type]
-        )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name, allowed in (
-            ("noise", TreeNoise),
-            ("criterion", Score),
-            ("branching", Branching),
-            ("mechanism", Mechanism),
-            ("leaf_release", LeafRelease),
-            ("grower", Grower),
-        ):
-            check_option(name, getattr(self, name), allowed)
-        check_parameter(
-            "max_depth",
-            self.max_depth,
-            self.max_depth == "auto" or is_count(self.max_depth),
-            "must be 'auto' or a whole number of at least 1",
-        )
-        check_parameter(
-            "split_share",
-            self.split_share,
-            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
-            "must lie strictly between 0 and 1",
-        )

@@ -17,11 +17,10 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.hidden_owners import check_lists, columns_of_owners, rows_of_owners
-from hedgerow.estimators.parameters import check_domain, check_epsilon, check_parameter, is_count
+from hedgerow.estimators.parameters import check_domain, check_parameter, is_count
 from hedgerow.net.meter import Reading
-from hedgerow.options import check_option
-from hedgerow.parties.runs.costs import charge_training
-from hedgerow.privacy import Leakage, Ledger, Release
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
 from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
 from hedgerow.protocols.sharing.integrate import Entropy, Integrated, Partition, dealt, keyed
@@ -34,11 +33,12 @@ _BINS = {"binary": 16, "wary": 4}
 class HiddenEstimator(AccountedEstimator):
     """A scikit-learn estimator whose model lies on three servers, in shares.
 
-    A subclass names its kind (`hedgerow.protocols.kinds`), its parameters and its plan, and
-    inherits from `TableClassifier` or `TableRegressor` first.
+    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, has a constructor with
+    their names and defaults, and inherits from `TableClassifier` or `TableRegressor` first.
     """
 
     _kind: ClassVar[str] = "trees"
+    _options_type: ClassVar[type[ServerOptions]]
     _model_name: ClassVar[str] = "model_"
 
     noise: str
@@ -53,9 +53,17 @@ class HiddenEstimator(AccountedEstimator):
     meter_: Reading
     runs_: list[Run]
 
-    @abstractmethod
+    def _options(self) -> ServerOptions:
+        """Read the parameters; H201 for epsilon, H501 for others."""
+        check_domain(self.domain)
+        parameters = self.get_params(deep=False)
+        options = self._options_type.from_parameters(parameters)
+        RunOptions.from_parameters(parameters)
+        return options
+
     def _plan(self, domain: Domain, capacity: int | None) -> Any:
         """Return the plan of a fit, from public numbers alone."""
+        return self._options().plan(domain, capacity)
 
     @abstractmethod
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
@@ -73,7 +81,7 @@ class HiddenEstimator(AccountedEstimator):
         domain : Domain
             Public; not the data.
         """
-        self._check_parameters()
+        self._options()
         if not isinstance(domain, Domain):
             raise Code.WRONG_TYPE.error(
                 expected="a Domain", found=type(domain).__name__, fix="pass the domain, not rows"
@@ -101,7 +109,7 @@ class HiddenEstimator(AccountedEstimator):
         An error about a value outside the domain is for the owner of the rows.
         An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
-        self._check_parameters()
+        self._options()
         with self._fitting() as ledger:
             plan = self._check_before_rows(
                 ledger, lambda domain: self._plan(domain, domain.capacity)
@@ -157,7 +165,7 @@ class HiddenEstimator(AccountedEstimator):
             H201 without a domain, H112 for an owner with more rows than slots, H111 for ids that
             do not align, H107 and H106 for an attribute at no owner or at two.
         """
-        self._check_parameters()
+        self._options()
         if self.domain is None:
             raise Code.MISSING_DOMAIN.error(
                 found="domain=None: the domain of several owners cannot be read from one table"
@@ -260,12 +268,6 @@ class HiddenEstimator(AccountedEstimator):
         self.runs_ = [run]
         return self
 
-    def _charges_of(self, plan: Any) -> Sequence[Release]:
-        # The servers charge ledgers of their own while they train; this is the same beforehand.
-        dry = Ledger()
-        charge_training(self._kind, plan, dry)
-        return dry.releases
-
     def _promises(self) -> bool:
         return super()._promises() and self.noise != "none"
 
@@ -278,24 +280,6 @@ class HiddenEstimator(AccountedEstimator):
                 "random_state makes keys and noise repeatable: the ledger records this model as "
                 "not private",
             )
-
-    def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        check_epsilon(self.epsilon, noise=self.noise)
-        check_option("engine", self.engine, EngineName)
-        check_option("partition", self.partition, Partition)
-        check_parameter(
-            "n_owners",
-            self.n_owners,
-            is_count(self.n_owners),
-            "must be a whole number of at least 1",
-        )
-        check_parameter(
-            "random_state",
-            self.random_state,
-            self.random_state is None or is_count(self.random_state, 0),
-            "must be None or >= 0",
-        )
 
     def _entropy(self) -> Entropy:
         return os.urandom if self.random_state is None else keyed(self._key())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,21 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.hidden_regressor import HiddenRegressor
-from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
-from hedgerow.options import check_option
 from hedgerow.protocols.hidden.boosting_answers import probabilities
-from hedgerow.protocols.hidden.boosting_plan import BoostingNoise, BoostingPlan, plan_boosting
+from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
+from hedgerow.protocols.hidden.options import BoosterOptions, ServerOptions
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
-
-Splitter = Literal["best", "random"]
 
 
 class _Boosting(HiddenEstimator):
     """Parameters and plan that both tasks share."""
 
     _kind: ClassVar[str] = "boosting"
+    _options_type: ClassVar[type[ServerOptions]] = BoosterOptions
 
     branching: str = "binary"
     plan_: BoostingPlan
@@ -66,43 +63,6 @@ class _Boosting(HiddenEstimator):
         self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
-
-    def _plan(self, domain: Domain, capacity: int | None) -> BoostingPlan:
-        return plan_boosting(
-            domain,
-            epsilon=float(self.epsilon),
-            noise=self.noise,  # type: ignore[arg-type]
-            n_rounds=int(self.n_estimators),
-            depth=int(self.max_depth),
-            learning_rate=float(self.learning_rate),
-            split_share=float(self.split_share),
-            capacity=capacity,
-            random_splits=self.splitter == "random",
-            public_seed=int(self.public_seed),
-        )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("noise", self.noise, BoostingNoise)
-        check_option("splitter", self.splitter, Splitter)
-        for name, least in (("n_estimators", 1), ("max_depth", 1), ("public_seed", 0)):
-            value = getattr(self, name)
-            check_parameter(
-                name, value, is_count(value, least), f"must be a whole number of at least {least}"
-            )
-        rate, share = self.learning_rate, self.split_share
-        check_parameter(
-            "learning_rate",
-            rate,
-            isinstance(rate, numbers.Real) and 0 < rate <= 1,
-            "must be above 0 and at most 1",
-        )
-        check_parameter(
-            "split_share",
-            share,
-            isinstance(share, numbers.Real) and 0 < share < 1,
-            "must lie strictly between 0 and 1",
-        )
 
 
 class HiddenBoostingClassifier(TableClassifier, _Boosting):

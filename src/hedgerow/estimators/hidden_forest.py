@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.errors import Code, warn_caller
+from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden import HiddenClassifier, Score
-from hedgerow.estimators.parameters import check_parameter, is_count
-from hedgerow.options import check_option
-from hedgerow.protocols.hidden.plan import HiddenPlan, LeafRelease, Noise, Sampling, plan_hidden
-from hedgerow.protocols.hidden.sampling import RATE_BITS, tree_epsilon_for
+from hedgerow.estimators.hidden import HiddenClassifier
+from hedgerow.estimators.parameters import is_count
+from hedgerow.protocols.hidden.options import ForestOptions, ServerOptions
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.votes import votes
 from hedgerow.protocols.votes.budget import vote_scale
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
-from hedgerow.trees.growing.candidates import Branching
 
 
 class HiddenForestClassifier(HiddenClassifier):
@@ -96,6 +93,8 @@ class HiddenForestClassifier(HiddenClassifier):
     >>> forest.answers_left()
     8
     """
+
+    _options_type: ClassVar[type[ServerOptions]] = ForestOptions
 
     def __init__(
         self,
@@ -181,84 +180,10 @@ class HiddenForestClassifier(HiddenClassifier):
         return several and self.noise != "votes"
 
     def _plan(self, domain: Domain, capacity: int | None) -> HiddenPlan:
-        n_trees, rate = int(self.n_estimators), self._rate()
-        epsilon = float(self.epsilon)
-        if self.sampling == "poisson":
-            epsilon = tree_epsilon_for(epsilon, n_trees, rate)
-        plan = plan_hidden(
-            domain,
-            epsilon=epsilon,
-            noise=self.noise,  # type: ignore[arg-type]
-            depth=None if self.max_depth == "auto" else int(self.max_depth),
-            criterion=None if self.criterion == "auto" else self.criterion,
-            branching=self.branching,  # type: ignore[arg-type]
-            leaf_release=self.leaf_release,  # type: ignore[arg-type]
-            split_share=float(self.split_share),
-            capacity=capacity,
-            n_trees=n_trees,
-            sampling=self.sampling,  # type: ignore[arg-type]
-            rate=rate,
-            random_splits=bool(self.extra_trees),
-            public_seed=int(self.public_seed),
-            max_features=0 if self.max_features is None else int(self.max_features),
-            queries=int(self.queries),
-            delta=float(self.delta),
-        )
+        plan: HiddenPlan = super()._plan(domain, capacity)
         if plan.noise == "votes":
-            _warn_of_drowned_votes(plan, epsilon)
+            _warn_of_drowned_votes(plan, float(self.epsilon))
         return plan
-
-    def _rate(self) -> float:
-        if self.sampling != "poisson":
-            return 1.0
-        return 1 / self.n_estimators if self.sample_rate == "auto" else float(self.sample_rate)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name, allowed in (
-            ("noise", Noise),
-            ("sampling", Sampling),
-            ("criterion", Score),
-            ("branching", Branching),
-            ("leaf_release", LeafRelease),
-        ):
-            check_option(name, getattr(self, name), allowed)
-        whole = "must be a whole number of at least 1"
-        checks: list[tuple[str, bool, str]] = [
-            ("n_estimators", is_count(self.n_estimators), whole),
-            ("queries", is_count(self.queries), whole),
-            ("public_seed", is_count(self.public_seed, 0), "must be a whole number >= 0"),
-            ("extra_trees", isinstance(self.extra_trees, bool), "must be True or False"),
-            ("delta", _is_real(self.delta) and 0 <= self.delta < 1, "must lie in [0, 1)"),
-            (
-                "split_share",
-                _is_real(self.split_share) and 0 < self.split_share < 1,
-                "must lie strictly between 0 and 1",
-            ),
-            (
-                "max_depth",
-                self.max_depth == "auto" or is_count(self.max_depth),
-                "must be 'auto' or a whole number of at least 1",
-            ),
-            (
-                "max_features",
-                self.max_features is None or is_count(self.max_features),
-                "must be None, for all attributes, or a whole number of at least 1",
-            ),
-            (
-                "sample_rate",
-                self.sample_rate == "auto" or _is_rate(self.sample_rate),
-                f"must be 'auto', for 1 / n_estimators, or a number from 2**-{RATE_BITS} to 1",
-            ),
-        ]
-        for name, ok, expected in checks:
-            check_parameter(name, getattr(self, name), ok, expected)
-        if self.sample_rate != "auto" and self.sampling != "poisson":
-            raise Code.BAD_PARAMETER.error(
-                expected="sample_rate with sampling='poisson' alone",
-                found=f"sample_rate={self.sample_rate!r} with sampling={self.sampling!r}",
-                fix="set sampling='poisson', or leave sample_rate out",
-            )
 
     def _warn_of_noise(self, plan: HiddenPlan) -> None:
         # Drowned votes were told when the plan was made, with what helps.
@@ -280,11 +205,3 @@ def _warn_of_drowned_votes(plan: HiddenPlan, epsilon: float) -> None:
         f"larger epsilon or grow more trees, such as {fewer}epsilon={needed:.3g}; a delta above 0 "
         "helps where there are many answers",
     )
-
-
-def _is_rate(value: Any) -> bool:
-    return _is_real(value) and 2.0**-RATE_BITS <= value <= 1
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import ClassVar
 
 import numpy as np
@@ -10,15 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
-from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableRegressor
-from hedgerow.options import check_option
-from hedgerow.protocols.hidden.plan import Grower
-from hedgerow.protocols.hidden.regression_plan import (
-    RegressionNoise,
-    RegressionPlan,
-    plan_regression,
-)
+from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
+from hedgerow.protocols.hidden.regression_plan import RegressionPlan
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 
@@ -117,6 +110,7 @@ class HiddenTreeRegressor(HiddenRegressor):
     """
 
     _kind: ClassVar[str] = "regression"
+    _options_type: ClassVar[type[ServerOptions]] = RegressionOptions
 
     plan_: RegressionPlan
 
@@ -150,31 +144,3 @@ class HiddenTreeRegressor(HiddenRegressor):
         self.bad_rows = bad_rows
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
-
-    def _plan(self, domain: Domain, capacity: int | None) -> RegressionPlan:
-        return plan_regression(
-            domain,
-            epsilon=float(self.epsilon),
-            noise=self.noise,  # type: ignore[arg-type]
-            depth=None if self.max_depth == "auto" else int(self.max_depth),
-            split_share=float(self.split_share),
-            capacity=capacity,
-            grower=self.grower,  # type: ignore[arg-type]
-        )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_option("noise", self.noise, RegressionNoise)
-        check_option("grower", self.grower, Grower)
-        check_parameter(
-            "max_depth",
-            self.max_depth,
-            self.max_depth == "auto" or is_count(self.max_depth),
-            "must be 'auto' or a whole number of at least 1",
-        )
-        check_parameter(
-            "split_share",
-            self.split_share,
-            isinstance(self.split_share, numbers.Real) and 0 < self.split_share < 1,
-            "must lie strictly between 0 and 1",
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden import HiddenTreeClassifier
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
-from hedgerow.options import check_option
+from hedgerow.protocols.hidden.options import OpenTreeOptions, ServerOptions
 from hedgerow.tables import Domain
 from hedgerow.trees import Tree
-
-OpenNoise = Literal["none", "splits+leaves"]
 
 
 class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassifier):
@@ -57,6 +55,7 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassif
     """
 
     _kind = "open"
+    _options_type: ClassVar[type[ServerOptions]] = OpenTreeOptions
     _importance_criterion = "gini"
 
     def __init__(
@@ -96,9 +95,6 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassif
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
-    # The frontier of opened trees keeps masks of the branches that exist.
-    grower = "masks"
-
     def _train(self, plan: Any, owners: Any, ledger: Any) -> Self:
         super()._train(plan, owners, ledger)
         self.tree_ = Tree.from_dict(self.model_.public)
@@ -126,7 +122,3 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassif
         if np.isnan(self.tree_.value).any():
             raise AttributeError("importances need counts, and labels alone were opened")
         return super().feature_importances_
-
-    def _check_parameters(self) -> None:
-        check_option("noise", self.noise, OpenNoise)
-        super()._check_parameters()

@@ -218,7 +218,9 @@ class Release:
     times : int
         How often it is made, in sequence; a worst case where the number is adaptive.
     variables : int, optional
-        How many noise variables one time holds; information, used in no formula.
+        How many noise variables one time draws: two for a value with two-sided noise, one for a
+        candidate of noisy max; in a scope that ends in `EACH`, those of one part, as delta counts
+        them. Information, used in no formula.
     rho : float, optional
         zCDP of one time, for a mechanism that has no pure epsilon: epsilon is then infinite, and
         delta says that the release is delta-approximately rho-zCDP. Where several releases are

@@ -25,22 +25,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, Strict, ValidationError
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
-from hedgerow.privacy import Opening, Release
+from hedgerow.privacy import Ledger, Opening, Release
+from hedgerow.privacy.accounting import Guarantee
 from hedgerow.tables import Domain, Target
 
 MAX_COUNT = 1 << 40
 """Of records, levels and whatever else has no bound of its own."""
 
 Auto = Literal["auto"]
-Epsilon = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
-Rate = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-AtLeastOne = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+Epsilon = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Strict(), Field(gt=0, lt=1, allow_inf_nan=False)]
+Rate = Annotated[float, Strict(), Field(gt=0, le=1, allow_inf_nan=False)]
+Count = Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]
+AtLeastOne = Annotated[int, Strict(), Field(ge=1, le=MAX_COUNT)]
 
 
 @runtime_checkable
@@ -59,6 +60,22 @@ class Plan(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
+
+
+def guarantees(ledger: Ledger) -> dict[str, Guarantee]:
+    """Return the totals of a ledger by audience, the public among them.
+
+    Where its budget grants a delta, the tightest figure at it counts if it is the smaller one.
+    """
+    found = {audience: ledger.total(audience) for audience in ledger.audiences}
+    budget = ledger.budget
+    if budget is None or not budget.grants_delta:
+        return found
+    for audience, total in found.items():
+        tight = ledger.tightest(audience, budget.delta)
+        if tight.epsilon < total.epsilon:
+            found[audience] = tight
+    return found
 
 
 class Size(NamedTuple):
@@ -203,7 +220,9 @@ def phrase(schema: Mapping[str, Any]) -> str:
     if choices is not None:
         return " or ".join(map(repr, choices)) if len(choices) < 3 else _listed(choices)
     if "anyOf" in schema:
-        return " or ".join(phrase(part) for part in schema["anyOf"])
+        # Words before numbers, whatever the order of the types.
+        parts = sorted(schema["anyOf"], key=lambda part: part.get("type") in ("integer", "number"))
+        return " or ".join(map(phrase, parts))
     match schema.get("type"):
         case "null":
             return "None"

@@ -20,7 +20,8 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.programs import ANALYST, answer_program, train_program
-from hedgerow.protocols.kinds import Plan, kind_named
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.sharing.integrate import Integrated
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
@@ -122,7 +123,7 @@ class Trained:
 
 def train(
     kind: str,
-    plan: Plan,
+    plan: ServerPlan,
     owners: Integrated,
     engine: EngineName = "simulate",
     *,
@@ -136,7 +137,7 @@ def train(
     ----------
     kind : str
         See `hedgerow.protocols.kinds`.
-    plan : Plan
+    plan : ServerPlan
     owners : Integrated
         Padded tables of all owners.
     engine : {"clear", "simulate", "processes"}
@@ -178,7 +179,7 @@ def train(
 
 
 def ask(
-    trained: Trained, plan: Plan, bins: NDArray[Any], what: str = "class"
+    trained: Trained, plan: ServerPlan, bins: NDArray[Any], what: str = "class"
 ) -> tuple[NDArray[Any], Run]:
     """Ask a hidden model.
 
@@ -189,7 +190,7 @@ def ask(
     ----------
     trained : Trained
         Its ledgers are brought up to date.
-    plan : Plan
+    plan : ServerPlan
         The one that it was trained with.
     bins : ndarray of shape (n, features)
         Encoded queries.
@@ -216,14 +217,14 @@ def ask(
     }
     with trained.asking() as kept:
         # The servers refuse too; here nobody is started for it.
-        kind.admits(plan, n, kept[0])
+        kind.check_budget(plan, n, kept[0])
         now = kept[0].to_json()
         own: dict[int, dict[str, Any]] = {
             at: {"shares": server.shares, "ledger": now}
             for at, server in enumerate(trained.servers)
         }
         own[ANALYST] = {"bins": bins, "ledger": now}
-        kind.spends(plan, n, kept[0])
+        kind.spend(plan, n, kept[0])
         found, meter, seconds = _run(answer_program, SERVERS + 1, job, own, trained.engine)
         _check_alike(list(found.values()))
         kept[0] = Ledger.from_json(found[str(ANALYST)]["ledger"])

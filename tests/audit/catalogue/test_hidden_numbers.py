@@ -23,7 +23,7 @@ from hedgerow.audit.catalogue.hidden_numbers import (
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.hidden.boosting import train_boosting
-from hedgerow.protocols.hidden.open_id3 import open_openings, train_open
+from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.regression import train_regression
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -39,7 +39,7 @@ def test_claims_are_those_of_the_ledger(name: str) -> None:
     run: Any = target.run
     plan, opened = run.plan(), isinstance(run, OpenTrees)
     ledger = Ledger()
-    leakage = Leakage(open_openings(plan) if opened else [], ledger=ledger)
+    leakage = Leakage(plan.openings() if opened else [], ledger=ledger)
     engine = ClearEngine(leakage, NoiseSource.insecure_seeded(4))
     train = train_open if opened else train_regression
     if isinstance(run, Boosting):
@@ -104,11 +104,11 @@ def test_one_copy_is_the_booster_that_is_trained(name: str, options: Any, domain
 @pytest.mark.parametrize("criterion", ["max", "gini"])
 def test_one_copy_is_the_tree_that_is_opened(name: str, criterion: str) -> None:
     plan = OpenTrees({"criterion": criterion}).plan()
-    engine, ledger = seeded(name, open_openings(plan))
+    engine, ledger = seeded(name, plan.openings())
     tree = train_open(share_audit_table(engine, plan, WITH_ONE_MORE), plan, ledger)
     openings = [
         type(one)(one.name, one.audience, (1, *one.shape), release=one.release)
-        for one in open_openings(plan)
+        for one in plan.openings()
     ]
     engine, again = seeded(name, openings)
     split, counts = opened_trees(share_audit_table(engine, plan, WITH_ONE_MORE), plan, again, 1)

@@ -22,8 +22,9 @@ from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.store.models import ModelManifest, write_model
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode, pad
@@ -96,7 +97,7 @@ class Town:
         """Train a model in this process and give every server its shares."""
         plan = plan_hidden(DOMAIN, **{"noise": "none", "depth": 3, "branching": "wary"} | options)
         ledger = Ledger(domain=DOMAIN)
-        leakage = Leakage(training_openings(plan), ledger=ledger)
+        leakage = Leakage(plan.openings(), ledger=ledger)
         engine = ReplicatedEngine(Simulator(4), leakage)
         slots = pad(encoded(), plan.n_slots, entropy=np.random.default_rng(1).bytes)
         uploads = horizontal_uploads(plan.layout, [plan.n_slots])

@@ -16,8 +16,8 @@ from hedgerow.parties.queries.waiting import Pending
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.plan import plan_hidden
-from hedgerow.protocols.kinds import stored_forest
+from hedgerow.protocols.hidden.kind import stored_forest
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.protocols.votes.budget import answers_release
 from hedgerow.secure.replicated import ReplicatedEngine

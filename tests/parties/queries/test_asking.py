@@ -21,7 +21,7 @@ from hedgerow.parties.queries.asking import (
 from hedgerow.parties.queries.inquiry import LARGEST_PART, MOST_ROWS, Inquiry, part_bytes
 from hedgerow.parties.store.models import ModelManifest
 from hedgerow.parties.wire.client import Reply
-from hedgerow.protocols.hidden.plan import plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.tables import Attribute, Domain, encode
 from hedgerow.trees import grow_id3
 from tests.parties.queries.answer_towns import DOMAIN, Town, encoded, table

@@ -22,8 +22,8 @@ from hedgerow.parties.store.models import open_model
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.requests import Fields
 from hedgerow.privacy import Leakage
-from hedgerow.protocols.hidden.answers import answer, answer_openings
-from hedgerow.protocols.kinds import stored_forest
+from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.kind import stored_forest
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
@@ -184,7 +184,7 @@ class Town:
         assert len({one.ledger for one in stored}) == 1
         plan, ledger = stored[0].manifest.read_plan(), stored[0].read_ledger()
         n = rows.n_slots
-        leakage = Leakage(answer_openings(plan, n), ledger=ledger)
+        leakage = Leakage(TREES.answer_openings(plan, n), ledger=ledger)
         with Simulator(4) as network:
             engine = ReplicatedEngine(network, leakage, seats={"analyst": 3})
             shares = {
@@ -193,7 +193,7 @@ class Town:
             forest = stored_forest(engine, plan, shares)
             bare = Encoded(plan.layout.domain, rows.bins, None, rows.present)
             queries = share_queries(engine, plan.layout, forest.ring, bare, n, 3)
-            found = answer(forest, plan, queries)
+            found = TREES.answer(forest, plan, queries, "class", ledger)
         assert found is not None
         return found
 

@@ -10,8 +10,8 @@ import tomli_w
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.runs.job_plans import OPTIONS
 from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, Job
+from hedgerow.protocols.kinds import KINDS
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN
 from tests.parties.runs.party_jobs import job_dict, make_job, make_manifest
@@ -195,7 +195,7 @@ def test_the_reference_shows_a_job_and_every_option(tmp_path) -> None:
     assert Job.load(tmp_path / "job.toml").uploads == ("north-1", "south-1")
     trees, _, others = page.partition("## The tables [plan] of numbers and of boosting")
     for kind, text in (("trees", trees), ("regression", others), ("boosting", others)):
-        for option in OPTIONS[kind].model_fields:
+        for option in KINDS[kind].options_type.model_fields:
             assert f"`{option}`" in text
 
 

@@ -16,10 +16,10 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient
-from hedgerow.parties.runs.costs import dry_ledger, guarantees
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.models import StoredModel, open_model
+from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.run import ask, train
 from hedgerow.protocols.sharing.integrate import by_rows
 from hedgerow.tables import Encoded, Target, encode
@@ -164,7 +164,7 @@ def test_classes_of_boosted_trees_are_those_of_the_clear(town: Town) -> None:
 def check_charges(town: Town, name: str) -> None:
     """The ledger at every server is what the plan says, and was charged once."""
     proposed = job(name)
-    expected = dry_ledger(proposed.kind, proposed.make_plan())
+    expected = proposed.make_plan().ledger()
     for server in SERVERS:
         ledger = town.stored(server, name).read_ledger()
         assert ledger.releases == expected.releases

@@ -16,7 +16,7 @@ from hedgerow.parties.store.models import (
     write_model,
 )
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.hidden.plan import plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.tables import Attribute, Domain, Target
 from tests.parties.wire.parties_calls import refuses
 

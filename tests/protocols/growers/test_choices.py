@@ -23,7 +23,7 @@ from hedgerow.protocols.growers.choices import (
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.hidden.id3 import grow
-from hedgerow.protocols.hidden.plan import plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import score_of
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring

@@ -5,9 +5,9 @@ import pytest
 
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.growers.frontier import DEEP, choose_grower
-from hedgerow.protocols.hidden.open_id3 import open_openings, train_open
-from hedgerow.protocols.hidden.plan import plan_hidden
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.open_id3 import train_open
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.secure.clear import ClearEngine
 from tests.protocols.hidden.hidden_runs import domain, make_slots, shared
 from tests.secure.engines import IdealEngine, reveal
@@ -26,7 +26,7 @@ def test_peers_train_the_tree_of_a_clear_engine(grower: str, n: int) -> None:
     slots = make_slots(PUBLIC, 3, plan.n_slots)
     found = []
     for engine in (ClearEngine(Leakage([])), IdealEngine(n)):
-        openings = training_openings(plan, engine.everyone)
+        openings = plan.openings(engine.everyone)
         leakage = engine.leakage = Leakage(openings)
         model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, Ledger())
         learned = {one["name"] for one in leakage.what_was_learned(engine.everyone)}
@@ -36,12 +36,12 @@ def test_peers_train_the_tree_of_a_clear_engine(grower: str, n: int) -> None:
 
 
 def test_peers_open_the_tree_of_a_clear_engine() -> None:
-    plan = plan_hidden(PUBLIC, noise="none", depth=2, branching="wary")
+    plan = plan_hidden(PUBLIC, noise="none", depth=2, branching="wary").opened()
     slots = make_slots(PUBLIC, 4, plan.n_slots)
     trees = []
     for engine in (ClearEngine(Leakage([])), IdealEngine(3)):
         ledger = Ledger()
-        engine.leakage = Leakage(open_openings(plan, engine.everyone), ledger=ledger)
+        engine.leakage = Leakage(plan.openings(engine.everyone), ledger=ledger)
         trees.append(train_open(shared(engine, slots, plan.layout, plan.ring), plan, ledger))
     assert trees[0].to_dict() == trees[1].to_dict()
 

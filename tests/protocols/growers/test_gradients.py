@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from hedgerow.protocols.growers.gradients import Labels, gradients, prior
-from hedgerow.protocols.hidden.boosting_plan import BoostingPlan, plan_boosting
+from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
+from hedgerow.protocols.hidden.options import plan_boosting
 from hedgerow.secure.ring import Z32
 from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.number_runs import classes, numbers

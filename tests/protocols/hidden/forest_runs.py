@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.protocols.hidden.answers import What, answer, answer_openings
+from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.model import SecretForest
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
@@ -92,11 +93,11 @@ class Forest:
         n = queries.n_slots
         return share_queries(self.engine, self.plan.layout, self.model.ring, queries, n, ANALYST)
 
-    def ask(self, queries: Encoded, what: What = "class") -> NDArray[np.int64]:
+    def ask(self, queries: Encoded, what: str = "class") -> NDArray[np.int64]:
         if self.plan.noise == "votes":
             found = votes.answer(self.model, self.plan, self.share(queries), self.ledger)
         else:
-            found = answer(self.model, self.plan, self.share(queries), what)
+            found = TREES.answer(self.model, self.plan, self.share(queries), what, self.ledger)
         assert found is not None
         return found
 
@@ -113,11 +114,9 @@ def trained(
 ) -> Forest:
     """Share a table of ``plan.n_slots`` slots as it is, and train."""
     if openings is None:
-        openings = (
-            votes.vote_openings(plan, n) if plan.noise == "votes" else answer_openings(plan, n)
-        )
+        openings = TREES.answer_openings(plan, n)
     ledger = Ledger(domain=plan.domain)
-    leakage = Leakage([*training_openings(plan), *openings], ledger=ledger)
+    leakage = Leakage([*plan.openings(), *openings], ledger=ledger)
     made: Engine
     if engine == "clear":
         made = ClearEngine(leakage, NoiseSource.insecure_seeded(seed))

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.sharing.integrate import Integrated, dealt
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 

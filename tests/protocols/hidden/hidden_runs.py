@@ -13,11 +13,11 @@ from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.growers.layout import Layout
-from hedgerow.protocols.hidden.answers import What, answer, answer_openings
+from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import share_queries
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -116,23 +116,23 @@ def run_hidden(
     plan: HiddenPlan,
     queries: Encoded | None = None,
     *,
-    whats: Sequence[What] = ("class",),
+    whats: Sequence[str] = ("class",),
     private: bool = False,
     network: Network | None = None,
 ) -> Run:
     """Share, train and answer; the training slots are the queries by default."""
     queries = slots if queries is None else queries
     ledger = Ledger(domain=plan.domain)
-    openings = training_openings(plan)
+    openings = plan.openings()
     for what in whats:
-        openings = openings + answer_openings(plan, queries.n_slots, what)
+        openings = openings + TREES.answer_openings(plan, queries.n_slots, what)
     leakage = Leakage(openings, ledger=ledger)
     engine = make_engine(name, leakage, private=private, network=network)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
     asked = share_queries(engine, plan.layout, model.ring, queries, queries.n_slots, ANALYST)
     run = Run(engine, leakage, ledger, model)
     for what in whats:
-        run.answers[what] = answer(model, plan, asked, what)
+        run.answers[what] = TREES.answer(model, plan, asked, what, ledger)
     return run
 
 

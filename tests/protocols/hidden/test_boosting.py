@@ -8,7 +8,7 @@ from hedgerow.protocols.checkpoint import NoCheckpoints
 from hedgerow.protocols.growers.choices import RandomSplits
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.growers.masks import Masks
-from hedgerow.protocols.hidden.boosting_plan import plan_boosting
+from hedgerow.protocols.hidden.options import plan_boosting
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.ring import Z32

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.hidden.boosting_answers import answer_openings
-from hedgerow.protocols.hidden.boosting_plan import plan_boosting
+from hedgerow.protocols.hidden.boosting_answers import BOOSTING
+from hedgerow.protocols.hidden.options import plan_boosting
 from tests.protocols.hidden.number_runs import classes, fit, numbers
 
 
@@ -21,13 +21,13 @@ def test_an_answer_that_the_loss_does_not_have_is_refused() -> None:
     for table, what in ((classes(), "value"), (numbers(), "class"), (numbers(), "score")):
         plan = plan_boosting(table.domain)
         with pytest.raises(HedgerowError) as caught:
-            answer_openings(plan, 5, what)  # type: ignore[arg-type]
+            BOOSTING.answer_openings(plan, 5, what)
         assert caught.value.code is Code.BAD_PARAMETER
 
 
 def test_openings_go_to_the_analyst_and_name_what_they_rest_on() -> None:
     plan = plan_boosting(classes(k=3).domain, depth=2)
-    (opening,) = answer_openings(plan, 5, "score")
+    (opening,) = BOOSTING.answer_openings(plan, 5, "score")
     assert opening.audience == "analyst"
     assert opening.shape == (5, 3)
     assert (

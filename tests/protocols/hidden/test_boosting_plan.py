@@ -2,7 +2,8 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.growers.scores import Scores
-from hedgerow.protocols.hidden.boosting_plan import BoostingPlan, plan_boosting, tree_epsilon
+from hedgerow.protocols.hidden.boosting_plan import BoostingPlan, tree_epsilon
+from hedgerow.protocols.hidden.options import plan_boosting
 from hedgerow.tables import Target
 from tests.protocols.hidden.number_runs import classes, domain, numbers
 

@@ -10,9 +10,10 @@ from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.choices import BestSplits, RandomSplits, Restricted
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
 from hedgerow.protocols.hidden import training
-from hedgerow.protocols.hidden.answers import answer_openings, distribution
+from hedgerow.protocols.hidden.answers import TREES as KIND
+from hedgerow.protocols.hidden.answers import distribution
 from hedgerow.protocols.hidden.sampling import sample_rows
-from hedgerow.protocols.hidden.training import LABELS, answers_derive_from
+from hedgerow.protocols.hidden.server_plan import LABELS
 from hedgerow.trees import Limits, grow_cart, grow_id3
 from tests.protocols.hidden.forest_runs import (
     BINS,
@@ -39,7 +40,7 @@ def test_a_forest_without_noise_is_the_majority_of_its_trees(
     criterion = "gini" if branching == "binary" else "max"
     plan = planned(noise="none", n_trees=TREES, branching=branching, criterion=criterion)
     table, queries = slots(plan.n_slots, seed), asked(seed=seed + 10)
-    openings = [*answer_openings(plan, 60), *answer_openings(plan, 60, "distribution")]
+    openings = [*KIND.answer_openings(plan, 60), *KIND.answer_openings(plan, 60, "distribution")]
     forest = trained(plan, table, engine, openings=openings)
     counts = voted(plan, table, queries)
     assert np.array_equal(forest.ask(queries), counts.argmax(axis=1))
@@ -79,10 +80,10 @@ def test_extra_trees_pay_for_their_leaves_alone(engine: str, branching: str, sam
     forest = trained(plan, slots(plan.n_slots), engine)
     forest.ask(asked())
     total = forest.ledger.formal_total("analyst").epsilon
-    # Every tree sees every record where they are sampled at rate 1.
-    assert total == pytest.approx(1.5 * (TREES if sampling == "poisson" else 1), rel=1e-9)
+    # Sampled or not, the budget is that of all trees together.
+    assert total == pytest.approx(1.5, rel=1e-9)
     if sampling == "disjoint":
-        assert answers_derive_from(plan) == (LEAF_COUNTS,)
+        assert plan.answers_derive_from() == (LEAF_COUNTS,)
         assert [release.reason for release in forest.ledger.releases] == [LEAF_COUNTS]
 
 
@@ -91,7 +92,7 @@ def test_extra_trees_pay_for_their_leaves_alone(engine: str, branching: str, sam
 def test_the_splits_of_extra_trees_come_from_public_coins(engine: str, branching: str) -> None:
     options = {"noise": "none", "random_splits": True, "n_trees": TREES, "branching": branching}
     plan = planned(**options, depth=3, public_seed=4)
-    assert answers_derive_from(plan) == (LABELS,)
+    assert plan.answers_derive_from() == (LABELS,)
     first, second = (
         reveal(trained(plan, slots(plan.n_slots, seed), engine).model.splits) for seed in (0, 1)
     )
@@ -169,7 +170,12 @@ def test_sampled_at_rate_one_every_tree_is_that_of_the_whole_table(
 ) -> None:
     criterion = "gini" if branching == "binary" else "max"
     plan = planned(
-        noise="none", n_trees=3, branching=branching, criterion=criterion, sampling="poisson"
+        noise="none",
+        n_trees=3,
+        branching=branching,
+        criterion=criterion,
+        sampling="poisson",
+        rate=1.0,
     )
     table, queries = slots(plan.n_slots), asked()
     assert plan.n_slots == plan.tree_rows == table.n_slots
@@ -228,7 +234,6 @@ def test_transcripts_have_one_shape_for_all_tables(sampling: str, random_splits:
             noise="splits+leaves",
             n_trees=3,
             sampling=sampling,
-            rate=0.3,
             random_splits=random_splits,
         )
         table = slots(plan.n_slots, seed, filled=0.3 * (seed + 1))

@@ -15,7 +15,7 @@ from hedgerow.estimators import CARTClassifier, ID3Classifier
 from hedgerow.protocols.growers.choices import BestSplits
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.hidden.id3 import branch_sums, grow, node_totals
-from hedgerow.protocols.hidden.plan import plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import score_of
 from hedgerow.tables import Attribute, Encoded, encode, pad
 from hedgerow.trees import Limits, grow_cart, grow_id3

@@ -6,8 +6,9 @@ import pytest
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints, restored
-from hedgerow.protocols.hidden.open_id3 import LEAF, open_openings, split_name, train_open
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.open_id3 import train_open
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded
@@ -17,14 +18,14 @@ from tests.protocols.test_checkpoint import DOMAIN, PLANS, N, Shelf, Stopped, tr
 DEPTH = 3
 
 
-def opened(plan: HiddenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str, np.ndarray]]]:
+def opened(plan: OpenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str, np.ndarray]]]:
     """Train and open a tree; also all that was opened, in order."""
     rng = np.random.default_rng(1)
     bins = np.stack([rng.integers(0, size, N) for size in plan.domain.n_bins], axis=1)
     target = ((bins[:, 0] + bins[:, 1] + rng.integers(0, 2, N)) % 2).astype(np.uint8)
     bins = np.asfortranarray(bins, dtype=DOMAIN.dtype)
     rows = Encoded(DOMAIN, bins, target, np.ones(N, dtype=np.bool_))
-    engine = ReplicatedEngine(Simulator(4), Leakage(open_openings(plan), ledger=ledger))
+    engine = ReplicatedEngine(Simulator(4), Leakage(plan.openings(), ledger=ledger))
     seen: list[tuple[str, np.ndarray]] = []
     shown = engine.open
 
@@ -41,8 +42,8 @@ def opened(plan: HiddenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str
         return None, seen
 
 
-def noisy(**options) -> HiddenPlan:
-    return plan_hidden(DOMAIN, epsilon=0.5, depth=DEPTH, branching="binary", **options)
+def noisy(**options) -> OpenPlan:
+    return plan_hidden(DOMAIN, epsilon=0.5, depth=DEPTH, branching="binary", **options).opened()
 
 
 @pytest.mark.parametrize("stages", range(1, DEPTH + 2))
@@ -71,7 +72,7 @@ def test_what_was_kept_is_what_is_opened(stages: int) -> None:
 
 @pytest.mark.parametrize("stages", range(1, DEPTH + 2))
 def test_without_noise_it_is_the_same_tree(stages: int) -> None:
-    plan = plan_hidden(DOMAIN, noise="none", depth=DEPTH, branching="wary")
+    plan = plan_hidden(DOMAIN, noise="none", depth=DEPTH, branching="wary").opened()
     whole, _ = opened(plan, NoCheckpoints(), Ledger())
     shelf = Shelf(stages)
     assert opened(plan, shelf, Ledger())[0] is None

@@ -9,7 +9,8 @@ import pytest
 from hedgerow.errors import HedgerowError
 from hedgerow.privacy import NoisyMax, TwoSidedGeometric
 from hedgerow.protocols.growers.frontier import DEEP
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import score_of
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.tables import Attribute, Domain, Target

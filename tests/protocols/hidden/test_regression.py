@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.hidden.regression_plan import RegressionPlan, plan_regression
+from hedgerow.protocols.hidden.options import plan_regression
+from hedgerow.protocols.hidden.regression_plan import RegressionPlan
 from hedgerow.protocols.run import EngineName
 from hedgerow.tables import Encoded, Target
 from hedgerow.trees import Limits, grow_cart

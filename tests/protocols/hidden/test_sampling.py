@@ -2,32 +2,34 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hedgerow.errors import HedgerowError, PrivacyError
+from hedgerow.errors import HedgerowError, LeakageError, PrivacyError
 from hedgerow.privacy import Ledger
-from hedgerow.privacy.accounting import tightest
-from hedgerow.protocols.hidden import sampling, training
+from hedgerow.privacy.accounting import basic, tightest
 from hedgerow.protocols.hidden.sampling import (
     MECHANISM,
     RATE_BITS,
     SAMPLED,
     amplified,
     coin_constant,
-    inner_total,
     sample_rows,
-    sampled_release,
     tree_epsilon_for,
 )
 from hedgerow.secure.ring import Z16
 from tests.protocols.hidden.forest_runs import ENGINES, asked, planned, slots, trained
 from tests.secure.engines import reveal
 
-TREES, RATE, EPSILON = 4, 0.25, 2.0
+TREES, RATE = 4, 0.25
+TREE = 2.0
+"""Epsilon of one tree on the records that it sees."""
+EPSILON = TREES * math.log(1 + RATE * (math.exp(TREE) - 1))
+"""Of all trees together on all records."""
 
 
 @given(st.floats(1e-6, 60), st.floats(2**-20, 1), st.floats(0, 1e-3))
@@ -67,7 +69,7 @@ def test_rates_that_are_none_are_refused(rate: float) -> None:
 def test_coins_have_the_rate_and_do_not_know_of_each_other(engine: str, rate: float) -> None:
     plan = planned(noise="none", n_trees=40, sampling="poisson", rate=rate)
     made = trained(planned(noise="none"), slots(), engine).engine
-    drawn = reveal(sample_rows(made, plan, Z16)).astype(np.int64)
+    drawn = reveal(sample_rows(made, 40, plan.n_slots, rate, Z16)).astype(np.int64)
     assert drawn.shape == (40, plan.n_slots)
     assert set(np.unique(drawn)) <= {0, 1}
     n = drawn.size
@@ -92,11 +94,12 @@ def test_trees_are_charged_as_a_whole(engine: str, branching: str, leaf_release:
     forest = trained(plan, slots(plan.n_slots), engine)
     assert set(forest.ask(asked())) <= {0, 1, 2}
     total = forest.ledger.formal_total("analyst")
-    assert total.epsilon == pytest.approx(TREES * math.log(1 + RATE * (math.exp(EPSILON) - 1)))
+    assert total.epsilon == pytest.approx(EPSILON, rel=1e-9)
+    assert total.epsilon <= EPSILON
     assert 0 < total.delta < TREES * 2.0**-58
     # The paper: as many times rate times epsilon, which is less than what holds.
     claimed = forest.ledger.claimed_total("analyst")
-    assert claimed == pytest.approx(TREES * RATE * EPSILON)
+    assert claimed == pytest.approx(TREES * RATE * TREE)
     assert claimed < total.epsilon
     (release,) = forest.ledger.releases
     assert (release.mechanism, release.reason, release.times) == (MECHANISM, SAMPLED, TREES)
@@ -105,37 +108,37 @@ def test_trees_are_charged_as_a_whole(engine: str, branching: str, leaf_release:
     assert forest.ledger.not_private
 
 
-def test_what_is_charged_inside_is_what_was_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
-    inside: list[Ledger] = []
-    charge = sampling.charge_sampled
-
-    def watched(*given: object) -> Ledger:
-        inside.append(charge(*given))  # type: ignore[arg-type]
-        return inside[-1]
-
-    monkeypatch.setattr(training, "charge_sampled", watched)
-    for options in (
+@pytest.mark.parametrize(
+    "options",
+    [
         {"noise": "splits+leaves"},
         {"noise": "splits+leaves", "leaf_release": "labels", "branching": "wary"},
         {"noise": "leaves", "random_splits": True},
-    ):
-        plan = planned(n_trees=TREES, sampling="poisson", rate=RATE, epsilon=EPSILON, **options)
-        trained(plan, slots(plan.n_slots))
-        found = inside[-1].formal_total("analyst")
-        epsilon, delta = inner_total(plan)
-        assert found.epsilon == pytest.approx(epsilon, rel=1e-12)
-        assert found.delta == pytest.approx(delta, rel=1e-9)
+    ],
+)
+def test_what_is_drawn_inside_a_tree_comes_to_what_is_amplified(options: Any) -> None:
+    plan = planned(n_trees=TREES, sampling="poisson", rate=RATE, epsilon=EPSILON, **options)
+    inside = basic(plan.tree_releases())
+    (each,) = plan.releases()
+    epsilon, delta = amplified(inside.epsilon, inside.delta, RATE)
+    assert each.epsilon == pytest.approx(epsilon, rel=1e-12)
+    assert each.delta == pytest.approx(delta, rel=1e-9)
 
 
 def test_no_tree_releases_more_than_was_charged() -> None:
     plan = planned(
         noise="splits+leaves", n_trees=TREES, sampling="poisson", rate=RATE, epsilon=EPSILON
     )
-    forest = trained(plan, slots(plan.n_slots))
-    inner = sampling.charge_sampled(plan, Ledger(), forest.engine)
-    with pytest.raises(PrivacyError, match="H207"):
-        inner.charge(replace(sampled_release(plan), epsilon=EPSILON * 1.01, times=1))
-    assert not inner.releases
+    ledger = Ledger()
+    paid = plan.charge(ledger)
+    first, *others = plan.tree_releases()
+    with pytest.raises(LeakageError, match="H306"):
+        paid.charge(replace(first, epsilon=first.epsilon * 1.01))
+    paid.charge(first, *others)
+    # Each of them once.
+    with pytest.raises(LeakageError, match="H306"):
+        paid.charge(first)
+    assert ledger.releases == tuple(plan.releases())
 
 
 @pytest.mark.parametrize("noise", ["none", "leaves"])
@@ -145,10 +148,10 @@ def test_sampling_does_not_help_trees_without_noise(noise: str) -> None:
     forest.ask(asked())
     assert forest.ledger.formal_total("analyst").epsilon == math.inf
     claimed = forest.ledger.claimed_total("analyst")
-    assert claimed == (None if noise == "none" else pytest.approx(TREES * RATE * EPSILON))
+    assert claimed == (None if noise == "none" else pytest.approx(TREES * RATE * TREE))
 
 
 def test_coins_are_charged_for_before_they_are_flipped() -> None:
     plan = planned(noise="splits+leaves", n_trees=TREES, sampling="poisson", epsilon=EPSILON)
     with pytest.raises(PrivacyError, match="H207"):
-        sampling.charge_sampled(plan, Ledger(budget=EPSILON), trained(plan, slots()).engine)
+        plan.charge(Ledger(budget=0.99 * EPSILON))

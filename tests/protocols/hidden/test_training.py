@@ -23,17 +23,15 @@ from hedgerow.protocols.growers.leaves import (
     NoisyLeafCounts,
     PaperLeaves,
 )
-from hedgerow.protocols.hidden.answers import answer, answer_openings
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import share_queries
+from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE
 from hedgerow.protocols.hidden.training import (
-    LABELS,
-    STRUCTURE,
-    answers_derive_from,
     leaf_update_of,
     splits_of,
     train_hidden,
-    training_openings,
 )
 from hedgerow.tables import Encoded
 from tests.protocols.hidden.hidden_runs import (
@@ -111,7 +109,7 @@ def test_what_is_charged_and_opened(name: str, mode: str) -> None:
     run = run_hidden(name, table_for(plan), plan, QUERIES, whats=whats, private=True)
     ledger = run.ledger
     assert [release.reason for release in ledger.releases] == reasons(plan)
-    assert answers_derive_from(plan) == tuple(reasons(plan))
+    assert plan.answers_derive_from() == tuple(reasons(plan))
     assert {release.audience for release in ledger.releases} == {"analyst"}
     total = ledger.total("analyst")
     private = plan.noise == "splits+leaves" and plan.mechanism == "discrete"
@@ -139,10 +137,10 @@ def test_what_is_charged_and_opened(name: str, mode: str) -> None:
         assert ledger.total(audience).epsilon == 0
     assert all(row["equal"] for row in run.leakage.compare())
     assert [row["name"] for row in run.leakage.what_was_learned("analyst")] == [
-        opening.name for what in whats for opening in answer_openings(plan, 7, what)
+        opening.name for what in whats for opening in TREES.answer_openings(plan, 7, what)
     ]
     learned = {row["name"] for row in run.leakage.what_was_learned("server")}
-    assert learned == {opening.name for opening in training_openings(plan)}
+    assert learned == {opening.name for opening in plan.openings()}
     assert bool(learned) == (plan.grower == "grouped")
     assert run.classes.shape == (7,)
     assert set(run.classes.tolist()) <= {0, 1, 2}
@@ -288,9 +286,9 @@ def test_one_model_answers_several_batches(name: str) -> None:
     spent = ledger.releases
     found = []
     for _ in range(2):
-        engine.leakage = Leakage(answer_openings(plan, 7), ledger=ledger)
+        engine.leakage = Leakage(TREES.answer_openings(plan, 7), ledger=ledger)
         asked = share_queries(engine, plan.layout, model.ring, QUERIES, 7, ANALYST)
-        found.append(answer(model, plan, asked))
+        found.append(TREES.answer(model, plan, asked, "class", ledger))
     # The same answers, at no further cost.
     np.testing.assert_array_equal(*found)
     assert ledger.releases == spent

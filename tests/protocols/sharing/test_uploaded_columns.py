@@ -12,10 +12,10 @@ from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.units import Units
-from hedgerow.protocols.hidden.answers import answer, answer_openings
+from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.id3 import branch_sums
-from hedgerow.protocols.hidden.plan import plan_hidden
-from hedgerow.protocols.hidden.training import train_hidden, training_openings
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.queries import expand_queries, query_planes
 from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
@@ -151,7 +151,7 @@ def chosen(denied: int, run: int) -> str:
         WARDS, epsilon=EPSILON, noise="splits+leaves", depth=2, criterion="gini", grower="grouped"
     )
     ledger = Ledger(domain=WARDS)
-    openings = training_openings(plan) + answer_openings(plan, 4, "distribution")
+    openings = plan.openings() + TREES.answer_openings(plan, 4, "distribution")
     source = NoiseSource.insecure_seeded(1000 * denied + run)
     engine = ClearEngine(Leakage(openings, ledger=ledger), source)
     at = np.random.default_rng(run).permutation(SLOTS)
@@ -161,7 +161,7 @@ def chosen(denied: int, run: int) -> str:
     queries = Encoded(WARDS, np.asfortranarray(asked), np.zeros(4, np.uint8), np.ones(4, bool))
     bits = engine.public_bits(query_planes(plan.layout, queries))
     rows = expand_queries(plan.layout, model.ring, bits)
-    counts = np.asarray(answer(model, plan, rows, "distribution"))
+    counts = np.asarray(TREES.answer(model, plan, rows, "distribution", ledger))
     # Rows of one leaf have the same noisy counts.
     same_x, same_y = (counts[:2] == counts[2:]).all(), (counts[::2] == counts[1::2]).all()
     return {(True, False): "y", (False, True): "x"}.get((bool(same_x), bool(same_y)), "neither")

@@ -11,7 +11,8 @@ from hedgerow.net.network import Array, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.votes import votes
-from hedgerow.protocols.votes.budget import ANSWERS, SCOPE, vote_mechanism
+from hedgerow.protocols.votes.budget import vote_mechanism
+from hedgerow.secure.noise.releases import Prepaid
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.trees import Limits, grow_cart, grow_id3
 from tests.protocols.hidden.forest_runs import (
@@ -89,7 +90,7 @@ def test_the_law_is_that_of_noisy_max_over_the_votes(engine: str, chi_square: An
 def test_answers_beyond_the_budget_are_refused_before_a_byte_is_sent() -> None:
     plan = planned(noise="votes", n_trees=4, epsilon=2.0, queries=25)
     network = Simulator(5)
-    openings = votes.vote_openings(plan, 10, times=3)
+    openings = votes.vote_openings(10, times=3)
     forest = trained(
         plan, slots(plan.n_slots), "three servers", openings=openings, n=10, network=network
     )
@@ -112,7 +113,7 @@ def test_answers_beyond_the_budget_are_refused_before_a_byte_is_sent() -> None:
     assert all(np.array_equal(v, shares[k]) for k, v in forest.model.shares().items())
     # What is left can still be asked for, and then nothing more.
     engine = forest.engine
-    engine.leakage = type(forest.leakage)(votes.vote_openings(plan, 5), ledger=forest.ledger)
+    engine.leakage = type(forest.leakage)(votes.vote_openings(5), ledger=forest.ledger)
     forest.ask(asked(5))
     assert votes.answers_left(forest.ledger) == 0
     with pytest.raises(PrivacyError, match="H207"):
@@ -155,7 +156,7 @@ def test_a_delta_is_granted_and_printed() -> None:
     plan = planned(noise="votes", n_trees=4, epsilon=2.0, queries=100, delta=1e-6)
     assert plan.query_epsilon > 2 * 2.0 / 100
     ledger = Ledger(domain=domain())
-    votes.reserve_answers(plan, ledger)
+    plan.charge(ledger)
     assert ledger.total("analyst").epsilon == pytest.approx(100 * plan.query_epsilon)
     found = ledger.tightest("analyst", 1e-6)
     assert found.epsilon == pytest.approx(2.0, rel=1e-5)
@@ -174,17 +175,13 @@ def test_only_what_was_paid_is_drawn() -> None:
     plan = planned(noise="votes", n_trees=4, epsilon=2.0, queries=100)
     forest = trained(plan, slots(plan.n_slots))
     paid = votes.spend_answers(forest.ledger, 3)
-    charge = votes.Prepaid(forest.ledger, SCOPE, "analyst", ANSWERS, paid=paid)
-    numbers: dict[str, Any] = {
-        "epsilon": paid.epsilon,
-        "delta": paid.delta,
-        "sensitivity": 1.0,
-        "variables": plan.n_classes,
-    }
-    charge.pay(forest.engine, paid.mechanism, **numbers, times=3)
-    for wrong in ({"times": 4}, {"times": 3, "epsilon": 0.1}, {"times": 3, "delta": 0.0}):
+    prepaid = Prepaid(forest.ledger, [paid])
+    for wrong in ({"times": 4}, {"epsilon": 0.1}, {"delta": 0.0}):
         with pytest.raises(LeakageError, match="H306"):
-            charge.pay(forest.engine, paid.mechanism, **{**numbers, **wrong})
+            prepaid.charge(replace(paid, **wrong))
+    prepaid.charge(paid)
+    with pytest.raises(LeakageError, match="H306"):
+        prepaid.charge(paid)
 
 
 def test_votes_stay_in_the_smallest_ring() -> None:

@@ -22,12 +22,13 @@ from hedgerow.audit.tables import AuditTable, families, neighbours
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.hidden.regression_plan import RegressionPlan
-from hedgerow.protocols.hidden.sampling import sampled_release
-from hedgerow.protocols.hidden.training import answers_derive_from, train_hidden, training_openings
-from hedgerow.protocols.kinds import Plan
+from hedgerow.protocols.hidden.sampling import amplified
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
 from hedgerow.protocols.votes import votes
@@ -92,15 +93,18 @@ class HiddenAnswers:
 
     def plan(self, runs: int) -> HiddenPlan:
         """Return the plan of `runs` trees that do not know of each other."""
-        own = 1 if self.options.get("sampling") == "poisson" else runs
-        return _plan(capacity=self.slots * own, n_trees=runs, **self.options)
+        if self.options.get("sampling") != "poisson":
+            return _plan(capacity=self.slots * runs, n_trees=runs, **self.options)
+        # The budget is that of all trees together, and each has its own.
+        options = self.options | {"epsilon": runs * self.options["epsilon"]}
+        return _plan(capacity=self.slots, n_trees=runs, **options)
 
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return classes, int64 (runs, 2)."""
         plan = self.plan(runs)
         shape = (len(QUERIES), runs)
-        opening = Opening(ANSWERS, "analyst", shape, derived=answers_derive_from(plan))
-        engine, ledger = engine_for([*training_openings(plan), opening], DOMAIN, source)
+        opening = Opening(ANSWERS, "analyst", shape, derived=plan.answers_derive_from())
+        engine, ledger = engine_for([*plan.openings(), opening], DOMAIN, source)
         copies = plan.n_slots // self.slots
         trained = train_hidden(share_audit_table(engine, plan, table, copies), plan, ledger)
         queries = share_queries(engine, plan.layout, trained.ring, _queries(1), 2, ANALYST)
@@ -123,7 +127,7 @@ class Votes(HiddenAnswers):
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return classes, int64 (runs, 2)."""
         plan, n = self.plan(runs), runs * len(QUERIES)
-        openings = [*training_openings(plan), *votes.vote_openings(plan, n)]
+        openings = [*plan.openings(), *votes.vote_openings(n)]
         engine, ledger = engine_for(openings, DOMAIN, source)
         trained = train_hidden(share_audit_table(engine, plan, table), plan, ledger)
         queries = share_queries(engine, plan.layout, trained.ring, _queries(runs), n, ANALYST)
@@ -141,13 +145,13 @@ def hidden_trees() -> list[AuditTarget]:
         {
             "noise": "leaves",
             "random_splits": True,
-            "epsilon": SAMPLED_EPSILON,
+            "epsilon": amplified(SAMPLED_EPSILON, 0.0, RATE)[0],
             "sampling": "poisson",
             "rate": RATE,
         },
         slots=1,
     )
-    each = sampled_release(sampled.plan(1))
+    (each,) = sampled.plan(1).releases()
     alone = [one_record()]
     assert each.claimed is not None
     return [
@@ -207,7 +211,7 @@ def engine_for(
 
 
 def share_audit_table(
-    engine: Engine, plan: Plan, table: AuditTable, copies: int = 1
+    engine: Engine, plan: ServerPlan, table: AuditTable, copies: int = 1
 ) -> SecretTable:
     """Share as many copies of an audit table, each padded to its slots.
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from hedgerow.audit.catalogue.hidden import ANALYST, engine_for, share_audit_table
 from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, neighbours
-from hedgerow.privacy import ROOT, Ledger, NoiseSource, Opening, TwoSidedGeometric, step
+from hedgerow.privacy import Ledger, NoiseSource, Opening, TwoSidedGeometric
 from hedgerow.protocols.growers.choices import Noisy, split_reason
 from hedgerow.protocols.growers.gradients import gradients, labels_of, prior
 from hedgerow.protocols.growers.masks import Masks
@@ -34,22 +34,21 @@ from hedgerow.protocols.hidden import (
     boosting as hidden_boosting,
 )
 from hedgerow.protocols.hidden import (
-    open_id3,
-)
-from hedgerow.protocols.hidden import (
     regression as hidden_regression,
 )
 from hedgerow.protocols.hidden.boosting_plan import (
     RATE_BITS,
     VALUE_BITS,
     BoostingPlan,
-    plan_boosting,
+    round_scope,
+    tree_scope,
 )
 from hedgerow.protocols.hidden.id3 import Grown, branch_sums, grow, node_totals
 from hedgerow.protocols.hidden.model import SecretForest, forest
-from hedgerow.protocols.hidden.plan import HiddenPlan, plan_hidden
+from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
+from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan, plan_regression
+from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable
@@ -104,8 +103,9 @@ def regressions(
     leaves: type[NoisyQuotient] = NoisyQuotient,
 ) -> SecretForest:
     """Train `runs` regression trees on one table; see `train_regression`."""
-    reasons = hidden_regression.answers_rest_on(plan)
-    hidden_regression.charge_exact(reasons, ledger, plan.sum_epsilon + plan.count_epsilon)
+    for release in plan.releases():
+        if release.mechanism == "exact":
+            ledger.charge(release)
     rows = Masks(_for_each_model(table, runs), member=hidden_regression.MEMBER)
     choose = hidden_regression._splits(plan, ledger)
     grown = grow(rows, plan.depth, hidden_regression._score(plan), choose)
@@ -128,7 +128,7 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
     choices: list[list[Secret]] = []
     steps: list[Secret] = []
     for turn in range(plan.n_rounds):
-        scope = hidden_boosting.tree_scope(ROOT / step(f"round {turn}"), 0)
+        scope = tree_scope(round_scope(turn), 0)
         gradient, weight = gradients(labels, scores, plan)
         columns = stack([labels.present.broadcast_to(gradient.shape), gradient], axis=2)
         rows = Masks(
@@ -160,27 +160,26 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
 
 
 def opened_trees(
-    table: SecretTable, plan: HiddenPlan, ledger: Ledger, runs: int
+    table: SecretTable, plan: OpenPlan, ledger: Ledger, runs: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Train and open `runs` trees with one split on one table; see `train_open`.
 
     Returns `split` (int64 array of shape (runs,)); `counts` (int64 array of shape (runs, 2,
     classes)).
     """
-    layout, audience = plan.layout, open_id3.AUDIENCE
-    score, choose = score_of(plan), splits_of(plan, ledger, audience)
+    layout, score, choose = plan.layout, score_of(plan), splits_of(plan, ledger)
     hist = Masks(_for_each_model(table, runs)).histogram()
     chosen = choose(0, score(hist), score.bound, None)
     index = (chosen * np.arange(chosen.shape[-1])).sum(axis=-1)
-    split = table.engine.open(index, open_id3.split_name(0), table.engine.everyone)
+    split = table.engine.open(index, split_name(0), table.engine.everyone)
     assert split is not None
     public = np.asarray(split)[..., None] == np.arange(chosen.shape[-1])
     choice = table.engine.public(public, table.ring)
     sums = branch_sums(hist, choice, layout)
     grown = Grown([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
-    counts = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows).counts
+    counts = leaf_update_of(plan, ledger)(grown, plan.tree_rows).counts
     assert counts is not None
-    opened = table.engine.open(counts, open_id3.LEAF, table.engine.everyone)
+    opened = table.engine.open(counts, LEAF, table.engine.everyone)
     assert opened is not None
     return split[:, 0].astype(np.int64), counts.ring.signed(opened).astype(np.int64)
 
@@ -208,10 +207,6 @@ class Regression:
         options = {"depth": 1, "epsilon": EPSILON, "capacity": self.slots} | self.options
         return plan_regression(NUMBERS, **options)
 
-    def rest_on(self, plan: Any) -> tuple[str, ...]:
-        """Return the reasons of the releases behind an answer."""
-        return hidden_regression.answers_rest_on(plan)
-
     def largest(self, plan: Any) -> int:
         """Return the magnitude of the largest answer."""
         return 1 << FRACTION
@@ -227,7 +222,8 @@ class Regression:
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return which queries were in one leaf, and the cell of each value: (runs, 5)."""
         plan = self.plan()
-        opening = Opening(ANSWERS, "analyst", (len(QUERIES), runs), derived=self.rest_on(plan))
+        reasons = plan.answers_derive_from()
+        opening = Opening(ANSWERS, "analyst", (len(QUERIES), runs), derived=reasons)
         engine, ledger = engine_for([opening], plan.domain, source)
         model = self.train(share_audit_table(engine, plan, table), plan, ledger, runs)
         asked = Encoded(
@@ -251,10 +247,6 @@ class Boosting(Regression):
         options = {"depth": 1, "epsilon": EPSILON, "capacity": self.slots} | self.options
         return plan_boosting(self.domain, **options)
 
-    def rest_on(self, plan: Any) -> tuple[str, ...]:
-        """Return the reasons of the releases behind an answer."""
-        return hidden_boosting.answers_rest_on(plan)
-
     def largest(self, plan: Any) -> int:
         """Return the magnitude of the largest answer: a full step of every round."""
         reach = plan.n_rounds * plan.rate << (plan.quotient.reach + plan.fraction)
@@ -275,17 +267,17 @@ class OpenTrees:
 
     options: dict[str, Any] = field(default_factory=dict)
 
-    def plan(self) -> HiddenPlan:
+    def plan(self) -> OpenPlan:
         """Return the plan of one tree."""
-        return plan_hidden(CLASSES, depth=1, epsilon=EPSILON, **self.options)
+        return plan_hidden(CLASSES, depth=1, epsilon=EPSILON, **self.options).opened()
 
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return the split and the counts of both leaves, (runs, 5)."""
         plan = self.plan()
         leaves = (runs, 2, plan.n_classes)
         openings = [
-            Opening(open_id3.split_name(0), EVERYONE, (runs, 1), release=split_reason(0)),
-            Opening(open_id3.LEAF, EVERYONE, leaves, release=open_id3.leaf_reason(plan)),
+            Opening(split_name(0), EVERYONE, (runs, 1), release=split_reason(0)),
+            Opening(LEAF, EVERYONE, leaves, release=plan.leaf_reason),
         ]
         engine, ledger = engine_for(openings, plan.domain, source)
         split, counts = opened_trees(share_audit_table(engine, plan, table), plan, ledger, runs)

@@ -70,8 +70,7 @@ class AnswerRun:
         """Answer queries that were charged.
 
         1. Shared bits of all queries, side by side, become one-hot rows.
-        2. The trees are walked, in blocks of rows (`hedgerow.protocols.kinds.Kind.answered`, or
-           `hedgerow.protocols.votes.votes.answered`).
+        2. The trees are walked, in blocks of rows (`Kind.answers`, or `votes.answered`).
         3. The rows of each query become halves, opened to its analyst and to nobody else.
 
         Reveals: the answers, to their analysts, once both halves are given to them.
@@ -126,7 +125,7 @@ class AnswerRun:
         if book.votes:
             paid = votes.price_of(book.ledger, block.n)
             return votes.answered(model, book.plan, asked, book.ledger, paid)[0]
-        return book.kind.answered(model, book.plan, asked, what)
+        return book.kind.answers(model, book.plan, asked, what)
 
 
 def block_rows(model: SecretForest) -> int:

@@ -33,7 +33,8 @@ from hedgerow.parties.queries.inquiry import (
 from hedgerow.parties.store.models import ModelManifest
 from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields, Payload
-from hedgerow.protocols.kinds import KINDS, Plan, kind_named
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.kinds import KINDS, kind_named
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.secure.replicated.outside import HALVES, deal, join_halves
 from hedgerow.secure.ring import Ring
@@ -363,7 +364,7 @@ def _answered(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:
     }
 
 
-def rows_at_once(plan: Plan) -> int:
+def rows_at_once(plan: ServerPlan) -> int:
     """Return how many rows go into one request."""
     rows = MOST_ROWS
     while rows > 1 and part_bytes(plan.layout, rows, 1) > LARGEST_PART:

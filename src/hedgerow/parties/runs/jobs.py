@@ -31,13 +31,14 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, mod
 
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.consortium.names import Name
-from hedgerow.parties.runs.costs import costs_of
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
 from hedgerow.parties.runs.job_files import JobFile
-from hedgerow.parties.runs.job_plans import MAX_SLOTS, OPTIONS, AnyPlan, Options
 from hedgerow.parties.runs.job_tables import placed_uploads
 from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import MAX_COUNT, Options
+from hedgerow.protocols.hidden.options import ServerOptions
+from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
@@ -89,7 +90,7 @@ class Job(JobFile):
             # Of a kind that is refused nobody can tell what belongs into the table.
             return Options()
         try:
-            return OPTIONS[kind].model_validate(plan)
+            return kind_named(kind).options_type.from_table(plan)
         except HedgerowError as error:
             raise ValueError(error.found) from None
 
@@ -100,32 +101,26 @@ class Job(JobFile):
             names = getattr(self, key)
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
-        self.plan.check(self.kind, self.domain.target)
-        if (self.domain.capacity or 0) > MAX_SLOTS:
-            raise ValueError(f"a domain with room for more than {MAX_SLOTS} records")
+        self.plan.check_target(self.kind, self.domain.target)
+        if (self.domain.capacity or 0) > MAX_COUNT:
+            raise ValueError(f"a domain with room for more than {MAX_COUNT} records")
         if self.kind != "open" and not self.analysts:
             raise ValueError("no analysts: nobody could ask the model")
         return self
 
-    def make_plan(self) -> AnyPlan:
-        """Return the plan, from public numbers alone.
-
-        Raises
-        ------
-        HedgerowError
-            As `plan_hidden` and those of the other kinds: H201, H208 (no capacity), H501 and
-            others.
-        """
+    def make_plan(self) -> ServerPlan:
+        """Return the plan, from public numbers alone; errors are those of `Options.plan`."""
         return self._plan
 
     @cached_property
-    def _plan(self) -> AnyPlan:
+    def _plan(self) -> ServerPlan:
+        assert isinstance(self.plan, ServerOptions)
         return self.plan.plan(self.domain)
 
     @property
     def levels(self) -> int:
         """Levels of all trees that grow one after the other: what progress is counted in."""
-        return kind_named(self.kind).levels(self.make_plan())
+        return self.make_plan().levels
 
     def uploads_for(self, manifests: Iterable[UploadManifest]) -> list[Upload]:
         """Place the uploads in the slots of the plan.
@@ -164,4 +159,4 @@ class Job(JobFile):
 
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
-        return costs_of(self.kind, self.make_plan())
+        return self.make_plan().costs()

@@ -39,7 +39,6 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.child import DONE
-from hedgerow.parties.runs.costs import guarantees
 from hedgerow.parties.runs.stages import Arrays, KeptStage, Stages
 from hedgerow.parties.runs.store import read_job
 from hedgerow.parties.store import models
@@ -49,6 +48,7 @@ from hedgerow.parties.store.uploads import open_upload, shared_planes
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import error_fields
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.hidden.programs import COLLUSION
 from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.sharing.uploaded import expand_table
@@ -196,13 +196,13 @@ class RunWorker:
         for server in range(agreeing.SERVERS):
             pair = [f"server {server}", f"server {(server + 1) % agreeing.SERVERS}"]
             self.ledger.mark_not_private(COLLUSION, pair)
-        openings = kind.training_openings(plan)
+        openings = plan.openings()
         leakage = Leakage(openings, ledger=self.ledger, mark=self.stages.mark)
         engine = ReplicatedEngine(self._network, leakage, session=self.session.hex())
         self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
         planes = shared_planes(engine, job, {self.server: held})
         uploads = job.uploads_for(manifests)
-        columns, units = kind.n_columns(plan), kind.units(plan)
+        columns, units = plan.n_columns, plan.target_units
         table = expand_table(engine, plan.layout, plan.ring, uploads, planes, columns, units)
         self._level(0)
         made = kind.train(table, plan, self.ledger, self._level, self.stages)
@@ -227,7 +227,7 @@ class RunWorker:
 
     def _level(self, done: int) -> None:
         """Say that levels are done; the next one is under way."""
-        nodes = kind_named(self.job.kind).nodes(self.plan, done)
+        nodes = self.plan.nodes(done)
         self.say("level", level=done, depth=self.job.levels, nodes=nodes)
 
     def _kept(self, kept: KeptStage) -> None:

@@ -35,7 +35,8 @@ from hedgerow.parties.consortium.config import PartyConfig, Seconds
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_files import JobText
-from hedgerow.parties.runs.job_plans import AtLeastOne, Positive
+from hedgerow.protocols.contract import AtLeastOne
+from hedgerow.protocols.contract import Epsilon as Positive
 from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring, SiteJob
 from hedgerow.protocols.vertical_id3.options import Cardinality, VerticalOptions
 from hedgerow.tables import Target

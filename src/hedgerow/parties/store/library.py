@@ -17,7 +17,8 @@ from hedgerow.parties.store.models import ModelManifest, open_model, read_manife
 from hedgerow.parties.store.query_log import Asked, QueryLog
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.release import Audience
-from hedgerow.protocols.kinds import KINDS, Kind, kind_named
+from hedgerow.protocols.hidden.kind import Kind
+from hedgerow.protocols.kinds import KINDS, kind_named
 from hedgerow.protocols.votes import votes
 
 ANSWERED = frozenset(KINDS) - {"open"}

@@ -59,7 +59,7 @@ class ModelManifest:
     def read_plan(self) -> Any:
         """Return the plan; H401 for numbers that are no plan of this kind."""
         with jsonfile.refusing(Code.BAD_MODEL_FILE):
-            return kind_named(self.kind).read_plan(dict(self.plan))
+            return kind_named(self.kind).plan_type.from_dict(dict(self.plan))
 
     def to_json(self) -> str:
         """Write it; the same manifest is the same text."""

@@ -37,11 +37,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import PartyConfig, Seconds
 from hedgerow.parties.consortium.names import Name
-from hedgerow.parties.runs.costs import guarantees
 from hedgerow.parties.runs.job_files import JobFile
-from hedgerow.parties.runs.job_plans import AtLeastOne, Positive, Share
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import AtLeastOne, Share, guarantees
+from hedgerow.protocols.contract import Epsilon as Positive
 from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown.rules import MOST_SPLITS, Accounting, Histograms, Method
 from hedgerow.tables import Domain

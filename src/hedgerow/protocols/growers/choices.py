@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import EACH, ROOT, By, Ledger, NoisyMax, Partition, Scope, part, step
+from hedgerow.privacy import EACH, ROOT, By, NoisyMax, Partition, Scope, part, step
 from hedgerow.protocols.growers.layout import as_one_hot
 from hedgerow.protocols.public_choices import public_words
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.paper import exponential
-from hedgerow.secure.noise.releases import Charge, noisy_max
+from hedgerow.secure.noise.releases import Charge, Payer, noisy_max
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Secret, stack
 
@@ -71,7 +71,7 @@ class Noisy:
     """
 
     mechanism: NoisyMax
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
@@ -102,7 +102,7 @@ class Exponential:
 
     epsilon: float
     sensitivity: int
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
@@ -180,7 +180,7 @@ class Restricted:
         return np.asarray((rank < self.max_features)[..., place])
 
 
-def level_charge(ledger: Ledger, scope: Scope, audience: str, level: int) -> Charge:
+def level_charge(ledger: Payer, scope: Scope, audience: str, level: int) -> Charge:
     """Return who pays for the splits of a level: one choice in each node."""
     where = scope / step(f"level {level}") / part(NODES, EACH)
     return Charge(ledger, where, audience, split_reason(level))

@@ -14,7 +14,6 @@ from hedgerow.privacy import (
     EACH,
     ROOT,
     By,
-    Ledger,
     NoisyMax,
     Partition,
     Scope,
@@ -28,7 +27,7 @@ from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import equal
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.paper import exponential, laplace
-from hedgerow.secure.noise.releases import Charge, add_geometric_noise, noisy_max
+from hedgerow.secure.noise.releases import Charge, Payer, add_geometric_noise, noisy_max
 from hedgerow.secure.ring import Z64, Ring
 from hedgerow.secure.secret import Secret, concatenate
 from hedgerow.secure.select import select
@@ -96,7 +95,7 @@ class NoisyLeafCounts:
     """
 
     mechanism: TwoSidedGeometric
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
@@ -124,7 +123,7 @@ class NoisyLabels:
     """
 
     mechanism: NoisyMax
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
@@ -149,7 +148,7 @@ class PaperLeaves:
 
     epsilon: float
     exponential: bool
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
@@ -166,6 +165,6 @@ class PaperLeaves:
         return Leaves(argmax(noisy), noisy, _FRACTION)
 
 
-def leaf_charge(ledger: Ledger, scope: Scope, audience: str, reason: str) -> Charge:
+def leaf_charge(ledger: Payer, scope: Scope, audience: str, reason: str) -> Charge:
     """Return who pays for the leaves: one release in each."""
     return Charge(ledger, scope / step("leaves") / part(LEAVES, EACH), audience, reason)

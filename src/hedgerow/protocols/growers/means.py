@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hedgerow.privacy import ROOT, Ledger, Scope, TwoSidedGeometric, step
+from hedgerow.privacy import ROOT, Scope, TwoSidedGeometric, step
 from hedgerow.protocols.growers.leaves import leaf_charge
 from hedgerow.secure.compare import equal, less_than
 from hedgerow.secure.fixed.divide import divide
 from hedgerow.secure.noise.discrete import precision
-from hedgerow.secure.noise.releases import Charge, add_geometric_noise
+from hedgerow.secure.noise.releases import Charge, Payer, add_geometric_noise
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Secret, concatenate, stack
 from hedgerow.secure.select import select
@@ -114,7 +114,7 @@ class NoisyQuotient:
     quotient: Quotient
     sum_epsilon: float
     weight_epsilon: float
-    ledger: Ledger
+    ledger: Payer
     audience: str = "analyst"
     scope: Scope = ROOT
     least: int = 1

@@ -2,83 +2,116 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Opening
+from hedgerow.privacy import Ledger, Opening
+from hedgerow.protocols.checkpoint import Checkpoints
+from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
+from hedgerow.protocols.hidden.kind import Classified, Kind, Made
 from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.options import ServerOptions, TreesOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.training import answers_derive_from
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.hidden.training import train_hidden
+from hedgerow.protocols.sharing.table import SecretTable
+from hedgerow.protocols.votes import votes
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.secret import Secret
-
-What = Literal["class", "distribution"]
 
 CLASS = "class of each query"
 COUNTS = "noisy counts of each query's leaf"
 VOTES = "votes for each query"
 
 
-def answer_openings(plan: HiddenPlan, n: int, what: What = "class") -> list[Opening]:
-    """Declare what an answer to n queries opens, to the analyst."""
-    name, width = _opened(plan, what)
-    shape = (n,) if what == "class" else (n, width)
-    return [Opening(name, "analyst", shape, derived=answers_derive_from(plan))]
+class TreesKind(Kind):
+    """Trees of classes: one or several, that nobody sees."""
+
+    options_type: ClassVar[type[ServerOptions]] = TreesOptions
+    plan_type: ClassVar[type[ServerPlan]] = HiddenPlan
+
+    def train(
+        self,
+        table: SecretTable,
+        plan: HiddenPlan,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Train. See `hedgerow.protocols.hidden.training.train_hidden`."""
+        return Made(train_hidden(table, plan, ledger, progress, keep).shares())
+
+    def asks(self, plan: HiddenPlan, proba: bool) -> str:
+        """Ask for distributions, or for classes."""
+        return "distribution" if proba else "class"
+
+    def answer_openings(self, plan: HiddenPlan, n: int, what: str = "class") -> list[Opening]:
+        """Return what an answer opens: classes, or the numbers that distributions are made of."""
+        if plan.noise == "votes" and what == "class":
+            return votes.vote_openings(n)
+        name, width = _opened(plan, what)
+        shape = (n,) if what == "class" else (n, width)
+        return [Opening(name, "analyst", shape, derived=plan.answers_derive_from())]
+
+    def answers(
+        self, model: SecretForest, plan: HiddenPlan, queries: Secret, what: str = "class"
+    ) -> Secret:
+        """Answer secret queries (algorithm 4), shape (n,), or (n, k) for distributions.
+
+        1. `hedgerow.protocols.hidden.predict.predict`.
+        2. Several trees: their votes are added up; the class with the most votes, the lowest index
+           of equals.
+
+        Reveals: nothing.
+        Cost: that of `predict`, and an argmax over the classes where trees vote.
+        """
+        _opened(plan, what)
+        found = predict(model, queries)
+        if plan.n_trees > 1:
+            each = found.sum(axis=1)
+            return each if what == "distribution" else winner(each, plan.n_trees)
+        return found[:, 0, 1:] if what == "distribution" else found[:, 0, 0]
+
+    def read(self, plan: HiddenPlan, opened: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+        """Return class indices; or noisy counts, which may be negative, or votes."""
+        return opened
+
+    def classified(self, plan: HiddenPlan, answers: NDArray[Any], what: str) -> Classified:
+        """Return classes, and probabilities where they were asked for."""
+        if what == "class":
+            return answers, None
+        shares = distribution(answers)
+        return shares.argmax(axis=1), shares
+
+    def answer(
+        self,
+        model: SecretForest,
+        plan: HiddenPlan,
+        queries: Secret,
+        what: str,
+        ledger: Ledger,
+    ) -> NDArray[Any] | None:
+        """Answer and open; voting trees take their answers out of the budget first."""
+        if plan.noise == "votes":
+            return votes.answer(model, plan, queries, ledger)
+        return super().answer(model, plan, queries, what, ledger)
+
+    def check_budget(self, plan: HiddenPlan, n: int, ledger: Ledger) -> None:
+        """Refuse, with H207, answers that voting trees have no budget for."""
+        if plan.noise == "votes":
+            votes.check_answers(ledger, n)
+
+    def spend(self, plan: HiddenPlan, n: int, ledger: Ledger) -> None:
+        """Take answers of voting trees out of their budget."""
+        if plan.noise == "votes":
+            votes.spend_answers(ledger, n)
 
 
-def answer(
-    model: SecretForest, plan: HiddenPlan, queries: Secret, what: What = "class"
-) -> NDArray[Any] | None:
-    """Answer secret queries (algorithm 4) and open the answers to the analyst.
-
-    1. `hedgerow.protocols.hidden.predict.predict`.
-    2. Several trees: their votes are added up; the class with the most votes, the lowest index of
-       equals.
-    3. Open the class, or the counts or votes that a distribution is made of.
-
-    Reveals: to the analyst, the class of each query, or the numbers of its distribution; both are
-    computed from what training released.
-    Cost: that of `predict`, an argmax over the classes where trees vote, and one opening.
-
-    Parameters
-    ----------
-    model : SecretForest
-    plan : HiddenPlan
-    queries : Secret, shape (n, B)
-    what : {"class", "distribution"}
-
-    Returns
-    -------
-    int64 array of shape (n,) or (n, k), or None where the analyst does not live
-        Class indices; or noisy counts, which may be negative, or votes.
-    """
-    result, name = answered(model, plan, queries, what)
-    opened: NDArray[Any] | None = model.engine.open(result, name, "analyst")
-    return None if opened is None else model.ring.signed(opened).astype(np.int64)
-
-
-def answered(
-    model: SecretForest, plan: HiddenPlan, queries: Secret, what: What = "class"
-) -> tuple[Secret, str]:
-    """Answer secret queries without opening the answers: steps 1 and 2 of `answer`.
-
-    Reveals: nothing.
-
-    Returns
-    -------
-    Secret, shape (n,) or (n, k), and str
-        The answers, and the name of their opening in `answer_openings`.
-    """
-    name, _ = _opened(plan, what)
-    found = predict(model, queries)
-    if plan.n_trees > 1:
-        votes = found.sum(axis=1)
-        return votes if what == "distribution" else winner(votes, plan.n_trees), name
-    return found[:, 0, 1:] if what == "distribution" else found[:, 0, 0], name
+TREES = TreesKind()
 
 
 def winner(votes: Secret, n_trees: int) -> Secret:
@@ -100,7 +133,7 @@ def distribution(counts: NDArray[np.int64]) -> NDArray[np.float64]:
     return shares
 
 
-def _opened(plan: HiddenPlan, what: What) -> tuple[str, int]:
+def _opened(plan: HiddenPlan, what: str) -> tuple[str, int]:
     if plan.noise == "votes":
         raise Code.BAD_PARAMETER.error(
             expected="answers of a voting forest through its budget of queries",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hedgerow.privacy import ROOT, Ledger, Scope, step
+from hedgerow.privacy import Ledger, Scope
 from hedgerow.protocols.checkpoint import Checkpoints, Stage, restored
 from hedgerow.protocols.growers.choices import (
     HIDDEN,
@@ -22,26 +22,29 @@ from hedgerow.protocols.growers.choices import (
     RandomSplits,
     SplitChooser,
     Valid,
-    split_reason,
 )
 from hedgerow.protocols.growers.frontier import LeafFrontier
 from hedgerow.protocols.growers.gradients import Labels, gradients, labels_of, prior
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import (
-    LEAF_SUMS,
-    LEAF_WEIGHTS,
     NoisyQuotient,
     exact_values,
     lift_sums,
 )
 from hedgerow.protocols.growers.scores import Scores
-from hedgerow.protocols.hidden.boosting_plan import RATE_BITS, VALUE_BITS, BoostingPlan
+from hedgerow.protocols.hidden.boosting_plan import (
+    RATE_BITS,
+    VALUE_BITS,
+    BoostingPlan,
+    round_scope,
+    tree_scope,
+)
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Grown, Progress, grow, no_progress
 from hedgerow.protocols.hidden.model import SecretForest, forest
-from hedgerow.protocols.hidden.regression import MEMBER, charge_exact
-from hedgerow.protocols.hidden.training import LABELS, STRUCTURE
+from hedgerow.protocols.hidden.regression import MEMBER
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.secure.fixed.fixed_point import rescale
+from hedgerow.secure.noise.releases import Payer
 from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 
 
@@ -60,11 +63,11 @@ def train_boosting(
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
     rows_of: RowsOf = masks_of,
-    audience: str = "analyst",
 ) -> SecretForest:
     """Train hidden boosted trees (algorithms 2 and 5).
 
-    1. What has no noise is charged as infinite: every answer will depend on it.
+    1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
+       infinite: every answer will depend on it.
     2. Scores of all rows begin at the prior: mean or log-odds where there is no noise, else 0
        (step 1).
     3. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
@@ -82,7 +85,7 @@ def train_boosting(
         Of ``plan.n_slots`` slots; columns are classes, or presence and target in ``plan.units``.
     plan : BoostingPlan
     ledger : Ledger
-        Charged for each tree before its noise is drawn.
+        Charged for all trees before anything is drawn.
     progress : callable
         Told how many levels are done, of all rounds together.
     keep : Checkpoints
@@ -91,8 +94,6 @@ def train_boosting(
     rows_of : callable
         Of a table whose columns are presence and gradients of each tree, (trees, n, 2): its rows
         at the roots.
-    audience : str
-        Of answers.
 
     Returns
     -------
@@ -100,7 +101,7 @@ def train_boosting(
         ``plan.n_trees`` trees, round by round; leaves hold steps with ``plan.fraction`` bits.
     """
     check_slots(table, plan)
-    charge_plan(plan, ledger)
+    paid = plan.charge(ledger)
     labels = labels_of(table, plan)
     scores: Secret | None = None
     rounds: list[Round] = []
@@ -114,7 +115,7 @@ def train_boosting(
             before = scores if start is None else start.broadcast_to((plan.n_scores, table.n_rows))
             assert before is not None
             told = _from(progress, turn * plan.depth)
-            releases = RoundReleases(plan, ledger, turn, audience)
+            releases = RoundReleases(plan, paid, turn)
             done = _round(table, labels, before, releases, told, rows_of)
             if start is not None:
                 done = replace(done, values=done.values + start)
@@ -184,18 +185,6 @@ def _from(progress: Progress, before: int) -> Progress:
     return lambda levels: progress(before + levels)
 
 
-def answers_rest_on(plan: BoostingPlan) -> tuple[str, ...]:
-    """Return the reasons of all releases that an answer is computed from."""
-    splits: list[str] = []
-    if plan.is_noisy_in_splits:
-        splits = [split_reason(level) for level in range(plan.depth)]
-    elif not plan.random_splits:
-        splits = [STRUCTURE]
-    if plan.noise == "none":
-        return (*splits, LABELS)
-    return (*splits, LEAF_SUMS, LEAF_WEIGHTS) * plan.n_rounds
-
-
 @dataclass(frozen=True)
 class RoundReleases:
     """What one round releases: its trees see the same records, so their costs add up.
@@ -203,17 +192,14 @@ class RoundReleases:
     Parameters
     ----------
     plan : BoostingPlan
-    ledger : Ledger
+    paid : Payer
     turn : int
         Of the round, from 0.
-    audience : str
-        Of answers.
     """
 
     plan: BoostingPlan
-    ledger: Ledger
+    paid: Payer
     turn: int
-    audience: str = "analyst"
 
     def splits(self) -> SplitChooser:
         """Return how the splits of the round are chosen."""
@@ -225,32 +211,16 @@ class RoundReleases:
         """Choose in every tree by noisy max. See `growers.choices.SplitChooser`."""
         mechanism, found = self.plan.split_mechanism, []
         for tree in range(scores.shape[0]):
-            choose = Noisy(mechanism, self.ledger, self.audience, self._scope(tree))
+            choose = Noisy(mechanism, self.paid, self.plan.audience, self._scope(tree))
             found.append(choose(level, scores[tree : tree + 1], bound, valid))
         return concatenate(found)
 
     def quotient(self, tree: int) -> NoisyQuotient:
         """Return the noisy values of the leaves of a tree."""
-        noisy = self.plan.noisy_quotient(self.ledger, self._scope(tree))
-        return replace(noisy, audience=self.audience)
+        return self.plan.noisy_quotient(self.paid, self._scope(tree))
 
     def _scope(self, tree: int) -> Scope:
         return tree_scope(round_scope(self.turn), tree)
-
-
-def charge_plan(plan: BoostingPlan, ledger: Ledger) -> None:
-    """Charge what has no noise, before anything is computed."""
-    charge_exact(tuple(dict.fromkeys(answers_rest_on(plan))), ledger)
-
-
-def round_scope(turn: int) -> Scope:
-    """Return the scope of one round: rounds see the same records, so their costs add up."""
-    return ROOT / step(f"round {turn}")
-
-
-def tree_scope(scope: Scope, tree: int) -> Scope:
-    """Return the scope of one tree of a round."""
-    return scope / step(f"tree {tree}")
 
 
 def _score(plan: BoostingPlan) -> Scores:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from hedgerow.errors import Code
-from hedgerow.options import check_option
-from hedgerow.privacy import Ledger, NoisyMax, Scope
+from hedgerow.privacy import ROOT, Ledger, NoisyMax, Release, Scope, step
+from hedgerow.privacy.accounting import Guarantee
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
-from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.growers.means import NoisyQuotient, Quotient
-from hedgerow.protocols.growers.units import COARSE, Units, bits_for, cut, rounded_down, units_for
-from hedgerow.protocols.hidden.regression_plan import SUM_SHARE
+from hedgerow.protocols.growers.units import COARSE, Units, bits_for, rounded_down, units_for
+from hedgerow.protocols.hidden.server_plan import (
+    LABELS,
+    STRUCTURE,
+    ServerPlan,
+    exact_release,
+    number_releases,
+)
+from hedgerow.secure.noise.releases import NOBODY, Payer
 from hedgerow.secure.ring import Z32, Ring
 from hedgerow.tables import Domain
-from hedgerow.trees.growing.budget import SPLIT_SHARE, divide
 from hedgerow.trees.growing.candidates import Branching
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 
@@ -38,8 +45,8 @@ _MOST_FRACTION = 20
 
 
 @dataclass(frozen=True)
-class BoostingPlan:
-    """Hidden gradient boosting in public numbers; made by `plan_boosting`.
+class BoostingPlan(ServerPlan):
+    """Hidden gradient boosting in public numbers; made by `BoostingOptions.plan`.
 
     Attributes
     ----------
@@ -71,13 +78,8 @@ class BoostingPlan:
     random_splits: bool = False
     public_seed: int = 0
 
-    branching: ClassVar[Branching] = "binary"
-    grower: ClassVar[Literal["masks"]] = "masks"
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Columns of tables and histograms."""
-        return Layout(self.domain, self.branching)
+    branching: ClassVar[Branching] = "binary"  # type: ignore[misc]
+    grower: ClassVar[Literal["masks"]] = "masks"  # type: ignore[misc]
 
     @property
     def loss(self) -> Loss:
@@ -105,6 +107,21 @@ class BoostingPlan:
     def n_columns(self) -> int:
         """Shared columns: one per class, or presence and the target in units."""
         return self.n_classes or 2
+
+    @property
+    def levels(self) -> int:
+        """Levels of all rounds."""
+        return self.n_rounds * self.depth
+
+    def nodes(self, done: int) -> int:
+        """Return the same at all levels: rounds take as long as each other."""
+        del done
+        return self.n_scores * self.layout.n_nodes(self.depth)
+
+    @property
+    def target_units(self) -> Units | None:
+        """Scale of a numeric target."""
+        return self.units if self.loss == "squared" else None
 
     @property
     def n_slots(self) -> int:
@@ -188,113 +205,79 @@ class BoostingPlan:
         sensitivity = self.score.integer_sensitivity(self.public, 0)
         return NoisyMax(self.split_epsilon, sensitivity.add_remove, monotone=sensitivity.monotone)
 
-    def noisy_quotient(self, ledger: Ledger, scope: Scope) -> NoisyQuotient:
-        """Return the noisy values of one tree's leaves, charged to a ledger."""
+    def noisy_quotient(self, ledger: Payer, scope: Scope) -> NoisyQuotient:
+        """Return the noisy values of one tree's leaves, which a payer is asked for."""
         return NoisyQuotient(
             self.quotient,
             self.sum_epsilon,
             self.weight_epsilon,
             ledger,
-            scope=scope,
+            self.audience,
+            scope,
             least=self.least_weight,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {name: getattr(self, name) for name in _FIELDS} | {"domain": self.domain.to_dict()}
+    def releases(self) -> Sequence[Release]:
+        """Return what training charges: what has no noise, or all trees, round by round.
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
-
-
-_FIELDS = tuple(field.name for field in fields(BoostingPlan))
-
-
-def plan_boosting(
-    domain: Domain,
-    *,
-    epsilon: float = 1.0,
-    noise: BoostingNoise = "splits+leaves",
-    n_rounds: int = 20,
-    depth: int = 3,
-    learning_rate: float = 0.1,
-    split_share: float = SPLIT_SHARE,
-    sum_share: float = SUM_SHARE,
-    capacity: int | None = None,
-    random_splits: bool = False,
-    public_seed: int = 0,
-) -> BoostingPlan:
-    """Plan hidden gradient boosting from public numbers.
-
-    Parameters
-    ----------
-    domain : Domain
-        With target classes for the logistic loss, with target bounds for the squared loss.
-    epsilon : float
-        Whole budget of all trees, add/remove neighbours; unused with ``noise="none"``.
-    noise : {"none", "splits+leaves"}
-    n_rounds, depth, learning_rate
-        As in `BoostingPlan`.
-    split_share : float
-        Share of a tree's epsilon for its splits.
-    sum_share : float
-        Share of the leaves' epsilon for the sums of gradients; the rest is for their weights.
-    capacity : int, optional
-        Instead of the domain's.
-    random_splits, public_seed
-        As in `BoostingPlan`; all of epsilon is for the leaves then.
-
-    Raises
-    ------
-    HedgerowError
-        H116 without a target or with one class, H208 without a capacity, H201 for an epsilon that
-        cannot be divided among the trees, H501 for other parameters that do not fit.
-    """
-    check_option("noise", noise, BoostingNoise)
-    target = domain.target
-    if target is None or target.n_classes == 1:
-        raise Code.BAD_TARGET.error(found="a domain without a target of two classes or bounds")
-    capacity = domain.capacity if capacity is None else capacity
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
-    if not (0 < learning_rate <= 1) or n_rounds < 1:
-        raise Code.BAD_PARAMETER.error(
-            expected="0 < learning_rate <= 1 and at least one round",
-            found=f"learning_rate={learning_rate}, n_rounds={n_rounds}",
+        In a round noisy splits of all its trees come level by level, then their leaves.
+        """
+        if self.noise == "none":
+            exact = (LABELS,) if self.random_splits else (STRUCTURE, LABELS)
+            return tuple(exact_release(reason, self.audience) for reason in exact)
+        rounds = (
+            [tree_scope(round_scope(turn), tree) for tree in range(self.n_scores)]
+            for turn in range(self.n_rounds)
         )
-    layout = Layout(domain, "binary")
-    layout.check_depth(depth)
-    split = sums = weights = 0.0
-    if noise == "splits+leaves":
-        trees = n_rounds * (target.n_classes if (target.n_classes or 0) > 2 else 1)  # type: ignore[operator]
-        leaf = tree_epsilon(epsilon, trees)
-        if not random_splits:
-            spending = divide(leaf, depth, split_share)
-            split, leaf = spending.split, spending.leaf
-        sums, weights = cut(leaf, sum_share)
-    plan = BoostingPlan(
-        domain,
-        capacity,
-        n_rounds,
-        depth,
-        float(learning_rate),
-        noise,
-        split,
-        sums,
-        weights,
-        random_splits,
-        public_seed,
-    )
-    if plan.fraction < plan.unit_bits:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"scores below {1 << (_SCORE_BITS - plan.unit_bits):,}",
-            found=f"{n_rounds} rounds with learning_rate={learning_rate}: "
-            f"scores up to {plan.largest_score:,}",
-            fix="choose fewer rounds or a smaller learning_rate",
-        )
-    return plan
+        return tuple(release for trees in rounds for release in self._releases_in(trees))
+
+    def costs(self) -> dict[str, Guarantee]:
+        """Return the totals of one tree times their number: all release the same, which adds up.
+
+        Sums of floats are correctly rounded, so of equal numbers they are products, bit by bit.
+        """
+        if self.noise == "none":
+            return super().costs()
+        ledger = Ledger(domain=self.domain)
+        for release in self._releases_in([tree_scope(ROOT, 0)]):
+            ledger.charge(release)
+        found = {}
+        for audience, tree in guarantees(ledger).items():
+            epsilon, delta = (x * self.n_trees for x in (tree.epsilon, tree.delta))
+            found[audience] = replace(tree, epsilon=epsilon, delta=min(1.0, delta))
+        return found
+
+    def answers_derive_from(self) -> tuple[str, ...]:
+        """Return the reasons of one tree's releases, for every round."""
+        if self.noise == "none":
+            return super().answers_derive_from()
+        tree = tuple(release.reason for release in self._releases_in([ROOT]))
+        return tree * self.n_rounds
+
+    def check_scores(self) -> None:
+        """Refuse, with H501, rounds after which scores have no room for a gradient's units."""
+        if self.fraction < self.unit_bits:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"scores below {1 << (_SCORE_BITS - self.unit_bits):,}",
+                found=f"{self.n_rounds} rounds with learning_rate={self.learning_rate}: "
+                f"scores up to {self.largest_score:,}",
+                fix="choose fewer rounds or a smaller learning_rate",
+            )
+
+    def _releases_in(self, trees: Sequence[Scope]) -> Iterator[Release]:
+        split = self.split_mechanism if self.is_noisy_in_splits else None
+        leaves = [self.noisy_quotient(NOBODY, scope) for scope in trees]
+        return number_releases(split, leaves, len(self.layout.candidates), self.depth)
+
+
+def round_scope(turn: int) -> Scope:
+    """Return the scope of one round: rounds see the same records, so their costs add up."""
+    return ROOT / step(f"round {turn}")
+
+
+def tree_scope(scope: Scope, tree: int) -> Scope:
+    """Return the scope of one tree of a round."""
+    return scope / step(f"tree {tree}")
 
 
 def tree_epsilon(epsilon: float, trees: int) -> float:

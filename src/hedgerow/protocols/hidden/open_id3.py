@@ -10,20 +10,17 @@ are not carried along.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from typing import NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
+from hedgerow.privacy import Ledger
 from hedgerow.protocols.checkpoint import Checkpoints, restored
-from hedgerow.protocols.growers.choices import split_reason
 from hedgerow.protocols.growers.frontier import OpenFrontier
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
-from hedgerow.protocols.growers.leaves import LEAF_COUNTS, LEAF_LABELS, Leaves
+from hedgerow.protocols.growers.leaves import LEAF_LABELS, Leaves
 from hedgerow.protocols.growers.masks import OpenMasks, existing_branches
 from hedgerow.protocols.hidden.id3 import (
     NOTHING_KEPT,
@@ -33,51 +30,24 @@ from hedgerow.protocols.hidden.id3 import (
     no_progress,
     node_totals,
 )
-from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.kind import Arrays, Kind, Made
+from hedgerow.protocols.hidden.options import OpenOptions, ServerOptions
+from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
+from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
-from hedgerow.protocols.kinds import Kind, Made
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
-from hedgerow.secure.replicated import EVERYONE
-from hedgerow.secure.secret import Secret, concatenate
+from hedgerow.secure.noise.releases import Payer
+from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import DrawnTree, assemble
 from hedgerow.trees.growing.reachable import below, undecided_candidates
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
-AUDIENCE = "public"
-LEAF = "leaves"
-
-
-def split_name(level: int) -> str:
-    """Return the name of the opening of a level's splits."""
-    return f"splits of level {level}"
-
-
-def open_openings(plan: HiddenPlan, to: str = EVERYONE) -> list[Opening]:
-    """Declare what training opens: splits level by level, then the leaves; to all parties.
-
-    Arrays have room for as many nodes as a level can have, whatever was chosen before.
-    """
-    sizes = [plan.layout.n_nodes(level) for level in range(plan.depth + 1)]
-    splits = [
-        Opening(split_name(level), to, (sizes[level],), release=split_reason(level))
-        for level in range(plan.depth)
-    ]
-    shape = (sizes[-1], plan.n_classes)
-    return [*splits, Opening(LEAF, to, shape, release=leaf_reason(plan))]
-
-
-def leaf_reason(plan: HiddenPlan) -> str:
-    """Return the reason of the release of the leaves: noisy counts, or labels alone."""
-    counts = plan.noise != "none" and plan.mechanism != "exponential"
-    labels = plan.mechanism == "discrete" and plan.leaf_release == "labels"
-    return LEAF_COUNTS if counts and not labels else LEAF_LABELS
-
 
 def train_open(
     table: SecretTable,
-    plan: HiddenPlan,
+    plan: OpenPlan,
     ledger: Ledger,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
@@ -99,8 +69,7 @@ def train_open(
     Parameters
     ----------
     table : SecretTable
-    plan : HiddenPlan
-        With one tree and noise "none", "leaves" or "splits+leaves".
+    plan : OpenPlan
     ledger : Ledger
         Charged, to the public, before anything is drawn.
     progress : callable
@@ -111,31 +80,19 @@ def train_open(
     """
     check_slots(table, plan)
     plan.layout.check_depth(plan.depth)
-    alone = plan.n_trees == 1 and plan.sampling == "disjoint" and plan.noise != "votes"
-    if not alone or plan.random_splits:
-        raise Code.BAD_PARAMETER.error(
-            expected="one tree of all records whose splits are chosen",
-            found=f"{plan.n_trees} trees, sampling={plan.sampling!r}, noise={plan.noise!r}, "
-            f"random_splits={plan.random_splits}",
-        )
-    charge_exact(plan, ledger)
-    return open_rows(OpenMasks(table), plan, ledger, progress, keep)
+    return open_rows(OpenMasks(table), plan, plan.charge(ledger), progress, keep)
 
 
 def open_rows(
     rows: OpenFrontier,
-    plan: HiddenPlan,
-    ledger: Ledger,
+    plan: OpenPlan,
+    paid: Payer,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
-    audience: str = AUDIENCE,
 ) -> Tree:
-    """Train and open a tree of rows, however and by whomever they are kept; see `train_open`.
-
-    Charges noisy splits and leaves to the audience; what has no noise is charged before.
-    """
+    """Train and open a tree of rows, however and by whomever they are kept; see `train_open`."""
     layout, engine = rows.layout, rows.engine
-    score, choose = score_of(plan), splits_of(plan, ledger, audience)
+    score, choose = score_of(plan), splits_of(plan, paid)
     possible = np.ones((1, layout.candidates.total_bins), dtype=np.bool_)
     levels: list[NodeSplits] = []
     choices: list[Secret] = []
@@ -164,24 +121,12 @@ def open_rows(
     grown = Grown(choices, totals, sums, [split.owner for split in levels])
     known = keep.load(LEAF)
     if known is None:
-        leaves = leaf_update_of(plan, ledger, audience)(grown, plan.tree_rows)
+        leaves = leaf_update_of(plan, paid)(grown, plan.tree_rows)
         shown, fraction = _shown(leaves, plan), leaves.fraction
         keep.save(LEAF, {"shown": shown.data, "fraction": np.array([fraction])})
     else:
         shown, fraction = restored(engine, known["shown"]), int(known["fraction"][0])
     return _assembled(plan, levels, _opened_leaves(shown, fraction, sums.shape[1]))
-
-
-def charge_exact(plan: HiddenPlan, ledger: Ledger) -> None:
-    """Charge what is opened without noise: no finite epsilon."""
-    reasons = [] if plan.is_noisy_in_splits else [split_reason(i) for i in range(plan.depth)]
-    reasons += [LEAF_LABELS] if plan.noise == "none" else []
-    ledger.charge(
-        *(
-            Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), AUDIENCE, reason)
-            for reason in reasons
-        )
-    )
 
 
 def _index(chosen: Secret, level: int, layout: Layout) -> Secret:
@@ -195,9 +140,9 @@ def _opened_index(index: Secret, level: int, nodes: int) -> NDArray[np.int64]:
     return _here(opened)[:nodes].astype(np.int64)
 
 
-def _shown(leaves: Leaves, plan: HiddenPlan) -> Secret:
+def _shown(leaves: Leaves, plan: OpenPlan) -> Secret:
     """Return what is opened of the leaves, behind which stand public zeros."""
-    shown = leaves.labels if leaf_reason(plan) == LEAF_LABELS else leaves.counts
+    shown = leaves.labels if plan.leaf_reason == LEAF_LABELS else leaves.counts
     assert shown is not None
     return _padded(shown[0], plan.layout.n_nodes(plan.depth))
 
@@ -233,9 +178,9 @@ def _split(layout: Layout, index: NDArray[np.int64], k: int) -> NodeSplits:
     )
 
 
-def _assembled(plan: HiddenPlan, levels: list[NodeSplits], leaves: NDArray[np.float64]) -> Tree:
+def _assembled(plan: OpenPlan, levels: list[NodeSplits], leaves: NDArray[np.float64]) -> Tree:
     tree = assemble(plan.domain, DrawnTree(levels, leaves))  # type: ignore[arg-type]
-    if leaf_reason(plan) != LEAF_LABELS:
+    if plan.leaf_reason != LEAF_LABELS:
         return tree
     # Labels say nothing about how many records a node has, nor about inner nodes.
     value, inner = np.array(tree.value), tree.kind != SplitKind.LEAF
@@ -243,28 +188,30 @@ def _assembled(plan: HiddenPlan, levels: list[NodeSplits], leaves: NDArray[np.fl
     return replace(tree, value=value, weight=np.full(tree.n_nodes, np.nan))
 
 
-def _nobody_asks(*_: object) -> NoReturn:
-    raise Code.BAD_PARAMETER.error(
-        expected="the opened tree, which answers by itself", found="a question to the servers"
-    )
+class OpenKind(Kind):
+    """One tree that everybody sees, and that answers by itself."""
+
+    options_type: ClassVar[type[ServerOptions]] = OpenOptions
+    plan_type: ClassVar[type[ServerPlan]] = OpenPlan
+
+    def train(
+        self,
+        table: SecretTable,
+        plan: OpenPlan,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Train. See `train_open`."""
+        return Made({}, train_open(table, plan, ledger, progress, keep).to_dict())
+
+    def model(self, engine: Engine, plan: Any, arrays: Arrays) -> NoReturn:
+        """Refuse: there is nothing to put together."""
+        raise self._not_asked(plan)
+
+    def asks(self, plan: Any, proba: bool) -> NoReturn:
+        """Refuse: nobody asks the servers."""
+        raise self._not_asked(plan)
 
 
-def _train(
-    table: SecretTable,
-    plan: HiddenPlan,
-    ledger: Ledger,
-    progress: Progress = no_progress,
-    keep: Checkpoints = NOTHING_KEPT,
-) -> Made:
-    return Made({}, train_open(table, plan, ledger, progress, keep).to_dict())
-
-
-OPEN = Kind(
-    read_plan=HiddenPlan.from_dict,
-    n_columns=lambda plan: plan.n_classes,
-    train=_train,
-    training_openings=open_openings,
-    model=_nobody_asks,
-    answer=_nobody_asks,
-    answer_openings=_nobody_asks,
-)
+OPEN = OpenKind()

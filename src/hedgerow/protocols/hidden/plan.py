@@ -3,43 +3,51 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal, Self
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from hedgerow.errors import Code
-from hedgerow.options import check_option
-from hedgerow.privacy import NoisyMax, TwoSidedGeometric
-from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
-from hedgerow.protocols.growers.frontier import choose_grower
-from hedgerow.protocols.growers.layout import Layout, counting_ring
-from hedgerow.protocols.votes.budget import query_epsilon_for
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.privacy import (
+    EACH,
+    ROOT,
+    Ledger,
+    NoisyMax,
+    Opening,
+    Release,
+    Scope,
+    TwoSidedGeometric,
+    part,
+)
+from hedgerow.protocols.growers.choices import TREES, level_charge, split_reason
+from hedgerow.protocols.growers.layout import counting_ring
+from hedgerow.protocols.growers.leaves import LEAF_COUNTS, LEAF_LABELS, leaf_charge
+from hedgerow.protocols.hidden.sampling import sampled_release
+from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, ServerPlan, exact_release
+from hedgerow.protocols.votes.budget import answers_release, reserve_answers
+from hedgerow.secure.noise.paper import EXPONENTIAL, LAPLACE, approximate_release
+from hedgerow.secure.noise.releases import NOBODY, Charge, Prepaid
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
 from hedgerow.tables import Domain
-from hedgerow.trees.growing.budget import DEEPEST, NODE_TO_NOISE, SPLIT_SHARE, divide
 from hedgerow.trees.growing.candidates import Branching
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
-from hedgerow.trees.growing.private import GRID_BITS, plan_private
+from hedgerow.trees.growing.private import GRID_BITS
 
-Score = Literal["max", "gini"]
 Noise = Literal["none", "leaves", "splits+leaves", "votes"]
 Mechanism = Literal["discrete", "laplace", "exponential"]
 LeafRelease = Literal["counts", "labels"]
 Grower = Literal["auto", "masks", "grouped"]
 Sampling = Literal["disjoint", "poisson"]
 
-# Records of an average leaf for which a tree without noise goes one level deeper.
-_LEAF_ROWS = 10
 _SCORE_BITS = 44
 """Bits of an exact score; what the capacity leaves is the grid of trees without noise."""
 
 
 @dataclass(frozen=True)
-class HiddenPlan:
-    """A hidden tree or forest in public numbers; made by `plan_hidden`.
+class HiddenPlan(ServerPlan):
+    """A hidden tree or forest in public numbers; made by `TreesOptions.plan`.
 
     Attributes
     ----------
@@ -94,17 +102,21 @@ class HiddenPlan:
     query_epsilon: float = 0.0
     delta: float = 0.0
 
-    @cached_property
-    def layout(self) -> Layout:
-        """Columns of tables and histograms."""
-        return Layout(self.domain, self.branching)
-
     @property
     def n_classes(self) -> int:
         """Number of classes k."""
         assert self.domain.target is not None
         assert self.domain.target.classes is not None
         return len(self.domain.target.classes)
+
+    @property
+    def n_columns(self) -> int:
+        """Shared columns: one per class."""
+        return self.n_classes
+
+    def nodes(self, done: int) -> int:
+        """Return the nodes of all trees at the level that is next."""
+        return self.n_trees * self.layout.n_nodes(min(done, self.depth))
 
     @property
     def n_slots(self) -> int:
@@ -178,209 +190,132 @@ class HiddenPlan:
         single = self.mechanism == "discrete" and self.leaf_release == "counts"
         return self.n_trees > 1 or (single and self.noise in ("leaves", "splits+leaves"))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {name: getattr(self, name) for name in _FIELDS} | {"domain": self.domain.to_dict()}
+    @property
+    def scope(self) -> Scope:
+        """Of one tree's releases: trees on disjoint slots are parts."""
+        alone = self.n_trees == 1 or self.sampling == "poisson"
+        return ROOT if alone else ROOT / part(TREES, EACH)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
+    def releases(self) -> Sequence[Release]:
+        """Return what training charges.
 
+        Voting trees: all answers that they will ever give. Trees on sampled rows: each as a whole.
+        Else what goes into a tree without noise, and then its noisy splits and leaves.
+        """
+        if self.noise == "votes":
+            return (answers_release(self.query_epsilon, self.n_classes, self.queries),)
+        if self.sampling == "poisson":
+            return (self._sampled_release(),)
+        return (*self._exact_releases(), *self.tree_releases())
 
-_FIELDS = tuple(field.name for field in fields(HiddenPlan))
+    def charge(self, ledger: Ledger) -> Prepaid:
+        """Charge `releases`; a ledger of sampled rows is charged for trees, not for their parts."""
+        if self.noise == "votes":
+            reserve_answers(self.releases()[0], ledger, self.delta)
+            return Prepaid(ledger, ())
+        paid = super().charge(ledger)
+        return Prepaid(ledger, self.tree_releases()) if self.sampling == "poisson" else paid
 
+    def opened(self) -> OpenPlan:
+        """Return the plan of the same tree, opened; H501 for what is not one tree by its scores."""
+        alone = self.n_trees == 1 and self.sampling == "disjoint" and self.noise != "votes"
+        if not alone or self.random_splits:
+            raise Code.BAD_PARAMETER.error(
+                expected="one tree of all records whose splits are chosen",
+                found=f"{self.n_trees} trees, sampling={self.sampling!r}, noise={self.noise!r}, "
+                f"random_splits={self.random_splits}",
+            )
+        return OpenPlan(**{field.name: getattr(self, field.name) for field in fields(self)})
 
-def plan_hidden(
-    domain: Domain,
-    *,
-    epsilon: float = 1.0,
-    noise: Noise = "splits+leaves",
-    depth: int | None = None,
-    criterion: str | None = None,
-    branching: Branching = "binary",
-    mechanism: Mechanism = "discrete",
-    leaf_release: LeafRelease = "counts",
-    split_share: float = SPLIT_SHARE,
-    capacity: int | None = None,
-    n_trees: int = 1,
-    sampling: Sampling = "disjoint",
-    rate: float = 1.0,
-    grower: Grower = "auto",
-    random_splits: bool = False,
-    public_seed: int = 0,
-    max_features: int = 0,
-    queries: int = 0,
-    delta: float = 0.0,
-) -> HiddenPlan:
-    """Plan a hidden tree or forest from public numbers.
+    def tree_releases(self) -> list[Release]:
+        """Return what one tree releases with noise, of the records that it sees."""
+        where, found = self.scope, []
+        if self.is_noisy_in_splits:
+            found = [
+                self._split_release(level_charge(NOBODY, where, self.audience, level))
+                for level in range(self.depth)
+            ]
+        if self.noise in ("leaves", "splits+leaves"):
+            reason = LEAF_LABELS if self.leaves_are_labels else LEAF_COUNTS
+            found.append(self._leaf_release(leaf_charge(NOBODY, where, self.audience, reason)))
+        return found
 
-    Parameters
-    ----------
-    domain : Domain
-        Public description of the table.
-    epsilon : float
-        Whole budget of one tree, add/remove neighbours; with "votes" that of all `queries`
-        answers together; unused with ``noise="none"``.
-    noise : {"none", "leaves", "splits+leaves", "votes"}
-    depth : int, optional
-        Levels of splits; by a public rule if None: that of `growing.budget.depth_for` where
-        splits are noisy, as many as leave an average leaf enough records for its noise else.
-    criterion : {"max", "gini"}, optional
-        By default a public rule where splits are noisy, ``"max"`` else.
-    branching : {"binary", "wary"}
-    mechanism : {"discrete", "laplace", "exponential"}
-        With one of the last two epsilon is the paper's, divided as there: equally between the
-        levels and the leaves, or all of it for the leaves where the splits have no noise.
-    leaf_release : {"counts", "labels"}
-    split_share : float
-        Share of epsilon for the splits.
-    capacity : int, optional
-        Instead of the domain's.
-    n_trees, sampling, rate, grower, random_splits, public_seed, max_features, queries, delta
-        As in `HiddenPlan`.
+    @property
+    def leaves_are_labels(self) -> bool:
+        """Whether the noise of a leaf gives its label alone, and no counts."""
+        if self.mechanism == "discrete":
+            return self.leaf_release == "labels"
+        return self.mechanism == "exponential"
 
-    Raises
-    ------
-    HedgerowError
-        H116 without target classes, H201 for an epsilon that is no budget, H208 without a capacity,
-        H501 for a tree that cannot be grown.
-    """
-    for name, value, allowed in (
-        ("noise", noise, Noise),
-        ("mechanism", mechanism, Mechanism),
-        ("leaf_release", leaf_release, LeafRelease),
-        ("sampling", sampling, Sampling),
-        ("grower", grower, Grower),
-    ):
-        check_option(name, value, allowed)
-    if criterion is not None:
-        check_option("criterion", criterion, Score)
-    if domain.target is None or domain.target.classes is None:
-        raise Code.BAD_TARGET.error(found="a domain without target classes")
-    capacity = domain.capacity if capacity is None else capacity
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
-    if capacity < 1:
-        raise Code.BAD_PARAMETER.error(expected="room for records", found=f"capacity={capacity}")
-    if noise in ("leaves", "splits+leaves"):
-        epsilon = check_whole_epsilon(epsilon)
-    if not 0 < split_share < 1:
-        raise Code.BAD_PARAMETER.error(
-            expected="split_share between 0 and 1", found=f"split_share={split_share}"
-        )
-    layout = Layout(domain, branching)
-    if depth is not None:
-        layout.check_depth(depth)
-    check_forest(layout, noise, mechanism, n_trees, sampling, rate, max_features)
-    # What one tree sees, on average where its rows are sampled: for the depth, not for privacy.
-    sampled = sampling == "poisson"
-    rows = math.ceil(capacity * rate) if sampled else -(-capacity // n_trees)
-    split = leaf = 0.0
-    if noise == "splits+leaves" and not random_splits:
-        inner = plan_private(
-            domain,
-            epsilon=epsilon,
-            depth=depth,
-            criterion=criterion,
-            branching=branching,
-            split_share=split_share,
-            capacity=rows,
-        )
-        depth, criterion = min(inner.spending.depth, layout.deepest), inner.score.name
-        spending = divide(epsilon, depth, split_share)
-        if mechanism != "discrete":
-            spending = divide(epsilon, depth, depth / (depth + 1))
-        split, leaf = spending.split, spending.leaf
-    elif noise in ("leaves", "splits+leaves"):
-        leaf = epsilon
-    if depth is None:
-        depth = _depth_without_noisy_splits(layout, rows, leaf)
-    layout.check_depth(depth)
-    plan = HiddenPlan(
-        domain=domain,
-        capacity=capacity,
-        branching=branching,
-        depth=depth,
-        criterion=criterion or "max",
-        noise=noise,
-        mechanism=mechanism,
-        leaf_release=leaf_release,
-        split_epsilon=split,
-        leaf_epsilon=leaf,
-        n_trees=n_trees,
-        sampling=sampling,
-        rate=rate,
-        grower="masks",
-        random_splits=random_splits,
-        public_seed=public_seed,
-        max_features=max_features,
-    )
-    if noise == "votes":
-        each = query_epsilon_for(epsilon, queries, plan.n_classes, delta=delta)
-        plan = replace(plan, queries=queries, query_epsilon=each, delta=delta)
-    return replace(plan, grower=chosen_grower(plan, grower))
+    def _exact_releases(self) -> list[Release]:
+        """Return what answers depend on without noise; a paper's claim for it stands beside it."""
+        found = []
+        if not self.is_noisy_in_splits and not self.random_splits:
+            claimed = 0.0 if self.leaf_epsilon else None
+            found.append(exact_release(STRUCTURE, self.audience, claimed))
+        if self.noise == "none":
+            found.append(exact_release(LABELS, self.audience))
+        return found
+
+    def _split_release(self, charge: Charge) -> Release:
+        if self.mechanism == "discrete":
+            return charge.release(self.split_mechanism, len(self.layout.candidates))
+        sensitivity = self.score.integer_sensitivity(self.public, self.shift).add_remove
+        return approximate_release(EXPONENTIAL, self.split_epsilon, sensitivity, charge, 1)
+
+    def _leaf_release(self, charge: Charge) -> Release:
+        if self.mechanism == "discrete":
+            noise = self.label_mechanism if self.leaves_are_labels else self.count_mechanism
+            return charge.release(noise, self.n_classes)
+        rule = EXPONENTIAL if self.mechanism == "exponential" else LAPLACE
+        return approximate_release(rule, self.leaf_epsilon, 1, charge, self.n_classes)
+
+    def _sampled_release(self) -> Release:
+        """Return what all trees cost: as many releases in sequence, each amplified as a whole."""
+        exact = self.noise == "none" or (self.noise == "leaves" and not self.random_splits)
+        epsilon, delta = math.inf, 0.0
+        if not exact and self.mechanism == "discrete":
+            *splits, leaf = self.tree_releases()
+            epsilon = leaf.epsilon + self.depth * self.split_epsilon
+            delta = leaf.delta + (self.depth * splits[0].delta if splits else 0.0)
+        papers = self.rate * (self.depth * self.split_epsilon + self.leaf_epsilon)
+        return sampled_release(epsilon, delta, self.rate, self.n_trees, papers or None)
 
 
-def _depth_without_noisy_splits(layout: Layout, rows: int, leaf_epsilon: float) -> int:
-    """Return the depth at which an average leaf still has records enough for its noise."""
-    needed = max(float(_LEAF_ROWS), NODE_TO_NOISE / leaf_epsilon if leaf_epsilon else 0.0)
-    arity = float(np.exp(np.log(layout.candidates.n_children).mean()))
-    depth = max(1, int(math.log(max(rows / needed, 1.0)) / math.log(max(arity, 2.0))))
-    return min(depth, layout.deepest, DEEPEST)
+class OpenPlan(HiddenPlan):
+    """One tree that is opened to everybody as it grows."""
+
+    audience: ClassVar[str] = "public"
+
+    def openings(self, to: str = EVERYONE) -> list[Opening]:
+        """Return what training opens: splits level by level, then the leaves; to all parties.
+
+        Arrays have room for as many nodes as a level can have, whatever was chosen before.
+        """
+        sizes = [self.layout.n_nodes(level) for level in range(self.depth + 1)]
+        splits = [
+            Opening(split_name(level), to, (sizes[level],), release=split_reason(level))
+            for level in range(self.depth)
+        ]
+        shape = (sizes[-1], self.n_classes)
+        return [*splits, Opening(LEAF, to, shape, release=self.leaf_reason)]
+
+    @property
+    def leaf_reason(self) -> str:
+        """Reason of the release of the leaves: noisy counts, or labels alone."""
+        labels = self.noise == "none" or self.leaves_are_labels
+        return LEAF_LABELS if labels else LEAF_COUNTS
+
+    def _exact_releases(self) -> list[Release]:
+        splits = [] if self.is_noisy_in_splits else map(split_reason, range(self.depth))
+        reasons = [*splits, *([LEAF_LABELS] if self.noise == "none" else [])]
+        return [exact_release(reason, self.audience) for reason in reasons]
 
 
-def check_forest(
-    layout: Layout,
-    noise: Noise,
-    mechanism: Mechanism,
-    n_trees: int,
-    sampling: Sampling,
-    rate: float,
-    max_features: int,
-) -> None:
-    """Refuse forests whose guarantee or whose trees would not be what they seem."""
-    if n_trees < 1:
-        raise Code.BAD_PARAMETER.error(expected="at least one tree", found=f"n_trees={n_trees}")
-    if not 0 < rate <= 1:
-        raise Code.BAD_PARAMETER.error(
-            expected="a sampling rate above 0 and at most 1", found=f"rate={rate}"
-        )
-    if noise == "votes" and sampling != "disjoint":
-        # The price of an answer rests on one record being in one tree.
-        raise Code.BAD_PARAMETER.error(
-            expected="votes of trees on disjoint records",
-            found=f"noise='votes' with sampling={sampling!r}",
-            fix="choose sampling='disjoint', or noise='splits+leaves' for trees on sampled records",
-        )
-    if noise == "votes" and mechanism != "discrete":
-        raise Code.BAD_PARAMETER.error(
-            expected="votes with discrete noise",
-            found=f"noise='votes' with mechanism={mechanism!r}",
-            fix="choose mechanism='discrete'",
-        )
-    if max_features and layout.branching == "wary":
-        # All of the attributes that were drawn may be used up on a path, which nobody sees.
-        raise Code.BAD_PARAMETER.error(
-            expected="max_features for binary trees alone",
-            found=f"max_features={max_features} with branching='wary'",
-            fix="choose branching='binary', or leave max_features out",
-        )
-    if not 0 <= max_features <= layout.n_features:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"max_features from 1 to {layout.n_features}, the number of attributes",
-            found=f"max_features={max_features}",
-            fix="choose one of them, or leave max_features out: nodes then choose from all",
-        )
+LEAF = "leaves"
+"""Name of the opening of an opened tree's leaves."""
 
 
-def chosen_grower(plan: HiddenPlan, grower: Grower) -> Literal["masks", "grouped"]:
-    """Choose how rows are kept, by public numbers; refuse what the grouped grower cannot do."""
-    able = plan.branching == "binary" and plan.n_trees == 1 and plan.sampling == "disjoint"
-    if grower == "grouped" and not able:
-        raise Code.BAD_PARAMETER.error(
-            expected="grower='grouped' for one binary tree",
-            found=f"branching={plan.branching!r}, {plan.n_trees} trees",
-            fix="choose grower='auto'",
-        )
-    return choose_grower(grower, plan.depth, ReplicatedEngine, groupable=able)
+def split_name(level: int) -> str:
+    """Return the name of the opening of a level's splits."""
+    return f"splits of level {level}"

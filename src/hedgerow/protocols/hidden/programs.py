@@ -16,7 +16,9 @@ import numpy as np
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
-from hedgerow.protocols.kinds import Arrays, Kind, Plan, kind_named
+from hedgerow.protocols.hidden.kind import Arrays
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import Upload, share_table
 from hedgerow.secure.clear import ClearEngine
@@ -61,15 +63,15 @@ def train_program(network: Network, job: Job, own: Own | None = None) -> dict[st
         where none lives. The clear engine has one server, which holds everything.
     """
     kind = kind_named(job["kind"])
-    plan = kind.read_plan(dict(job["plan"]))
+    plan = kind.plan_type.from_dict(dict(job["plan"]))
     ledger = ledger_of(job, plan)
-    leakage = Leakage(kind.training_openings(plan), ledger=ledger)
+    leakage = Leakage(plan.openings(), ledger=ledger)
     uploads = [Upload(**{**one, "features": tuple(one["features"])}) for one in job["uploads"]]
     seats = {f"owner {i}": FIRST_OWNER + i for i in range(network.n - SERVERS)}
     engine = engine_of(network, job, leakage, seats)
-    tables = {upload.party: _table(kind, plan, upload, own) for upload in uploads}
+    tables = {upload.party: _table(plan, upload, own) for upload in uploads}
     held = {party: table for party, table in tables.items() if table is not None}
-    table = share_table(engine, plan.layout, plan.ring, uploads, held, kind.n_columns(plan))
+    table = share_table(engine, plan.layout, plan.ring, uploads, held, plan.n_columns)
     servers = servers_here(network, engine)
     made = kind.train(table, plan, ledger) if servers else None
     engine.finish()
@@ -112,9 +114,9 @@ def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[s
     """
     own = own or {}
     kind = kind_named(job["kind"])
-    plan = kind.read_plan(dict(job["plan"]))
+    plan = kind.plan_type.from_dict(dict(job["plan"]))
     ledger = Ledger.from_json(next(iter(own.values()))["ledger"])
-    kind.admits(plan, job["n"], ledger)
+    kind.check_budget(plan, job["n"], ledger)
     leakage = Leakage(kind.answer_openings(plan, job["n"], job["what"]), ledger=ledger)
     engine = engine_of(network, job, leakage, {"analyst": ANALYST})
     held = [own[str(server)]["shares"] for server in servers_here(network, engine)]
@@ -188,7 +190,7 @@ def _arrays(engine: Engine, manifest: Job, held: Sequence[Arrays]) -> Arrays:
     }
 
 
-def _table(kind: Kind, plan: Any, upload: Upload, own: Own | None) -> Encoded | None:
+def _table(plan: ServerPlan, upload: Upload, own: Own | None) -> Encoded | None:
     data = (own or {}).get(str(upload.party))
     if data is None:
         return None
@@ -198,10 +200,10 @@ def _table(kind: Kind, plan: Any, upload: Upload, own: Own | None) -> Encoded | 
         target=data["target"],
         present=data["present"],
     )
-    units = kind.units(plan)
+    units = plan.target_units
     return table if units is None or not upload.target else units.count(table)
 
 
-def _rows(plan: Plan, bins: Any) -> Encoded:
+def _rows(plan: ServerPlan, bins: Any) -> Encoded:
     present = np.ones(len(bins), dtype=np.bool_)
     return Encoded(plan.layout.domain, np.asfortranarray(bins), None, present)

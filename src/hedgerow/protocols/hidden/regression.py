@@ -8,35 +8,29 @@ and scores are exact integers and a tree without noise has the splits of a learn
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, Ledger, Opening, Release, step
+from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.growers import grouped
-from hedgerow.protocols.growers.choices import BestSplits, Noisy, SplitChooser, split_reason
+from hedgerow.protocols.growers.choices import BestSplits, Noisy, SplitChooser
 from hedgerow.protocols.growers.frontier import Frontier
 from hedgerow.protocols.growers.masks import Masks
-from hedgerow.protocols.growers.means import (
-    LEAF_SUMS,
-    LEAF_WEIGHTS,
-    exact_values,
-    lift_sums,
-)
+from hedgerow.protocols.growers.means import exact_values, lift_sums
 from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, grow, no_progress
+from hedgerow.protocols.hidden.kind import Kind, Made
 from hedgerow.protocols.hidden.model import SecretForest, forest
+from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
-from hedgerow.protocols.hidden.training import LABELS, STRUCTURE
-from hedgerow.protocols.kinds import Kind, Made, asks_value, stored_forest
+from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
-from hedgerow.secure.replicated import EVERYONE
+from hedgerow.secure.noise.releases import Payer
 from hedgerow.secure.secret import Secret
 
 VALUE = "value of each query"
@@ -53,7 +47,8 @@ def train_regression(
 ) -> SecretForest:
     """Train a hidden regression tree (algorithm 1 with squared error).
 
-    1. What has no noise is charged as infinite: every answer will depend on it.
+    1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
+       infinite: every answer will depend on it.
     2. `hedgerow.protocols.hidden.id3.grow` on counts and sums of the target.
     3. Leaves: the mean, of an empty one that of the node above; or a noisy sum over a noisy count,
        clipped to the bounds.
@@ -80,120 +75,27 @@ def train_regression(
         One tree; leaves hold one number with `FRACTION` bits, 1 for half the bounds' width.
     """
     check_slots(table, plan)
-    charge_plan(plan, ledger)
-    return train_rows(_frontier(table, plan), plan, ledger, progress, keep)
+    return train_rows(_frontier(table, plan), plan, plan.charge(ledger), progress, keep)
 
 
 def train_rows(
     rows: Frontier,
     plan: RegressionPlan,
-    ledger: Ledger,
+    paid: Payer,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
-    audience: str = "analyst",
 ) -> SecretForest:
-    """Train a hidden regression tree on rows, however and by whomever they are kept.
-
-    Charges noisy splits and leaves to the audience of answers; what has no noise is charged before.
-    """
-    choose = _splits(plan, ledger, audience)
-    grown = grow(rows, plan.depth, _score(plan), choose, progress, keep)
+    """Train a hidden regression tree on rows, however and by whomever they are kept."""
+    grown = grow(rows, plan.depth, _score(plan), _splits(plan, paid), progress, keep)
     sums = lift_sums(grown.leaves, plan.capacity * plan.units.most)
     if plan.noise == "none":
         values = exact_values(
             sums[..., 0], sums[..., 1], sums[..., 0], plan.quotient, plan.depth
         ).reshape(-1)
     else:
-        noisy = replace(plan.noisy_quotient(ledger), audience=audience)
-        values = noisy(sums[0, :, 1], sums[0, :, 0])
+        values = plan.noisy_quotient(paid)(sums[0, :, 1], sums[0, :, 0])
     held = values.engine.reduce(values, plan.ring)
     return forest(rows.layout, grown.choices, held.reshape(1, -1, 1))
-
-
-def answer_regression(
-    model: SecretForest, plan: RegressionPlan, queries: Secret
-) -> NDArray[np.float64] | None:
-    """Answer secret queries (algorithm 4) and open the answers to the analyst.
-
-    Reveals: to the analyst, the value of each query, computed from what training released.
-    Cost: that of `predict`, and one opening.
-
-    Parameters
-    ----------
-    model : SecretForest
-    plan : RegressionPlan
-    queries : Secret, shape (n, B)
-
-    Returns
-    -------
-    float64 array of shape (n,), or None where the analyst does not live
-        Within the bounds of the target.
-    """
-    opened = model.engine.open(answered(model, queries), VALUE, "analyst")
-    return None if opened is None else _values(plan, model.ring.signed(opened).astype(np.int64))
-
-
-def answered(model: SecretForest, queries: Secret) -> Secret:
-    """Answer secret queries without opening the answers, (n,) with `FRACTION` bits.
-
-    Reveals: nothing.
-    """
-    return predict(model, queries)[:, 0, 0]
-
-
-def _values(plan: RegressionPlan, opened: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return opened answers as targets."""
-    return np.clip(plan.units.values(opened, FRACTION), plan.units.low, plan.units.high)
-
-
-def answer_openings(plan: RegressionPlan, n: int, what: str = "value") -> list[Opening]:
-    """Declare what answers to n queries open, to the analyst; H501 for anything but values."""
-    if what != "value":
-        raise Code.BAD_PARAMETER.error(
-            expected="a question for values of a numeric target", found=repr(what)
-        )
-    return [Opening(VALUE, "analyst", (n,), derived=answers_rest_on(plan))]
-
-
-def training_openings(plan: RegressionPlan, to: str = EVERYONE) -> list[Opening]:
-    """Declare what training opens to all parties: nothing but the grouped grower's permutations."""
-    if plan.grower != "grouped":
-        return []
-    return grouped.openings(plan.layout, plan.n_slots, plan.depth, to)
-
-
-def answers_rest_on(plan: RegressionPlan) -> tuple[str, ...]:
-    """Return the reasons of all releases that an answer is computed from."""
-    splits = [STRUCTURE]
-    if plan.is_noisy_in_splits:
-        splits = [split_reason(level) for level in range(plan.depth)]
-    return (*splits, *([LABELS] if plan.noise == "none" else [LEAF_SUMS, LEAF_WEIGHTS]))
-
-
-def charge_plan(plan: RegressionPlan, ledger: Ledger) -> None:
-    """Charge what has no noise, before anything is computed."""
-    charge_exact(answers_rest_on(plan), ledger, plan.sum_epsilon + plan.count_epsilon)
-
-
-def charge_exact(reasons: Iterable[str], ledger: Ledger, claimed: float = 0.0) -> None:
-    """Charge, to the analyst, those reasons that stand for values without noise: infinity.
-
-    Where only the leaves are noisy, the claim that hidden splits cost nothing stands beside it.
-    """
-    for reason in reasons:
-        if reason in (STRUCTURE, LABELS):
-            ledger.charge(
-                Release(
-                    mechanism="exact",
-                    epsilon=math.inf,
-                    delta=0.0,
-                    sensitivity=1.0,
-                    scope=ROOT / step(reason),
-                    audience="analyst",
-                    reason=reason,
-                    claimed=0.0 if claimed and reason == STRUCTURE else None,
-                )
-            )
 
 
 def _frontier(table: SecretTable, plan: RegressionPlan) -> Frontier:
@@ -207,32 +109,50 @@ def _score(plan: RegressionPlan) -> Scores:
     return Scores(plan.layout.candidates, plan.score, plan.public, prefer_nonempty=exact)
 
 
-def _splits(plan: RegressionPlan, ledger: Ledger, audience: str = "analyst") -> SplitChooser:
+def _splits(plan: RegressionPlan, ledger: Payer) -> SplitChooser:
     return (
-        Noisy(plan.split_mechanism, ledger, audience) if plan.is_noisy_in_splits else BestSplits()
+        Noisy(plan.split_mechanism, ledger, plan.audience)
+        if plan.is_noisy_in_splits
+        else BestSplits()
     )
 
 
-def _train(
-    table: SecretTable,
-    plan: RegressionPlan,
-    ledger: Ledger,
-    progress: Progress = no_progress,
-    keep: Checkpoints = NOTHING_KEPT,
-) -> Made:
-    return Made(train_regression(table, plan, ledger, progress, keep).shares())
+class RegressionKind(Kind):
+    """One tree of numbers that nobody sees."""
+
+    options_type: ClassVar[type[ServerOptions]] = RegressionOptions
+    plan_type: ClassVar[type[ServerPlan]] = RegressionPlan
+
+    def train(
+        self,
+        table: SecretTable,
+        plan: RegressionPlan,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Train. See `train_regression`."""
+        return Made(train_regression(table, plan, ledger, progress, keep).shares())
+
+    def answer_openings(self, plan: RegressionPlan, n: int, what: str = "value") -> list[Opening]:
+        """Return what answers open; H501 for anything but values."""
+        if what != "value":
+            raise Code.BAD_PARAMETER.error(
+                expected="a question for values of a numeric target", found=repr(what)
+            )
+        return [Opening(VALUE, "analyst", (n,), derived=plan.answers_derive_from())]
+
+    def answers(
+        self, model: SecretForest, plan: RegressionPlan, queries: Secret, what: str = "value"
+    ) -> Secret:
+        """Answer secret queries (algorithm 4), (n,) with `FRACTION` bits. Reveals: nothing."""
+        return predict(model, queries)[:, 0, 0]
+
+    def read(
+        self, plan: RegressionPlan, opened: NDArray[np.int64], what: str = "value"
+    ) -> NDArray[np.float64]:
+        """Return opened answers as targets, within their bounds."""
+        return np.clip(plan.units.values(opened, FRACTION), plan.units.low, plan.units.high)
 
 
-REGRESSION = Kind(
-    read_plan=RegressionPlan.from_dict,
-    n_columns=lambda plan: plan.n_columns,
-    train=_train,
-    training_openings=training_openings,
-    model=stored_forest,
-    answer=lambda model, plan, queries, what, ledger: answer_regression(model, plan, queries),
-    answer_openings=answer_openings,
-    asks=asks_value,
-    answered=lambda model, plan, queries, what: answered(model, queries),
-    read=lambda plan, opened, what: _values(plan, opened),
-    units=lambda plan: plan.units,
-)
+REGRESSION = RegressionKind()

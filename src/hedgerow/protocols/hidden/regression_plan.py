@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from hedgerow.errors import Code
-from hedgerow.options import check_option
-from hedgerow.privacy import ROOT, Ledger, NoisyMax, Scope
-from hedgerow.protocols.growers.frontier import choose_grower
-from hedgerow.protocols.growers.layout import Layout
+from hedgerow.privacy import NoisyMax, Release
 from hedgerow.protocols.growers.means import NoisyQuotient, Quotient
-from hedgerow.protocols.growers.units import COARSE, FINE, Units, cut, units_for
-from hedgerow.protocols.hidden.plan import Grower
-from hedgerow.protocols.hidden.plan import _depth_without_noisy_splits as depth_without_noisy_splits
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.protocols.growers.units import COARSE, FINE, Units, units_for
+from hedgerow.protocols.hidden.server_plan import (
+    LABELS,
+    STRUCTURE,
+    ServerPlan,
+    exact_release,
+    number_releases,
+)
+from hedgerow.secure.noise.releases import NOBODY, Payer
 from hedgerow.secure.ring import Z32, Ring
 from hedgerow.tables import Domain
-from hedgerow.trees.growing.budget import SPLIT_SHARE, depth_for, divide
 from hedgerow.trees.growing.candidates import Branching
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 
 RegressionNoise = Literal["none", "leaves", "splits+leaves"]
 
-SUM_SHARE = 2 / 3
-"""Of the leaves' epsilon for the sums: noise of a count moves a mean, which is below 1, less."""
 FRACTION = 24
 """Fraction bits of a leaf's value, in which 1 is half the width of the target's bounds."""
 SCORE_SENSITIVITY = 4.0
@@ -33,8 +32,8 @@ SCORE_SENSITIVITY = 4.0
 
 
 @dataclass(frozen=True)
-class RegressionPlan:
-    """A hidden regression tree in public numbers; made by `plan_regression`.
+class RegressionPlan(ServerPlan):
+    """A hidden regression tree in public numbers; made by `RegressionOptions.plan`.
 
     Attributes
     ----------
@@ -59,20 +58,24 @@ class RegressionPlan:
     count_epsilon: float = 0.0
     grower: Literal["masks", "grouped"] = "masks"
 
-    branching: ClassVar[Branching] = "binary"
+    branching: ClassVar[Branching] = "binary"  # type: ignore[misc]
     n_columns: ClassVar[int] = 2
     """Shared columns: presence, and the target in units."""
     n_trees: ClassVar[int] = 1
 
     @cached_property
-    def layout(self) -> Layout:
-        """Columns of tables and histograms."""
-        return Layout(self.domain, self.branching)
-
-    @cached_property
     def units(self) -> Units:
         """Scale of the target."""
         return units_for(self.domain, self.capacity, COARSE if self.is_noisy_in_splits else FINE)
+
+    @property
+    def target_units(self) -> Units:
+        """Scale of the target."""
+        return self.units
+
+    def nodes(self, done: int) -> int:
+        """Return the nodes at the level that is next."""
+        return self.layout.n_nodes(min(done, self.depth))
 
     @property
     def n_slots(self) -> int:
@@ -110,81 +113,27 @@ class RegressionPlan:
         """Mean of a leaf, between -1 and 1."""
         return Quotient(self.capacity, self.units.bits, 0, 1, 0, FRACTION)
 
-    def noisy_quotient(self, ledger: Ledger, scope: Scope = ROOT) -> NoisyQuotient:
-        """Return the noisy means of the leaves, charged to a ledger."""
+    def noisy_quotient(self, ledger: Payer) -> NoisyQuotient:
+        """Return the noisy means of the leaves, which a payer is asked for."""
         return NoisyQuotient(
-            self.quotient, self.sum_epsilon, self.count_epsilon, ledger, scope=scope
+            self.quotient, self.sum_epsilon, self.count_epsilon, ledger, self.audience
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {name: getattr(self, name) for name in _FIELDS} | {"domain": self.domain.to_dict()}
+    def releases(self) -> Sequence[Release]:
+        """Return what training charges: what has no noise, then noisy splits and leaves.
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote."""
-        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
-
-
-_FIELDS = tuple(field.name for field in fields(RegressionPlan))
-
-
-def plan_regression(
-    domain: Domain,
-    *,
-    epsilon: float = 1.0,
-    noise: RegressionNoise = "splits+leaves",
-    depth: int | None = None,
-    split_share: float = SPLIT_SHARE,
-    sum_share: float = SUM_SHARE,
-    capacity: int | None = None,
-    grower: Grower = "auto",
-) -> RegressionPlan:
-    """Plan a hidden regression tree from public numbers.
-
-    Parameters
-    ----------
-    domain : Domain
-        Public description of the table, with the bounds of the target.
-    epsilon : float
-        Whole budget, add/remove neighbours; unused with ``noise="none"``.
-    noise : {"none", "leaves", "splits+leaves"}
-        Only the last has a finite epsilon.
-    depth : int, optional
-        Levels of splits; by a public rule if None.
-    split_share : float
-        Share of epsilon for the splits, where they are noisy.
-    sum_share : float
-        Share of the leaves' epsilon for the sums; the rest is for the counts.
-    capacity : int, optional
-        Instead of the domain's.
-    grower : {"auto", "masks", "grouped"}
-
-    Raises
-    ------
-    HedgerowError
-        H116 without target bounds, H208 without a capacity, H501 for a tree that cannot be grown.
-    """
-    check_option("noise", noise, RegressionNoise)
-    check_option("grower", grower, Grower)
-    if domain.target is None or domain.target.bounds is None:
-        raise Code.BAD_TARGET.error(found="a domain without target bounds")
-    capacity = domain.capacity if capacity is None else capacity
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
-    layout = Layout(domain, "binary")
-    split, leaf = 0.0, 0.0
-    if noise == "splits+leaves":
-        if depth is None:
-            many = len(layout.candidates)
-            depth = depth_for(epsilon, capacity, many, SCORE_SENSITIVITY)
-        spending = divide(epsilon, depth, split_share)
-        split, leaf = spending.split, spending.leaf
-    elif noise == "leaves":
-        leaf = epsilon
-    if depth is None:
-        depth = depth_without_noisy_splits(layout, capacity, leaf)
-    layout.check_depth(depth)
-    sums, counts = cut(leaf, sum_share) if leaf else (0.0, 0.0)
-    kept = choose_grower(grower, depth, ReplicatedEngine)
-    return RegressionPlan(domain, capacity, depth, noise, split, sums, counts, kept)
+        Where only the leaves are noisy, the claim that hidden splits cost nothing stands beside
+        the figure that holds.
+        """
+        found = []
+        if not self.is_noisy_in_splits:
+            claimed = 0.0 if self.sum_epsilon + self.count_epsilon else None
+            found.append(exact_release(STRUCTURE, self.audience, claimed))
+        if self.noise == "none":
+            return (*found, exact_release(LABELS, self.audience))
+        split = self.split_mechanism if self.is_noisy_in_splits else None
+        leaves = [self.noisy_quotient(NOBODY)]
+        return (
+            *found,
+            *number_releases(split, leaves, len(self.layout.candidates), self.depth),
+        )

@@ -18,9 +18,8 @@ from __future__ import annotations
 import math
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, Ledger, Release, register_mechanism, step
-from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.secure.noise.discrete import coins, precision
+from hedgerow.privacy import ROOT, Release, register_mechanism, step
+from hedgerow.secure.noise.discrete import coins
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 
@@ -78,55 +77,25 @@ def tree_epsilon_for(epsilon: float, n_trees: int, rate: float) -> float:
     return found / (_UP * _UP * _UP)
 
 
-def inner_total(plan: HiddenPlan) -> tuple[float, float]:
-    """Return (epsilon, delta) of all that one tree releases, from public numbers alone."""
-    exact = plan.noise == "none" or (plan.noise == "leaves" and not plan.random_splits)
-    if exact or plan.mechanism != "discrete":
-        return math.inf, 0.0
-    by_counts = plan.leaf_release == "counts"
-    leaf = plan.count_mechanism if by_counts else plan.label_mechanism
-    delta = precision(leaf, plan.n_classes).delta
-    epsilon = plan.leaf_epsilon
-    if plan.is_noisy_in_splits:
-        choice = precision(plan.split_mechanism, len(plan.layout.candidates))
-        epsilon += plan.depth * plan.split_epsilon
-        delta += plan.depth * choice.delta
-    return epsilon, delta
-
-
-def sampled_release(plan: HiddenPlan, audience: str = "analyst") -> Release:
-    """Return what all trees cost: as many releases in sequence, each amplified as a whole."""
-    epsilon, delta = inner_total(plan)
-    outer, outer_delta = amplified(epsilon, delta, plan.rate)
-    papers = plan.rate * (plan.depth * plan.split_epsilon + plan.leaf_epsilon)
+def sampled_release(
+    epsilon: float, delta: float, rate: float, n_trees: int, claimed: float | None = None
+) -> Release:
+    """Return what trees cost of which each is (epsilon, delta)-DP on the records that it sees."""
+    outer, outer_delta = amplified(epsilon, delta, rate)
     return Release(
         mechanism=MECHANISM,
         epsilon=outer,
         delta=outer_delta,
         sensitivity=1.0,
         scope=ROOT / step("trees"),
-        audience=audience,
+        audience="analyst",
         reason=SAMPLED,
-        claimed=papers or None,
-        times=plan.n_trees,
+        claimed=claimed,
+        times=n_trees,
     )
 
 
-def charge_sampled(plan: HiddenPlan, ledger: Ledger, engine: Engine) -> Ledger:
-    """Charge all trees, before a coin is flipped, and return the ledger inside one tree.
-
-    The inner ledger refuses, before it is drawn, whatever goes beyond what was charged for here.
-    """
-    if not engine.private:
-        ledger.mark_not_private("seeded noise")
-    ledger.charge(sampled_release(plan))
-    epsilon, delta = inner_total(plan)
-    if math.isinf(epsilon):
-        return Ledger(ledger.domain)
-    return Ledger(ledger.domain, budget=(epsilon * _UP, min(1.0, delta * _UP)))
-
-
-def sample_rows(engine: Engine, plan: HiddenPlan, ring: Ring) -> Secret:
+def sample_rows(engine: Engine, n_trees: int, n_slots: int, rate: float, ring: Ring) -> Secret:
     """Flip a coin for every tree and slot.
 
     1. One biased coin each (`hedgerow.secure.noise.discrete.coins`).
@@ -139,6 +108,5 @@ def sample_rows(engine: Engine, plan: HiddenPlan, ring: Ring) -> Secret:
     -------
     Secret of 0 and 1, shape (trees, slots)
     """
-    n = plan.n_trees * plan.n_slots
-    flipped = coins(engine, [coin_constant(plan.rate)], RATE_BITS, n)
-    return engine.b2a(flipped, ring).reshape(plan.n_trees, plan.n_slots)
+    flipped = coins(engine, [coin_constant(rate)], RATE_BITS, n_trees * n_slots)
+    return engine.b2a(flipped, ring).reshape(n_trees, n_slots)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from hedgerow.errors import Code
-from hedgerow.privacy import ROOT, NoisyMax, Release, step
+from hedgerow.privacy import ROOT, Budget, Ledger, NoisyMax, Release, Reservation, step
 from hedgerow.privacy.accounting import basic, tightest
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
 from hedgerow.secure.noise.discrete import precision
@@ -93,3 +93,14 @@ def query_epsilon_for(epsilon: float, queries: int, n_classes: int, *, delta: fl
         middle = math.sqrt(low * high)
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def reserve_answers(every: Release, ledger: Ledger, delta: float) -> Reservation:
+    """Charge the worst case, all answers that will ever be given, before the first of them.
+
+    Where a delta is granted, the ledger of this model alone gets it as its budget, and prints the
+    epsilon that holds at it beside the sum.
+    """
+    if delta and ledger.budget is None and not ledger.releases:
+        ledger.budget = Budget(tightest([every], delta).epsilon, delta)
+    return ledger.reserve(every)

@@ -5,44 +5,29 @@ Papers: hiddentrees, papernot2017pate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, PrivacyError
-from hedgerow.privacy import Budget, Ledger, Opening, Release, Reservation
-from hedgerow.privacy.accounting import tightest
+from hedgerow.privacy import Ledger, Opening, Release, Reservation
 from hedgerow.protocols.growers.choices import fitting_ring
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.votes.budget import ANSWERS, SCOPE, answers_release, vote_mechanism
 from hedgerow.secure.noise.discrete import precision
-from hedgerow.secure.noise.releases import Charge, noisy_max
+from hedgerow.secure.noise.releases import Charge, Prepaid, noisy_max
 from hedgerow.secure.ring import Z16, Ring
-from hedgerow.secure.secret import Engine, Secret
+from hedgerow.secure.secret import Secret
 
 VOTED = "voted class of each query"
 
 
-def vote_openings(plan: HiddenPlan, n: int, times: int = 1) -> list[Opening]:
+def vote_openings(n: int, times: int = 1) -> list[Opening]:
     """Declare what the answers to n queries, asked `times` times, open to the analyst."""
-    del plan
     return [Opening(VOTED, "analyst", (n,), release=ANSWERS, times=times)]
-
-
-def reserve_answers(plan: HiddenPlan, ledger: Ledger) -> Reservation:
-    """Charge the worst case, all answers that will ever be given, before the first of them.
-
-    Where the plan grants a delta, the ledger of this model alone gets it as its budget, and prints
-    the epsilon that holds at it beside the sum.
-    """
-    every = answers_release(plan.query_epsilon, plan.n_classes, plan.queries)
-    if plan.delta and ledger.budget is None and not ledger.releases:
-        ledger.budget = Budget(tightest([every], plan.delta).epsilon, plan.delta)
-    return ledger.reserve(every)
 
 
 def reservation_of(ledger: Ledger) -> Reservation:
@@ -108,51 +93,6 @@ def check_answers(ledger: Ledger, n: int) -> None:
             found=f"{n:,} more asked for, {left:,} left",
             fix="ask for fewer, keep answers that were given, or train with a larger queries=",
         )
-
-
-@dataclass(frozen=True)
-class Prepaid(Charge):
-    """A charge that was made already: checks that what is drawn is what was paid.
-
-    Parameters
-    ----------
-    ledger, scope, audience, reason, claimed
-        As in `Charge`.
-    paid : Release
-        In the ledger.
-    """
-
-    paid: Release | None = None
-
-    def pay(
-        self,
-        engine: Engine,
-        mechanism: str,
-        *,
-        epsilon: float,
-        delta: float,
-        sensitivity: float,
-        variables: int,
-        times: int = 1,
-        claimed: float | None = None,
-    ) -> None:
-        """Refuse what differs from what was paid. See `Charge.pay`."""
-        del claimed
-        if not engine.private:
-            self.ledger.mark_not_private("seeded noise")
-        wanted = (mechanism, epsilon, delta, sensitivity, variables, times)
-        p = self.paid
-        if p is None or wanted != (
-            p.mechanism,
-            p.epsilon,
-            p.delta,
-            p.sensitivity,
-            p.variables,
-            p.times,
-        ):
-            raise Code.NOT_CHARGED.error(
-                expected=f"{self.reason!r} as paid: {p}", found=f"{wanted} about to be drawn"
-            )
 
 
 def answer(
@@ -222,7 +162,7 @@ def answered(
     chosen = noisy_max(
         _over(votes, ring),
         vote_mechanism(plan.query_epsilon),
-        Prepaid(ledger, SCOPE, "analyst", ANSWERS, paid=paid),
+        Charge(Prepaid(ledger, [paid]), SCOPE, "analyst", ANSWERS),
         bound=plan.n_trees,
     )
     return (chosen * np.arange(plan.n_classes)).sum(axis=-1), VOTED

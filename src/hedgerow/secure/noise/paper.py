@@ -20,8 +20,9 @@ import math
 
 import numpy as np
 
-from hedgerow.privacy import register_mechanism
+from hedgerow.privacy import Release, register_mechanism
 from hedgerow.privacy.mechanisms.mechanism import check_epsilon, check_sensitivity
+from hedgerow.privacy.release import MechanismRule
 from hedgerow.secure.argmax import cost_max, max_
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
@@ -44,6 +45,24 @@ EXPONENTIAL = register_mechanism(
     argument="the law is approximate: candidates far below the best have probability 0",
     guarantee=False,
 )
+
+
+def approximate_release(
+    rule: MechanismRule, epsilon: float, sensitivity: int, charge: Charge, m: int, times: int = 1
+) -> Release:
+    """Return what m values of one of the two are charged as: infinity, with epsilon as claimed."""
+    return Release(
+        mechanism=rule.name,
+        epsilon=math.inf,
+        delta=0.0,
+        sensitivity=sensitivity,
+        scope=charge.scope,
+        audience=charge.audience,
+        reason=charge.reason,
+        claimed=epsilon,
+        times=times,
+        variables=max(1, 2 * m) if rule is LAPLACE else 1,
+    )
 
 
 def laplace(
@@ -69,15 +88,8 @@ def laplace(
     check_ring(y)
     factor = _check_laplace(epsilon, sensitivity, fraction)
     n = math.prod(y.shape)
-    charge.pay(
-        y.engine,
-        LAPLACE.name,
-        epsilon=math.inf,
-        delta=0.0,
-        sensitivity=sensitivity,
-        variables=max(1, 2 * n),
-        claimed=epsilon,
-    )
+    m = charge.size(y.shape)
+    charge.pay(y.engine, approximate_release(LAPLACE, epsilon, sensitivity, charge, m))
     k = y.engine.random_bits((fraction, 2 * n))
     planes = concatenate([y.engine.public_bits(np.ones((1, 2 * n), dtype=np.bool_)), k])
     u = _number(k) * 2 + 1
@@ -134,16 +146,8 @@ def exponential(
     check_ring(scores)
     factor, bits, s_bits = _check_exponential(epsilon, sensitivity, bound, fraction)
     engine, (*rows, d) = scores.engine, scores.shape
-    charge.pay(
-        engine,
-        EXPONENTIAL.name,
-        epsilon=math.inf,
-        delta=0.0,
-        sensitivity=sensitivity,
-        variables=1,
-        times=charge.times(tuple(rows)),
-        claimed=epsilon,
-    )
+    times = charge.times(tuple(rows))
+    charge.pay(engine, approximate_release(EXPONENTIAL, epsilon, sensitivity, charge, d, times))
     n = math.prod(rows)
     q = scores.reshape(n, d)
     q = q - max_(q, bits=bits).reshape(n, 1)

@@ -7,8 +7,11 @@ because coins have finitely many bits, and the charge states it (`noise.discrete
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,28 +31,65 @@ from hedgerow.secure.noise.discrete import (
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 
+Discrete = TwoSidedGeometric | NoisyMax
+
+
+class Payer(Protocol):
+    """What is asked before noise is drawn: a ledger, or releases that one was charged with."""
+
+    def charge(self, *releases: Release) -> None:
+        """Refuse what may not be drawn."""
+
+    def mark_not_private(self, reason: str) -> None:
+        """Record that what follows promises nothing."""
+
+
+class Prepaid:
+    """Releases that a ledger was charged with beforehand: each is drawn once, and no others are.
+
+    It says nothing of the ledger, which is charged first. Where a record is in a sample by a secret
+    coin, `releases` are those inside of it, and the ledger has what they come to.
+    """
+
+    def __init__(self, ledger: Ledger, releases: Iterable[Release]) -> None:
+        self._ledger, self._left = ledger, Counter(releases)
+
+    def charge(self, *releases: Release) -> None:
+        """Take releases from those that were paid; H306 for another, or for one of them again."""
+        for release in releases:
+            if not self._left[release]:
+                raise Code.NOT_CHARGED.error(
+                    expected="what was charged before, each once", found=f"{release}"
+                )
+            self._left[release] -= 1
+
+    def mark_not_private(self, reason: str) -> None:
+        """Record it in the ledger."""
+        self._ledger.mark_not_private(reason)
+
+
+NOBODY: Payer = Prepaid(Ledger(), ())
+"""Pays for nothing: for charges that a plan speaks of."""
+
+
+@lru_cache(maxsize=1024)
+def _delta(mechanism: Discrete, m: int) -> float:
+    """Return what finite precision costs; a booster has the same few mechanisms in all rounds."""
+    return precision(mechanism, m).delta
+
 
 @dataclass(frozen=True)
 class Charge:
     """Who pays for a release, and what the ledger is told about it.
 
-    Parameters
-    ----------
-    ledger : Ledger
-    scope : Scope
-        Where it stands. If it ends in a part labelled `EACH`, the first axis of what is released
-        holds the parts, and epsilon and delta are those of one part.
-    audience, reason : str
-        Whoever will see the result, and what for; the declared opening names this reason.
-    claimed : float, optional
-        A paper's figure, where it differs.
+    If the scope ends in a part labelled `EACH`, the first axis of what is released holds the parts,
+    and the release is that of one part. The declared opening names the reason.
     """
 
-    ledger: Ledger
+    ledger: Payer
     scope: Scope
     audience: str
     reason: str
-    claimed: float | None = None
 
     @property
     def is_in_each_part(self) -> bool:
@@ -61,64 +101,34 @@ class Charge:
         """Return how many choices count: those of one part if the first axis holds parts."""
         return max(1, math.prod(rows[1:] if self.is_in_each_part else rows))
 
-    def pay(
-        self,
-        engine: Engine,
-        mechanism: str,
-        *,
-        epsilon: float,
-        delta: float,
-        sensitivity: float,
-        variables: int,
-        times: int = 1,
-        claimed: float | None = None,
-    ) -> None:
-        """Charge the ledger; call it before anything is drawn.
+    def size(self, shape: tuple[int, ...]) -> int:
+        """Return the values of one release: all, or those of one part."""
+        return math.prod(shape[1:] if self.is_in_each_part else shape)
 
-        Parameters
-        ----------
-        engine : Engine
-            Where the noise will come from; a seeded one is recorded as not private.
-        mechanism, epsilon, delta, sensitivity, variables, times, claimed
-            As in `Release`.
-        """
-        if not engine.private:
-            self.ledger.mark_not_private("seeded noise")
-        self.ledger.charge(
-            Release(
-                mechanism=mechanism,
-                epsilon=epsilon,
-                delta=delta,
-                sensitivity=sensitivity,
-                scope=self.scope,
-                audience=self.audience,
-                reason=self.reason,
-                claimed=self.claimed if claimed is None else claimed,
-                times=times,
-                variables=variables,
-            )
+    def release(self, mechanism: Discrete, m: int, times: int = 1) -> Release:
+        """Return what m noisy values, or a choice among m candidates, are charged as."""
+        return Release(
+            mechanism=mechanism.name,
+            epsilon=mechanism.epsilon,
+            delta=_delta(mechanism, m),
+            sensitivity=mechanism.sensitivity,
+            scope=self.scope,
+            audience=self.audience,
+            reason=self.reason,
+            times=times,
+            variables=m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1),
         )
 
+    def pay(self, engine: Engine, release: Release) -> None:
+        """Charge a release before it is drawn; a seeded engine is recorded as not private."""
+        if not engine.private:
+            self.ledger.mark_not_private("seeded noise")
+        self.ledger.charge(release)
 
-def _paid(
-    charge: Charge,
-    engine: Engine,
-    mechanism: TwoSidedGeometric | NoisyMax,
-    m: int,
-    times: int,
-) -> Precision:
-    """Charge `times` releases of m values or candidates, and return how finely to draw."""
-    drawn = precision(mechanism, m)
-    charge.pay(
-        engine,
-        mechanism.name,
-        epsilon=mechanism.epsilon,
-        delta=drawn.delta,
-        sensitivity=mechanism.sensitivity,
-        variables=m * (2 if isinstance(mechanism, TwoSidedGeometric) else 1),
-        times=times,
-    )
-    return drawn
+    def draw(self, engine: Engine, mechanism: Discrete, m: int, times: int = 1) -> Precision:
+        """Pay for `times` releases of m values or candidates, and return how finely to draw."""
+        self.pay(engine, self.release(mechanism, m, times))
+        return precision(mechanism, m)
 
 
 def add_geometric_noise(values: Secret, mechanism: TwoSidedGeometric, charge: Charge) -> Secret:
@@ -145,8 +155,7 @@ def add_geometric_noise(values: Secret, mechanism: TwoSidedGeometric, charge: Ch
     -------
     Secret, the same shape and ring
     """
-    m = _size_of_release(values.shape, charge)
-    drawn = _paid(charge, values.engine, mechanism, m, times=1)
+    drawn = charge.draw(values.engine, mechanism, charge.size(values.shape))
     return values + two_sided_geometric(values.engine, values.shape, drawn, values.ring)
 
 
@@ -193,7 +202,7 @@ def noisy_max(
     """
     engine, c = scores.engine, scores.shape[-1]
     bits = _bits(precision(mechanism, c), bound, scores.ring)
-    drawn = _paid(charge, engine, mechanism, c, charge.times(scores.shape[:-1]))
+    drawn = charge.draw(engine, mechanism, c, charge.times(scores.shape[:-1]))
     noise = geometric(engine, scores.shape, drawn, scores.ring)
     z = scores + noise + (bound + 1)
     if valid is not None:
@@ -241,7 +250,7 @@ def cost_add_geometric_noise(
     engine: Engine, shape: tuple[int, ...], mechanism: TwoSidedGeometric, charge: Charge, ring: Ring
 ) -> Cost:
     """State the cost of `add_geometric_noise`."""
-    drawn = precision(mechanism, _size_of_release(shape, charge))
+    drawn = precision(mechanism, charge.size(shape))
     return cost_two_sided_geometric(engine, math.prod(shape), drawn, ring)
 
 
@@ -262,11 +271,6 @@ def cost_noisy_max(
         + masking
         + cost_argmax(engine, shape, ring, bits=_bits(drawn, bound, ring))
     )
-
-
-def _size_of_release(shape: tuple[int, ...], charge: Charge) -> int:
-    """Return the values of one release: all, or those of one part."""
-    return math.prod(shape[1:] if charge.is_in_each_part else shape)
 
 
 def _bits(drawn: Precision, bound: int, ring: Ring) -> int:

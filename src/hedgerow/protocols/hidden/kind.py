@@ -1,0 +1,131 @@
+"""`Kind`: what the party programs ask of a family of hidden models; a subclass for each family."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.privacy import Ledger, Opening
+from hedgerow.protocols.checkpoint import Checkpoints
+from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
+from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.options import ServerOptions
+from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.sharing.table import SecretTable
+from hedgerow.secure.ring import Ring
+from hedgerow.secure.secret import Engine, Secret
+
+Arrays = Mapping[str, NDArray[Any]]
+Classified = tuple[NDArray[np.int64], NDArray[np.float64] | None]
+"""Places among the classes, (n,), and probabilities, (n, k), where they were asked for."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """What training leaves behind: shares of the servers that live here, and what is public.
+
+    Share axes are in front; what is public is plain data.
+    """
+
+    shares: Arrays = field(repr=False)
+    public: Any = None
+
+
+class Kind(ABC):
+    """A family of models: how it is trained, and how its answers are made and read."""
+
+    options_type: ClassVar[type[ServerOptions]]
+    """The table ``[plan]`` of its jobs."""
+    plan_type: ClassVar[type[ServerPlan]]
+
+    @abstractmethod
+    def train(
+        self,
+        table: SecretTable,
+        plan: Any,
+        ledger: Ledger,
+        progress: Progress = no_progress,
+        keep: Checkpoints = NOTHING_KEPT,
+    ) -> Made:
+        """Charge the plan, train, and return what is kept of it.
+
+        `progress` is told how many levels are done, of all trees that grow one after the other.
+        `keep` has the stages that an earlier attempt has done, and gets those of this one.
+        """
+
+    def model(self, engine: Engine, plan: Any, arrays: Arrays) -> SecretForest:
+        """Put a model together from arrays of shares; their type tells the ring."""
+        return stored_forest(engine, plan, arrays)
+
+    def asks(self, plan: Any, proba: bool) -> str:
+        """Return what is asked for, with probabilities or without; H501 for none of a number."""
+        if proba:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"a question for values of {plan.domain.target.name!r}, which is a number",
+                found="one for class probabilities",
+                fix="ask without --proba (proba=False)",
+            )
+        return "value"
+
+    def answer_openings(self, plan: Any, n: int, what: str) -> list[Opening]:
+        """Return the one opening of answers to n queries, to the analyst."""
+        raise self._not_asked(plan)
+
+    def answers(self, model: SecretForest, plan: Any, queries: Secret, what: str) -> Secret:
+        """Answer secret queries, (n, B), without opening the answers.
+
+        Reveals: nothing. Kinds whose answers are releases of their own are answered through their
+        budget instead.
+        """
+        raise self._not_asked(plan)
+
+    def read(self, plan: Any, opened: NDArray[np.int64], what: str) -> NDArray[Any]:
+        """Return opened whole numbers in the terms of the target."""
+        raise self._not_asked(plan)
+
+    def classified(self, plan: Any, answers: NDArray[Any], what: str) -> Classified:
+        """Return classes and probabilities of what `read` returned; H501 for numbers."""
+        raise self._not_asked(plan)
+
+    def answer(
+        self, model: SecretForest, plan: Any, queries: Secret, what: str, ledger: Ledger
+    ) -> NDArray[Any] | None:
+        """Answer secret queries and open the answers to the analyst; None where it does not live.
+
+        Reveals: to the analyst, what was asked for, computed from what training released.
+        Cost: that of `answers`, and one opening.
+        """
+        del ledger
+        (opening,) = self.answer_openings(plan, queries.shape[0], what)
+        opened = model.engine.open(
+            self.answers(model, plan, queries, what), opening.name, "analyst"
+        )
+        if opened is None:
+            return None
+        return self.read(plan, model.ring.signed(opened).astype(np.int64), what)
+
+    def check_budget(self, plan: Any, n: int, ledger: Ledger) -> None:
+        """Refuse n queries that were not paid for, before they are shared."""
+        return
+
+    def spend(self, plan: Any, n: int, ledger: Ledger) -> None:
+        """Record n answers that may have been opened in a run that failed."""
+        return
+
+    def _not_asked(self, plan: Any) -> HedgerowError:
+        return Code.BAD_PARAMETER.error(
+            expected="a model that the servers answer for",
+            found=f"a question under {type(plan).__name__}",
+        )
+
+
+def stored_forest(engine: Engine, plan: ServerPlan, arrays: Arrays) -> SecretForest:
+    """Put hidden trees together from arrays of shares; their type tells the ring."""
+    ring = Ring(8 * np.asarray(arrays["splits"]).dtype.itemsize)
+    return SecretForest.from_shares(engine, plan.layout, plan.depth, ring, arrays)

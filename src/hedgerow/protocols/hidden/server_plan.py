@@ -1,0 +1,155 @@
+"""`ServerPlan`: what all models of the three servers fix, and make public, before a row is shared.
+
+What a plan releases is written down once, here and in its subclasses. Training charges it before
+anything is computed (`ServerPlan.charge`) and can draw nothing else; admission, accounts and
+``hedgerow plan`` read the same list.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from functools import cached_property
+from itertools import product
+from typing import Any, ClassVar, Self
+
+from hedgerow.privacy import ROOT, Ledger, NoisyMax, Opening, Release, step
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import guarantees
+from hedgerow.protocols.growers import grouped
+from hedgerow.protocols.growers.choices import level_charge
+from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.growers.means import NoisyQuotient
+from hedgerow.protocols.growers.units import Units
+from hedgerow.secure.noise.releases import NOBODY, Prepaid
+from hedgerow.secure.replicated import EVERYONE
+from hedgerow.secure.ring import Ring
+from hedgerow.tables import Domain
+from hedgerow.trees.growing.candidates import Branching
+
+STRUCTURE = "splits without noise"
+LABELS = "leaves without noise"
+
+
+class ServerPlan(ABC):
+    """Public numbers of a model on three servers; subclasses are frozen dataclasses."""
+
+    domain: Domain
+    depth: int
+    branching: Branching
+    grower: str
+
+    audience: ClassVar[str] = "analyst"
+    """Who sees what the model gives away."""
+
+    @property
+    @abstractmethod
+    def ring(self) -> Ring:
+        """Of the shared table."""
+
+    @property
+    @abstractmethod
+    def n_slots(self) -> int:
+        """Slots of the shared table."""
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """Shared columns that are added up, see `SecretTable.columns`."""
+
+    @abstractmethod
+    def releases(self) -> Sequence[Release]:
+        """Return exactly what training charges, in order."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Columns of tables, queries and histograms."""
+        return Layout(self.domain, self.branching)
+
+    @property
+    def target_units(self) -> Units | None:
+        """Scale of a target that is a number."""
+        return None
+
+    @property
+    def levels(self) -> int:
+        """Levels of all trees that grow one after the other: what progress is counted in."""
+        return self.depth
+
+    @abstractmethod
+    def nodes(self, done: int) -> int:
+        """Return the nodes that are worked on once so many levels are done."""
+
+    def openings(self, to: str = EVERYONE) -> list[Opening]:
+        """Return exactly what training may open: permutations of the grouped grower alone."""
+        if self.grower != "grouped":
+            return []
+        return grouped.openings(self.layout, self.n_slots, self.depth, to)
+
+    def answers_derive_from(self) -> tuple[str, ...]:
+        """Return the reasons of all releases that an answer is computed from."""
+        return tuple(release.reason for release in self.releases())
+
+    def charge(self, ledger: Ledger) -> Prepaid:
+        """Charge all of `releases` and return them for whatever draws; nothing else can be."""
+        for release in self.releases():
+            ledger.charge(release)
+        return Prepaid(ledger, self.releases())
+
+    def ledger(self) -> Ledger:
+        """Return the ledger of a training that has not happened.
+
+        Raises
+        ------
+        HedgerowError
+            H202 for a finite epsilon and a domain that was read from data.
+        """
+        ledger = Ledger(domain=self.domain)
+        self.charge(ledger)
+        return ledger
+
+    def costs(self) -> dict[str, Guarantee]:
+        """Return what every audience learns, the public among them; infinite without a promise."""
+        return guarantees(self.ledger())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names} | {"domain": self.domain.to_dict()}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Read what `to_dict` wrote."""
+        return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
+
+
+def exact_release(reason: str, audience: str, claimed: float | None = None) -> Release:
+    """Return what goes into a model without noise: no finite epsilon."""
+    return Release(
+        mechanism="exact",
+        epsilon=math.inf,
+        delta=0.0,
+        sensitivity=1.0,
+        scope=ROOT / step(reason),
+        audience=audience,
+        reason=reason,
+        claimed=claimed,
+    )
+
+
+def number_releases(
+    split: NoisyMax | None,
+    leaves: Sequence[NoisyQuotient],
+    candidates: int,
+    depth: int,
+) -> Iterator[Release]:
+    """Yield noisy splits of trees that grow side by side, level by level, then their leaves."""
+    if split is not None:
+        for level, tree in product(range(depth), leaves):
+            charge = level_charge(NOBODY, tree.scope, tree.audience, level)
+            yield charge.release(split, candidates)
+    for tree in leaves:
+        for mechanism, charge in tree.charges():
+            yield charge.release(mechanism, 1)

@@ -1,0 +1,75 @@
+"""Every estimator has the parameters that its options declare, with the defaults there."""
+
+import importlib.util
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hedgerow
+from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.protocols.contract import Options
+from hedgerow.protocols.hidden.options import RunOptions
+from hedgerow.protocols.kinds import KINDS
+
+ROOT = Path(__file__).parents[2]
+SHARED = {"domain", "account", "bad_rows", "insecure_domain_from_data", "random_state", "verbose"}
+"""Parameters that belong to no protocol."""
+ESTIMATORS = [
+    one
+    for one in (getattr(hedgerow, name) for name in hedgerow.__all__)
+    if hasattr(one, "_options_type")
+]
+
+
+def options_of(estimator: Any) -> list[type[Options]]:
+    run = [RunOptions] if issubclass(estimator, HiddenEstimator) else []
+    return [estimator._options_type, *run]
+
+
+def test_there_are_some() -> None:
+    assert len(ESTIMATORS) >= 6
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.__name__)
+def test_constructors_have_the_names_and_defaults_of_their_options(estimator: Any) -> None:
+    declared = {
+        name: options.model_fields[field].default
+        for options in options_of(estimator)
+        for field, name in options.parameters().items()
+    }
+    for name, parameter in inspect.signature(estimator).parameters.items():
+        if name == "epsilon":
+            # A job has to state it, so that options may have no default.
+            assert parameter.default == 1.0
+            assert declared[name] in (None, 1.0)
+        elif name in declared:
+            assert parameter.default == declared[name], name
+        else:
+            assert name in SHARED, name
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: e.__name__)
+def test_defaults_are_allowed(estimator: Any) -> None:
+    for options in options_of(estimator):
+        options.from_parameters(estimator().get_params(deep=False))
+
+
+def test_every_option_is_described_in_a_sentence() -> None:
+    every = {kind.options_type for kind in KINDS.values()}
+    every |= {options for one in ESTIMATORS for options in options_of(one)}
+    for options in every:
+        for row in options.reference():
+            assert row.description.endswith("."), f"{options.__name__}.{row.key}"
+            assert not row.description[0].islower(), f"{options.__name__}.{row.key}"
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("options_page", ROOT / "tools/options_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = (ROOT / "docs" / "reference" / "options.md").read_text(encoding="utf-8")
+    assert made == module.page(), "run `make docs`"
