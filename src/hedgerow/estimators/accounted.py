@@ -10,7 +10,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from sklearn.utils import Tags
 
@@ -38,14 +38,6 @@ _CLONES: Counter[str] = Counter()
 _WARNED: set[str] = set()
 
 
-class HasReleases(Protocol):
-    """A plan of a fit: it follows from public numbers alone."""
-
-    def releases(self) -> Sequence[Release]:
-        """Return what the fit will charge."""
-
-
-Plan = TypeVar("Plan", bound=HasReleases)
 AnyPlan = TypeVar("AnyPlan")
 
 

@@ -10,16 +10,16 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.estimators.accounted import AccountedEstimator, HasReleases
+from hedgerow.estimators.accounted import AccountedEstimator
 from hedgerow.estimators.parameters import check_domain, domain_to_plan, warn_of_domain_from_data
 from hedgerow.estimators.public_model import PublicModelEstimator
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.contract import Options
+from hedgerow.protocols.contract import Options, Plan
 from hedgerow.tables import Batches, Domain, Encoded
 from hedgerow.trees.counts.batches import MakeBatch
 from hedgerow.trees.counts.forest import Batch
 
-AnyPlan = TypeVar("AnyPlan", bound=HasReleases)
+AnyPlan = TypeVar("AnyPlan", bound=Plan)
 
 
 class PlannedEstimator(AccountedEstimator, Generic[AnyPlan]):
@@ -48,18 +48,18 @@ class PlannedEstimator(AccountedEstimator, Generic[AnyPlan]):
         return self._plan(public, public.capacity)
 
 
-class CountingPlan(HasReleases, Protocol):
+class CountingPlan(Plan, Protocol):
     """A plan that says how rows are counted."""
 
     def batch(self, encoded: Encoded, number: int = 0) -> Batch:
         """Return encoded rows as they are counted."""
 
 
-Plan = TypeVar("Plan", bound=CountingPlan)
+Counted = TypeVar("Counted", bound=CountingPlan)
 Counts = TypeVar("Counts")
 
 
-class CuratedEstimator(PlannedEstimator[Plan], PublicModelEstimator, Generic[Plan, Counts]):
+class CuratedEstimator(PlannedEstimator[Counted], PublicModelEstimator, Generic[Counted, Counts]):
     """A private estimator that counts over rows in memory, or over a table that comes in pieces.
 
     A subclass says where batches are counted, and its `fit` calls a method which calls
@@ -70,7 +70,7 @@ class CuratedEstimator(PlannedEstimator[Plan], PublicModelEstimator, Generic[Pla
     # absorbed rows are counted.
     _dask_counts: ClassVar[Callable[..., Any]]
 
-    plan_: Plan
+    plan_: Counted
     privacy_: Ledger
 
     @abstractmethod
@@ -85,14 +85,14 @@ class CuratedEstimator(PlannedEstimator[Plan], PublicModelEstimator, Generic[Pla
         """Return the capacity where no domain was declared: nothing is claimed then."""
         return rows
 
-    def _read_rows(self, ledger: Ledger, X: Any, y: Any) -> tuple[Counts, Plan, NoiseSource]:
+    def _read_rows(self, ledger: Ledger, X: Any, y: Any) -> tuple[Counts, Counted, NoiseSource]:
         """Read the table of a fit, after all that must not depend on it was refused."""
         self._check_before_rows(ledger, lambda domain: self._plan(domain, domain.capacity))
         source = self._source()
         counts, plan = self._read_pieces(X, y) if is_large(X) else self._read_whole(X, y)
         return counts, plan, source
 
-    def _read_whole(self, X: Any, y: Any) -> tuple[Counts, Plan]:
+    def _read_whole(self, X: Any, y: Any) -> tuple[Counts, Counted]:
         if self.domain is None:
             warn_of_domain_from_data()
         encoded = self._encode_training(
@@ -104,7 +104,7 @@ class CuratedEstimator(PlannedEstimator[Plan], PublicModelEstimator, Generic[Pla
         plan = self._plan(encoded.domain, capacity)
         return self._counts_of(plan.batch(encoded)), plan
 
-    def _read_pieces(self, X: Any, y: Any) -> tuple[Counts, Plan]:
+    def _read_pieces(self, X: Any, y: Any) -> tuple[Counts, Counted]:
         """Find the rows of `Batches` or of a Dask collection, with a target cut like it.
 
         Of absorbed rows the first records up to the capacity are kept. H117 for batches of another

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import HasReleases
 from hedgerow.estimators.curated import PlannedEstimator, is_large
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
@@ -27,6 +26,7 @@ from hedgerow.estimators.public_model import (
 )
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.choice import ModelChoice, ModelOptions
+from hedgerow.protocols.contract import Plan
 from hedgerow.tables import Batches, Domain
 from hedgerow.trees.model import Model
 
@@ -61,7 +61,7 @@ _OF_EVERY_MODEL = (
 _ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warned_of_refit")
 
 
-class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
+class _ChosenModel(PlannedEstimator[Plan], PublicModelEstimator):
     """A private model of one table in ``released_``, of a kind that public numbers choose."""
 
     _options_type = ModelOptions
@@ -132,11 +132,11 @@ class _ChosenModel(PlannedEstimator[HasReleases], PublicModelEstimator):
         parameters = {name: getattr(self, name) for name in _OF_EVERY_MODEL}
         return self._estimator(choice.model, parameters | self._options().passed_on(choice.model))
 
-    def plan(self, domain: Domain | None = None) -> HasReleases:
+    def plan(self, domain: Domain | None = None) -> Plan:
         """Return what a fit would do and charge, from a public domain, by default its own."""
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
-        plan: HasReleases = self._chosen_estimator(self._options().choose(public)).plan(public)
+        plan: Plan = self._chosen_estimator(self._options().choose(public)).plan(public)
         return plan
 
     @property
