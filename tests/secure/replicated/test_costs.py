@@ -1,14 +1,21 @@
 """Declared rounds and bytes are those of the meter: all primitives, sizes, rings and audiences."""
 
+import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.net.simulator import Simulator
+from hedgerow.privacy import NoisyMax
+from hedgerow.secure.compare import cost_equal, cost_less_than
+from hedgerow.secure.cost import Cost
+from hedgerow.secure.noise.discrete import cost_geometric, precision
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.sort import cost_sort_by
 from tests.secure.engines import metered
 from tests.secure.replicated.wires import SEED, everything
 
@@ -109,3 +116,32 @@ def test_the_means_that_the_design_counts_with(engine: ReplicatedEngine) -> None
         (2, 4.67),
         (3, 10.67),
     ]
+
+
+def test_the_page_states_what_is_declared(engine: ReplicatedEngine) -> None:
+    """Rounds and bytes per element in the table of docs/explanation/secret-arrays.md."""
+    page = Path(__file__).parents[3] / "docs" / "explanation" / "secret-arrays.md"
+    rows = re.findall(r"^\| ([^|]+) \| (\d+) \| ([\d.]+)( .*)? \|$", page.read_text(), re.M)
+    n, keys = 192 * 100, 100_000
+    wanted = {
+        "multiplication, one output of a matrix product": engine.cost("mul", shape=(n,), ring=Z64),
+        "conjunction of 64 bits": engine.cost("and_", shape=(n, 64)),
+        "less-than": cost_less_than(engine, n, Z64),
+        "equality": cost_equal(engine, n, Z64),
+        "bits to numbers": engine.cost("b2a", shape=(n,), ring=Z64),
+        "shuffle of rows by a permutation that nobody knows": engine.cost(
+            "shuffle", shape=(n,), ring=Z64
+        ),
+        "sort of 32-bit keys, per key": cost_sort_by(engine, Z32, (keys,), Z32),
+        "a geometric variable, epsilon 1": cost_geometric(
+            engine, n, precision(NoisyMax(1.0), 1), Z64
+        ),
+    }
+    stated = {name: (int(rounds), float(size)) for name, rounds, size, _ in rows}
+    assert stated.pop("addition, public factors, sums") == (0, 0.0)
+    assert stated.keys() == wanted.keys()
+    for name, (rounds, size) in stated.items():
+        each = wanted[name].mean_bytes / (keys if "sort" in name else n)
+        assert (wanted[name].rounds, each) == (rounds, pytest.approx(size, rel=0.005)), name
+    narrow: Cost = cost_less_than(engine, n, Z32)
+    assert f"(32-bit ring: {narrow.rounds} rounds, {narrow.mean_bytes / n:.1f})" in page.read_text()
