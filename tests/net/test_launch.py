@@ -11,6 +11,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from tests.net.net_parties import all_plans, metered
+from tests.net.readings import same_bytes
 
 
 def report(network: Network, array: np.ndarray, factor: int) -> dict:
@@ -41,7 +42,7 @@ def test_three_processes_and_the_simulator_meter_the_same() -> None:
     simulator = Simulator(3)
     all_plans(simulator)
     joined = ends[0].meter | ends[1].meter | ends[2].meter
-    assert joined.same_bytes(simulator.meter.snapshot())
+    assert same_bytes(joined, simulator.meter.snapshot())
 
 
 def test_a_party_alone_gets_what_is_its_own() -> None:

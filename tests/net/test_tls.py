@@ -12,6 +12,7 @@ from hedgerow.net.meter import Reading
 from hedgerow.net.network import Route
 from hedgerow.net.simulator import Simulator
 from tests.net.net_parties import Club, all_plans, exchange_all, metered, ring
+from tests.net.readings import same_bytes
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def test_same_program_same_meter_as_the_simulator(club: Club) -> None:
     readings = [Reading.from_json(text) for text in club.run(metered)]
     simulator = Simulator(3)
     all_plans(simulator)
-    assert (readings[0] | readings[1] | readings[2]).same_bytes(simulator.meter.snapshot())
+    assert same_bytes(readings[0] | readings[1] | readings[2], simulator.meter.snapshot())
 
 
 def test_wire_bytes_are_those_of_the_sockets(club: Club) -> None:
@@ -229,4 +230,4 @@ def test_farewell_is_metered_as_in_the_simulator(club: Club) -> None:
     readings = [Reading.from_json(text) for text in club.run(program)]
     simulator = Simulator(3)
     simulator.farewell([0, 2])
-    assert (readings[0] | readings[1] | readings[2]).same_bytes(simulator.meter.snapshot())
+    assert same_bytes(readings[0] | readings[1] | readings[2], simulator.meter.snapshot())

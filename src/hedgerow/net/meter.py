@@ -110,13 +110,6 @@ class Reading:
             )
         return Reading(sorted(self.parties + other.parties), self.traffic | other.traffic)
 
-    def same_bytes(self, other: Reading) -> bool:
-        """Whether parties, steps, rounds, payload and wire bytes agree; waiting may differ."""
-        return self.parties == other.parties and self._public() == other._public()
-
-    def _public(self) -> dict[tuple[str, int], tuple[int, int, int]]:
-        return {key: (t.rounds, t.payload, t.wire) for key, t in self.traffic.items()}
-
     def table(self) -> list[dict[str, Any]]:
         """One row for each step and party, for printing."""
         return [

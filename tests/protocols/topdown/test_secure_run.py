@@ -2,6 +2,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.topdown.secure_run import run_secure
+from tests.net.readings import same_bytes
 from tests.protocols.topdown.secure_counts import plan_of, table_of
 
 TABLES = {"amsterdam": table_of(0), "berlin": table_of(1)}
@@ -18,7 +19,7 @@ def test_servers_in_processes_grow_the_tree_that_the_simulator_grows() -> None:
     assert apart.learned == here.learned
     assert apart.meter.rounds == here.meter.rounds > 100
     assert apart.meter.payload == here.meter.payload
-    assert apart.meter.same_bytes(here.meter)
+    assert same_bytes(apart.meter, here.meter)
 
 
 def test_in_the_clear_without_noise_it_is_the_same_tree() -> None:

@@ -12,6 +12,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Engine
+from tests.net.readings import same_bytes
 from tests.secure.conformance import Conformance
 from tests.secure.engines import reveal
 from tests.secure.replicated.three_server_programs import (
@@ -57,7 +58,7 @@ def test_three_processes_over_tls_open_and_meter_what_the_simulator_does() -> No
         assert all(np.array_equal(array, wanted) for array in seen)
     meters = [end.meter for end in ends]
     joined = meters[0] | meters[1] | meters[2] | meters[3]
-    assert joined.same_bytes(network.meter.snapshot())
+    assert same_bytes(joined, network.meter.snapshot())
 
 
 def test_shares_are_consistent_and_two_servers_hold_all() -> None:

@@ -125,7 +125,7 @@ class Exponential:
 class RandomSplits:
     """Extra trees: splits drawn at random by public coins, whatever the scores are.
 
-    `public_seed`: the same at all servers; the splits are known to everybody. `address`: of the
+    `public_seed`: the same at all parties; the splits are known to everybody. `address`: of the
     trees; every level has coins of its own below it.
     """
 

@@ -6,6 +6,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.trees import grow_id3
+from tests.net.readings import same_bytes
 from tests.protocols.vertical_id3.ppid3_runs import dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import secret, tree_of
 
@@ -27,7 +28,7 @@ def test_servers_in_processes_grow_the_tree_that_the_simulator_grows() -> None:
     assert apart.ledger.to_json() == here.ledger.to_json()
     assert apart.meter.rounds == here.meter.rounds > 50
     assert apart.meter.payload == here.meter.payload
-    assert apart.meter.same_bytes(here.meter)
+    assert same_bytes(apart.meter, here.meter)
     # What comes back from the processes can be asked.
     bins = [table.bins[:, group] for group in groups]
     asked = [LocalSites(run.sites).classify(run.root, table.ids, bins) for run in (apart, here)]
