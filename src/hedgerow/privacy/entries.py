@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from hedgerow.errors import Code
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.privacy.release import Audience, Release, check_number
+from hedgerow.privacy.release import PUBLIC, Audience, Release, check_number
 
 # Splitting an epsilon and adding the pieces up again may end a rounding error above it.
 _SLACK = 1 + 1e-12
@@ -130,8 +130,8 @@ def takes_part(audience: str, named: Collection[str]) -> bool:
     asked = Audience.parse(audience)
     alike = [one for one in map(Audience.parse, named) if one.role == asked.role]
     members = [one for one in alike if one.name is not None]
-    if asked.role == "public" or asked.name is None or not members:
-        return asked.role == "public" or bool(alike)
+    if asked.role == PUBLIC or asked.name is None or not members:
+        return asked.role == PUBLIC or bool(alike)
     return asked in members
 
 

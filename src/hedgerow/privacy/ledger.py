@@ -42,7 +42,7 @@ from hedgerow.privacy.entries import (
     seen_by,
     takes_part,
 )
-from hedgerow.privacy.release import Audience, Release
+from hedgerow.privacy.release import PUBLIC, Audience, Release
 
 VERSION = 3
 _WITHOUT_PARTIES = 2
@@ -190,7 +190,7 @@ class Ledger:
     def audiences(self) -> tuple[str, ...]:
         """Everyone who was named: in the order of the charges, the public first."""
         named = dict.fromkeys(release.audience for release in self.releases)
-        return ("public", *(audience for audience in named if audience != "public"))
+        return (PUBLIC, *(audience for audience in named if audience != PUBLIC))
 
     def charged(self, reason: str, audience: str | None = None) -> int:
         """Return how many releases with this reason were charged, to that audience if given."""
@@ -244,9 +244,7 @@ class Ledger:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _lock=threading.RLock())
 
-    def total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
-    ) -> Guarantee:
+    def total(self, audience: str = PUBLIC, relation: Relation = Relation.ADD_REMOVE) -> Guarantee:
         """Return what an audience learned, by basic composition; infinite if marked not private.
 
         A call with a release by rho costs the tightest epsilon at the ledger's delta, and that
@@ -268,7 +266,7 @@ class Ledger:
         return self._explain(self.figure(self.calls(audiences), relation), audiences)
 
     def formal_total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+        self, audience: str = PUBLIC, relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total of the charges alone, as if nothing was marked as not private."""
         return _with_reasons(
@@ -276,7 +274,7 @@ class Ledger:
         )
 
     def realised_total(
-        self, audience: str = "public", relation: Relation = Relation.ADD_REMOVE
+        self, audience: str = PUBLIC, relation: Relation = Relation.ADD_REMOVE
     ) -> Guarantee:
         """Return the total with reservations replaced by what was spent: not a guarantee."""
         with self._lock:
@@ -285,7 +283,7 @@ class Ledger:
         seen = self._seen_by([audience], spent)
         return _with_reasons(self.figure(_of_audiences(calls, seen), relation), seen)
 
-    def claimed_total(self, audience: str = "public") -> float | None:
+    def claimed_total(self, audience: str = PUBLIC) -> float | None:
         """Return the epsilon that the papers state, in their own terms; None without a claim."""
         return self._claim([audience])
 
@@ -309,7 +307,7 @@ class Ledger:
             found = replace(found, method=f"{found.method}, {_IN_ADVANCE}")
         return self._explain(found, audiences)
 
-    def calls(self, audience: str | Collection[str] = "public") -> Calls:
+    def calls(self, audience: str | Collection[str] = PUBLIC) -> Calls:
         """Return what an audience, or a coalition, saw of each call of which it saw anything."""
         audiences = [audience] if isinstance(audience, str) else audience
         with self._lock:
@@ -521,7 +519,7 @@ class Ledger:
     def _known_audiences(self) -> list[str]:
         """Return everybody who takes part, or whom a charge or a mark names."""
         marked = (name for mark in self.not_private for name in mark.audiences)
-        return list(dict.fromkeys(["public", *(self.parties or ()), *self.audiences, *marked]))
+        return list(dict.fromkeys([PUBLIC, *(self.parties or ()), *self.audiences, *marked]))
 
     def _explain(self, found: Guarantee, audiences: Collection[str]) -> Guarantee:
         """Apply the marks, and say why a guarantee is infinite: by releases, by marks."""

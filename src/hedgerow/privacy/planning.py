@@ -18,7 +18,7 @@ from hedgerow.privacy.accounting import Guarantee, tightest
 from hedgerow.privacy.ledger import Ledger
 from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
-from hedgerow.privacy.release import Release
+from hedgerow.privacy.release import PUBLIC, Release
 from hedgerow.privacy.scopes import ROOT
 
 # The releases of a plan share the rho that is found here, and their sum is rounded.
@@ -65,7 +65,7 @@ def _noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: in
             0.0,
             _UNKNOWN,
             ROOT,
-            "public",
+            PUBLIC,
             "plan",
             times=rounds,
             rho=rho,
@@ -103,7 +103,7 @@ def plan_total(releases: Sequence[Release], delta: float | None = None) -> Guara
     """
     ledger = Ledger(delta=delta)
     ledger.charge(*releases)
-    return ledger.total("public")
+    return ledger.total(PUBLIC)
 
 
 def plan_text(heading: str, releases: Sequence[Release], delta: float | None = None) -> str:

@@ -21,6 +21,8 @@ from hedgerow.errors import Code
 from hedgerow.jsonfile import shown
 from hedgerow.privacy.scopes import Scope
 
+PUBLIC = "public"
+"""Who sees a model that is published, and whoever takes no part."""
 ROLES = ("server", "peer", "owner", "site", "coordinator", "analyst")
 MAX_COUNT = 2**53
 """Counts are multiplied with floats, which hold every whole number up to here."""
@@ -79,14 +81,14 @@ class Audience:
 
     def sees(self, other: Audience) -> bool:
         """Whether this audience sees what goes to `other`."""
-        if other.role == "public":
+        if other.role == PUBLIC:
             return True
         same_role = self.role == other.role
         return same_role and (None in (self.name, other.name) or self.name == other.name)
 
     def is_within(self, other: Audience) -> bool:
         """Whether everyone here belongs to `other`: it is the same, its role, or the public."""
-        return other.role == "public" or other in (self, Audience(self.role))
+        return other.role == PUBLIC or other in (self, Audience(self.role))
 
     def __str__(self) -> str:
         return self.role if self.name is None else f"{self.role} {self.name}"
@@ -94,8 +96,8 @@ class Audience:
 
 @lru_cache(maxsize=1024)
 def _parse_audience(text: str) -> Audience | None:
-    if text == "public":
-        return Audience("public")
+    if text == PUBLIC:
+        return Audience(PUBLIC)
     match = _AUDIENCE.fullmatch(text)
     return Audience(match[1], match[2]) if match else None
 
