@@ -71,7 +71,7 @@ def serve(
             )
             fields = {"run": read.run_id, "address": address, "folder": str(run.folder)}
             _say(format, text, event="serving", instances=len(held), ids=ids_are, **fields)
-            with _shown(quiet, format, read.starter, begins=run.begins) as show:
+            with _show_status(quiet, format, read.starter, begins=run.begins) as show:
                 while True:
                     _, status = run.status()
                     show(status_fields(status))
@@ -144,7 +144,7 @@ def train(
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     client = SiteClient(config, read)
     try:
-        with _shown(quiet, format, read.starter, events=True) as show:
+        with _show_status(quiet, format, read.starter, events=True) as show:
             status = client.train(show)
     except KeyboardInterrupt:
         text = "training goes on without this command; whoever stops a site ends it"
@@ -155,7 +155,7 @@ def train(
         more = {"nodes": status["nodes"], "records": status["records"]}
         print(json.dumps({"ok": True, **fields, **more}))
         return
-    print(f"{read.run_id} is {_grown(status)}")
+    print(f"{read.run_id} is {_grown_text(status)}")
 
 
 @app.command("classify")
@@ -277,7 +277,7 @@ def _words(what: str, fields: dict[str, Any]) -> str:
             many = "1 instance" if fields["instances"] == 1 else f"{fields['instances']} instances"
             return f"{many} from {fields['from']}: {path}"
         case "grown":
-            return f"the tree is {_grown(fields)}"
+            return f"the tree is {_grown_text(fields)}"
         case "failed":
             return f"the attempt has ended, and nothing of it is kept. {fields['error']}"
         case "refused":
@@ -285,7 +285,7 @@ def _words(what: str, fields: dict[str, Any]) -> str:
     return f"{fields['site']} has not heard that the tree is grown: {fields['error']}"
 
 
-def _grown(fields: dict[str, Any]) -> str:
+def _grown_text(fields: dict[str, Any]) -> str:
     """Say from what a tree was grown, where it begins and how much of it lies here."""
     records, nodes = fields["records"], fields["nodes"]
     of = "" if records is None else f" from {records[0]:,} of the {records[1]:,} records here"
@@ -315,7 +315,7 @@ def _progress(status: dict[str, Any], starter: str, *, begins: bool = False) -> 
 
 
 @contextmanager
-def _shown(
+def _show_status(
     quiet: bool, format: Format, starter: str, *, events: bool = False, begins: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
     """Yield what shows a status on standard error, or prints a line of JSON, if it has changed."""

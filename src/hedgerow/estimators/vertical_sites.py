@@ -27,10 +27,7 @@ def columns_of_sites(
 ) -> list[list[int]]:
     """Return the columns of each site: as given, or dealt in order, the first ones getting more.
 
-    Raises
-    ------
-    InputError
-        H106 for a column at two sites, H107 for one at none, H755 for fewer than two sites.
+    H106 for a column at two sites, H107 for one at none, H755 for fewer than two sites.
     """
     n = len(domain.attributes)
     if groups is None:
@@ -63,28 +60,15 @@ def parts_of_sites(
     domain: Domain | None,
     **suggest: Any,
 ) -> tuple[Domain, list[Part], int | None]:
-    """Encode what each site brings.
+    """Encode what each site brings, as in `VerticalID3Classifier.fit_sites`.
 
-    Parameters
-    ----------
-    tables, ys, ids
-        As in `VerticalID3Classifier.fit_sites`.
-    domain : Domain or None
-        Of all sites; None reads each site's part from its own table.
-    **suggest
-        How numbers are binned where the domain is read from the data.
-
-    Returns
-    -------
-    Domain
-        Of all columns, in the order of the sites, and the class.
-    list of Part
-    int or None
-        The site with the class, None if all have it.
+    Without a domain, each site's part of it is read from its own table, and `suggest` says how
+    numbers are binned. Returns the domain of all columns, in the order of the sites, and the class;
+    the parts; and the site with the class, None if all have it.
     """
     holders = _holders(tables, ys, ids)
     if domain is None:
-        domain = _read(tables, ys, holders[0], **suggest)
+        domain = _read_domains(tables, ys, holders[0], **suggest)
     target = domain.target
     if target is None or target.classes is None:
         raise Code.BAD_TARGET.error(found="a domain without target classes")
@@ -210,7 +194,7 @@ def _sites(places: Sequence[int]) -> str:
 def _columns(domain: Domain, table: Any) -> list[int]:
     if table is None:
         return []
-    names = _named(table)
+    names = _column_names(table)
     return [i for i, name in enumerate(domain.names) if name in names]
 
 
@@ -235,13 +219,13 @@ def _check_same_class(tables: Sequence[SiteTable]) -> None:
             )
 
 
-def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:
+def _read_domains(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any) -> Domain:
     """Read each site's attributes from its own table, and the class where it lies."""
     attributes: list[Any] = []
     for i, table in enumerate(tables):
         if table is not None:
             with _at(i):
-                _named(table)
+                _column_names(table)
                 attributes += read_domain(table, None, **suggest).attributes
     names = [attribute.name for attribute in attributes]
     repeated = {name for name in names if names.count(name) > 1}
@@ -253,7 +237,7 @@ def _read(tables: Sequence[Any], ys: Sequence[Any], holder: int, **suggest: Any)
     return Domain(attributes=tuple(attributes), target=target, provenance="read from data")
 
 
-def _named(table: Any) -> tuple[str, ...]:
+def _column_names(table: Any) -> tuple[str, ...]:
     frame = view(table)
     if not frame.named:
         raise Code.MISSING_COLUMN.error(

@@ -205,20 +205,20 @@ def test_ids_are_read_again(ids) -> None:
 
 def test_the_first_time_counts_and_once_is_enough() -> None:
     way = WayBack()
-    way.came(7, 2)
+    way.note_sender(7, 2)
     # Further down its path the question comes by again.
-    way.came(7, 1)
+    way.note_sender(7, 1)
     assert way.take(7) == 2
     assert way.take(7) is None
-    way.came(7, 1)
+    way.note_sender(7, 1)
     assert way.take(7) is None
     assert way.take(8) is None
 
 
 def test_news_that_is_sent_in_a_circle_ends() -> None:
     ways = [WayBack(), WayBack()]
-    ways[0].came(1, 1)
-    ways[1].came(1, 0)
+    ways[0].note_sender(1, 1)
+    ways[1].note_sender(1, 0)
     at, steps = 0, 0
     while (after := ways[at].take(1)) is not None:
         at, steps = after, steps + 1
@@ -229,7 +229,7 @@ def test_old_questions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_way_back, "MOST_CALLS", 3)
     way = WayBack()
     for call in range(5):
-        way.came(call, call + 10)
+        way.note_sender(call, call + 10)
     assert [way.take(call) for call in range(5)] == [None, None, 12, 13, 14]
 
 

@@ -306,7 +306,7 @@ def test_servers_without_ports_for_sites(tmp_path: Path) -> None:
 def test_too_many_questions_have_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What does not fit now is sent again, and the tree is grown all the same."""
     town, job = SiteTown(tmp_path, servers=True), secret_job()
-    arrived, refused = site_counting.Counting.arrived, []
+    arrived, refused = site_counting.Counting.receive, []
 
     def full(self: site_counting.Counting, *more: Any) -> None:
         with monkeypatch.context() as little:
@@ -318,7 +318,7 @@ def test_too_many_questions_have_to_wait(tmp_path: Path, monkeypatch: pytest.Mon
                 refused.append(error.code)
                 raise
 
-    monkeypatch.setattr(site_counting.Counting, "arrived", full)
+    monkeypatch.setattr(site_counting.Counting, "receive", full)
     with town.serving(job), town.counting(job):
         town.client("club", job).train()
         until(lambda: kept(town, job))

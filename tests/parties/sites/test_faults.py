@@ -17,7 +17,7 @@ from hedgerow.parties.sites.post import OtherSites, SitePost
 from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.store import ANY_NUMBER, LearnedRecord
 from hedgerow.privacy import Leakage, Ledger, Opening
-from hedgerow.protocols.vertical_id3.messages import Kept, to_bytes
+from hedgerow.protocols.vertical_id3.messages import AnswersKept, to_bytes
 from tests.parties.sites.site_town import (
     SERVERS,
     SITES,
@@ -223,13 +223,13 @@ def test_a_server_takes_questions_alone(
 
     def send(self: SitePost, name: str, data: bytes) -> None:
         office = self._others.config.name == "office" and name == "birch"
-        honest(self, name, to_bytes(Kept(3 << 48 | 9)) if office else data)
+        honest(self, name, to_bytes(AnswersKept(3 << 48 | 9)) if office else data)
 
     monkeypatch.setattr(SitePost, "send", send)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None
-    assert "Kept to a server" in error.found
+    assert "AnswersKept to a server" in error.found
 
 
 def test_too_few_records_in_common_end_the_attempt(town: SiteTown) -> None:

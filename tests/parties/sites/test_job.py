@@ -73,11 +73,11 @@ def test_every_site_learns_exact_counts_and_the_policy_must_say_so(tmp_path: Pat
     assert math.isinf(make_job().costs()["public"])
     town = SiteTown(tmp_path)
     policy = Policy.load(town.parties["club"].folder)
-    job.admitted(policy)
-    refuses(Code.POLICY_REFUSES, lambda: make_job(population="nights").admitted(policy))
-    refuses(Code.POLICY_REFUSES, lambda: make_job(epsilon=2.0, max_depth=2).admitted(policy))
+    job.check_policy(policy)
+    refuses(Code.POLICY_REFUSES, lambda: make_job(population="nights").check_policy(policy))
+    refuses(Code.POLICY_REFUSES, lambda: make_job(epsilon=2.0, max_depth=2).check_policy(policy))
     strict = policy.model_copy(update={"allow_exact": False, "populations": {"days": 3.0}})
-    refused = refuses(Code.POLICY_REFUSES, lambda: job.admitted(strict))
+    refused = refuses(Code.POLICY_REFUSES, lambda: job.check_policy(strict))
     assert "allow_exact" in refused.expected
 
 

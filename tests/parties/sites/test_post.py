@@ -41,7 +41,7 @@ class BadLine:
             raise self.error
         coin = self.coins.random()
         if coin > 0.3:
-            self.inbox.arrived("club", fields["line"], fields["first"], payload)
+            self.inbox.receive("club", fields["line"], fields["first"], payload)
         if coin < 0.6:
             self.cuts += 1
             raise Code.REQUEST_CUT_OFF.error(found="nothing")
@@ -110,16 +110,16 @@ def test_a_receiver_that_was_started_again_gets_a_new_line() -> None:
 
 def test_what_is_refused() -> None:
     inbox, found = taken()
-    inbox.arrived("club", "a", 0, packed(b"x", b"", b"y"))
-    refuses(Code.WRONG_RUN_STATE, lambda: inbox.arrived("club", "a", 4, packed(b"z")))
-    refuses(Code.WRONG_RUN_STATE, lambda: inbox.arrived("club", "b", 1, packed(b"z")))
-    refuses(Code.WRONG_RUN_STATE, lambda: inbox.arrived("office", "a", 3, packed(b"z")))
+    inbox.receive("club", "a", 0, packed(b"x", b"", b"y"))
+    refuses(Code.WRONG_RUN_STATE, lambda: inbox.receive("club", "a", 4, packed(b"z")))
+    refuses(Code.WRONG_RUN_STATE, lambda: inbox.receive("club", "b", 1, packed(b"z")))
+    refuses(Code.WRONG_RUN_STATE, lambda: inbox.receive("office", "a", 3, packed(b"z")))
     for payload in (b"abc", packed(b"x")[:-1], packed(b"x") + b"1234567", b"\xff" * 9):
-        refuses(Code.BAD_REQUEST, lambda data=payload: inbox.arrived("club", "a", 3, data))
+        refuses(Code.BAD_REQUEST, lambda data=payload: inbox.receive("club", "a", 3, data))
     for line, first in ((1, 3), ("a", True), ("a", -1), ("a", "3"), (None, 3)):
         at = (line, first)
-        refuses(Code.BAD_REQUEST, lambda at=at: inbox.arrived("club", *at, packed(b"z")))
-    inbox.arrived("club", "a", 1, packed(b"", b"y", b"z"))
+        refuses(Code.BAD_REQUEST, lambda at=at: inbox.receive("club", *at, packed(b"z")))
+    inbox.receive("club", "a", 1, packed(b"", b"y", b"z"))
     assert [data for _, data in found] == [b"x", b"", b"y", b"z"]
 
 
@@ -127,7 +127,7 @@ def test_two_copies_of_a_request_at_once() -> None:
     inbox, found = taken()
     payload = packed(*(b"%d" % i for i in range(1000)))
     threads = [
-        threading.Thread(target=inbox.arrived, args=("club", "a", 0, payload)) for _ in range(4)
+        threading.Thread(target=inbox.receive, args=("club", "a", 0, payload)) for _ in range(4)
     ]
     for thread in threads:
         thread.start()
@@ -176,7 +176,7 @@ def test_what_arrives_is_done_in_order_whatever_happens() -> None:
     payload = b"".join(
         len(data).to_bytes(8, "little") + data for data in (b"a", b"refuse", b"b", b"break", b"c")
     )
-    worker.inbox.arrived("observatory", "line", 0, payload)
+    worker.inbox.receive("observatory", "line", 0, payload)
     assert worker.busy
     assert box.sent == []
     gate.set()

@@ -6,8 +6,8 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.vertical_id3.messages import (
     Answers,
+    AnswersKept,
     Classify,
-    Kept,
     Token,
     from_bytes,
     to_bytes,
@@ -103,7 +103,7 @@ def test_the_class_site_may_keep_the_answer() -> None:
     found = LocalSites(sites, wire).classify(root, TODAY, INSTANCE, asker=1)
     assert found is None
     assert wire.of(Answers) == []
-    assert len(wire.of(Kept, to=1)) == 1
+    assert len(wire.of(AnswersKept, to=1)) == 1
     ((instances, counts),) = sites[0].kept
     assert counts == (0, 2)
     assert int.from_bytes(instances[0][1:], "little") == 100
@@ -169,10 +169,10 @@ def test_an_answer_that_was_not_asked_for_or_does_not_open_is_refused(
     assert caught.value.code is Code.BAD_SITE_MESSAGE
 
 
-@pytest.mark.parametrize("kind", [Answers, Kept])
+@pytest.mark.parametrize("kind", [Answers, AnswersKept])
 def test_answers_without_a_question_do_not_pile_up(kind: type) -> None:
     sites, _ = ready(class_at=0)
-    message = Answers(1 << 48, (0,), b"x" * 64) if kind is Answers else Kept(1 << 48)
+    message = Answers(1 << 48, (0,), b"x" * 64) if kind is Answers else AnswersKept(1 << 48)
     program = SiteProgram(sites[1])
     for _ in range(3):
         with pytest.raises(HedgerowError, match="not asked for"):

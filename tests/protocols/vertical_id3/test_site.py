@@ -1,4 +1,4 @@
-"""Sites: what they store, what they refuse, and sites that do not say the truth."""
+"""Sites: constraints, what they store, what they refuse, and sites that do not say the truth."""
 
 import json
 import pickle
@@ -18,17 +18,17 @@ from hedgerow.protocols.vertical_id3.messages import (
     BringSet,
     Common,
     CompareStart,
-    Grown,
     Message,
     PassSet,
     Ready,
     Split,
+    SubtreeGrown,
     Token,
     from_bytes,
     to_bytes,
 )
 from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
-from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Site, SiteTable
+from hedgerow.protocols.vertical_id3.site import ANY, Constraints, Interior, Leaf, Site, SiteTable
 from tests.protocols.vertical_id3.ppid3_runs import (
     DAYS,
     PAPER,
@@ -40,6 +40,56 @@ from tests.protocols.vertical_id3.ppid3_runs import (
     sites_of,
     weather,
 )
+
+BINS = np.array([[0, 1, 0], [0, 0, 1], [1, 1, 1], [0, 1, 1]], dtype=np.uint8)
+
+
+def made() -> Constraints:
+    return Constraints(BINS, np.array([2, 2, 2]))
+
+
+def test_everything_satisfies_no_constraint() -> None:
+    constraints = made()
+    assert constraints.tuple.tolist() == [ANY] * 3
+    assert constraints.form_trans_set().tolist() == [0, 1, 2, 3]
+    assert constraints.remaining == [0, 1, 2]
+
+
+def test_constraints_narrow_and_widen() -> None:
+    constraints = made()
+    constraints.set(0, 0)
+    constraints.set(2, 1)
+    assert constraints.tuple.tolist() == [0, ANY, 1]
+    assert constraints.form_trans_set().tolist() == [1, 3]
+    assert constraints.remaining == [1]
+    # The next value of the same attribute takes the place of the last one.
+    constraints.set(2, 0)
+    assert constraints.form_trans_set().tolist() == [0]
+    constraints.set(2, ANY)
+    assert constraints.form_trans_set().tolist() == [0, 1, 3]
+    constraints.set(0, ANY)
+    assert constraints.form_trans_set().tolist() == [0, 1, 2, 3]
+
+
+def test_only_the_latest_is_freed() -> None:
+    constraints = made()
+    constraints.set(0, 0)
+    constraints.set(2, 1)
+    with pytest.raises(AssertionError):
+        constraints.set(0, ANY)
+
+
+def test_rows_apart_by_label() -> None:
+    constraints = made()
+    constraints.set(1, 1)
+    groups = constraints.by(np.array([2, 0, 0, 2]), 4)
+    assert [group.tolist() for group in groups] == [[2], [], [0, 3], []]
+
+
+def test_a_site_without_attributes_has_all_its_records() -> None:
+    constraints = Constraints(np.zeros((3, 0), dtype=np.uint8), np.zeros(0, dtype=np.int64))
+    assert constraints.form_trans_set().tolist() == [0, 1, 2]
+    assert constraints.remaining == []
 
 
 def changed(sites: list[Site], change) -> None:
@@ -241,7 +291,7 @@ OWN = [(index + 1) << 48 | 999 for index in range(3)]
         CompareStart(OWN[1], 1, bytes(32)),
         Ready(3),
         Announce(2, bytes(32), (2, 2), 0, 14),
-        Grown(OWN[0], Token(1, 3), 9),
+        SubtreeGrown(OWN[0], Token(1, 3), 9),
     ],
 )
 def test_after_the_tree_only_questions_are_heard(message: Message) -> None:
@@ -293,7 +343,7 @@ def test_nodes_and_calls_that_cannot_be_are_refused(message: Message, found: str
 
 def test_a_subtree_beyond_all_nodes_is_refused() -> None:
     def lie(sender: int, message: Message) -> Message:
-        return replace(message, following=69) if isinstance(message, Grown) else message
+        return replace(message, following=69) if isinstance(message, SubtreeGrown) else message
 
     with pytest.raises(HedgerowError, match="the subtree S2L2") as caught:
         changed(sites_of(weather(), PAPER, class_at=0), lie)

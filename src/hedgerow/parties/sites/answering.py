@@ -47,8 +47,8 @@ from hedgerow.protocols.vertical_id3.leakage import (
 )
 from hedgerow.protocols.vertical_id3.messages import (
     Answers,
+    AnswersKept,
     Classify,
-    Kept,
     Token,
     bad_message,
     from_bytes,
@@ -79,27 +79,27 @@ class WayBack:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._came: dict[int, int] = {}
+        self._senders: dict[int, int] = {}
 
-    def came(self, call: int, sender: int) -> None:
+    def note_sender(self, call: int, sender: int) -> None:
         """Note that a question came from a site.
 
         A question may come to a site again, further down its path. The first time counts: each
         site on the way back has then heard of it earlier than the one before, so the way ends.
         """
         with self._lock:
-            self._came.setdefault(call, sender)
-            while len(self._came) > MOST_CALLS:
-                del self._came[next(iter(self._came))]
+            self._senders.setdefault(call, sender)
+            while len(self._senders) > MOST_CALLS:
+                del self._senders[next(iter(self._senders))]
 
     def take(self, call: int) -> int | None:
         """Return the site to be told that a question has ended; None if there is none any more."""
         with self._lock:
-            found = self._came.get(call, _TOLD)
+            found = self._senders.get(call, _TOLD)
             if found == _TOLD:
                 return None
             # Once is enough, and what goes in a circle, by somebody's malice, ends here.
-            self._came[call] = _TOLD
+            self._senders[call] = _TOLD
             return found
 
 
@@ -144,12 +144,12 @@ class AnsweringProgram(SiteProgram):
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
         """Take in a message about instances; H752 for any other."""
         message = from_bytes(data, f"site {sender}")
-        if not isinstance(message, Classify | Answers | Kept):
+        if not isinstance(message, Classify | Answers | AnswersKept):
             raise bad_message(
                 f"site {sender}", f"{type(message).__name__} after the tree was grown"
             )
         if isinstance(message, Classify):
-            self._way_back.came(message.call, sender)
+            self._way_back.note_sender(message.call, sender)
         if isinstance(message, Classify) and message.instances:
             with suppress(HedgerowError):
                 # What is wrong with it, the protocol says below.
@@ -247,11 +247,11 @@ class InstanceAnswers:
                 self._open = {call: one for call, one in self._open.items() if one is not answer}
         return found, [[str(token) for token in path] for path in paths]
 
-    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
         """Take in messages; see `Inbox`."""
-        self._inbox.arrived(sender, line, first, payload)
+        self._inbox.receive(sender, line, first, payload)
 
-    def refused(self, call: object, error: HedgerowError) -> None:
+    def end_question(self, call: object, error: HedgerowError) -> None:
         """Take in that a question has ended further on; tell where it came from, or who asked."""
         if not isinstance(call, int):
             return
@@ -288,12 +288,12 @@ class InstanceAnswers:
                 message: Any = from_bytes(data, "a site")
             except HedgerowError:
                 continue
-            if not isinstance(message, Classify | Answers | Kept):
+            if not isinstance(message, Classify | Answers | AnswersKept):
                 continue
             # The operator of this site reads here what the asker is not told.
             event = {"what": "question", "run": self.job.run_id, "outcome": error.code.number}
             _logger.warning("question", extra={"event": {**event, "found": error.found}})
-            self.refused(message.call, error)
+            self.end_question(message.call, error)
 
     def _tell(self, to: str, fields: dict[str, Any]) -> None:
         # It may be gone; the asker then waits for as long as the job says.

@@ -51,22 +51,9 @@ State = Literal["gathering", "growing", "storing", "grown", "failed"]
 class AttemptStatus:
     """How far an attempt is.
 
-    Attributes
-    ----------
-    state : {"idle", "gathering", "growing", "storing", "grown", "failed"}
-    attempt : str
-    waiting_for : tuple of str
-        Who has something to do, or has not come yet.
-    away : tuple of str
-        Who of them is not reached.
-    nodes : int
-        Of the tree, at this site.
-    records : tuple of int or None
-        How many of this site's records all sites have, and how many it has; None before that is
-        known.
-    messages, octets : int
-        Sent by this site.
-    error : HedgerowError or None
+    `waiting_for` has something to do, or has not come yet; `away` is who of them is not reached.
+    Records are how many of this site's all sites have, and how many it has, once that is known;
+    nodes, messages and octets are those of this site.
     """
 
     state: State | Literal["idle"]
@@ -81,21 +68,10 @@ class AttemptStatus:
 
 
 class Attempt:
-    """One try.
+    """One try, with an identifier of 32 hexadecimal digits.
 
-    Parameters
-    ----------
-    session : str
-        The identifier, 32 hexadecimal digits.
-    changed : callable
-        Called, from any thread, when the status may have changed.
-    keys : sequence of SignedKey, optional
-        Of the three servers, at a site that was handed them.
-
-    Raises
-    ------
-    HedgerowError
-        H760 for a key that its server has not signed for this attempt.
+    `changed` is called, from any thread, when the status may have changed. A site that was handed
+    the keys of the three servers has them here; H760 for one that is not signed for this attempt.
     """
 
     def __init__(
@@ -156,11 +132,11 @@ class Attempt:
             self._note_end,
         )
 
-    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
         """Take in messages of another party; see `hedgerow.parties.sites.post.Inbox`."""
         if self._worker is None:
             raise Code.WRONG_RUN_STATE.error(found="messages of an attempt that has not begun")
-        self._worker.inbox.arrived(sender, line, first, payload)
+        self._worker.inbox.receive(sender, line, first, payload)
 
     @property
     def site(self) -> Site:

@@ -23,13 +23,8 @@ _LARGEST = 1 << 28
 class InstanceAnswer:
     """What became of a question about one instance.
 
-    Attributes
-    ----------
-    id : int or str
-    counts : tuple of int or None
-        Class counts of its leaf; None where the class site keeps them.
-    path : tuple of str
-        Its tokens, as far as this site sees them: the last one may lie elsewhere.
+    Class counts of its leaf, None where the class site keeps them; and its tokens, as far as this
+    site sees them: the last one may lie elsewhere.
     """
 
     id: int | str

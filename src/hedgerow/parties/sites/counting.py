@@ -95,18 +95,9 @@ class CountStatus:
 class Counting:
     """One attempt at a server.
 
-    Parameters
-    ----------
-    job : SiteJob
-        With the keys of all three servers, checked.
-    key : SealingKey
-        Of this server, for this attempt alone.
-    session : str
-        Identifier of the attempt, 32 hexadecimal digits.
-    earlier : int
-        Attempts that failed after they had begun to count.
-    changed : callable
-        Called, from any thread, when something has happened.
+    The job has the checked keys of all three servers; the key is that of this one, for this attempt
+    alone. `earlier` attempts failed after they had begun to count. `changed` is called, from any
+    thread, when something has happened.
     """
 
     def __init__(
@@ -163,14 +154,14 @@ class Counting:
             state = "grown" if self._error is None else "failed"
         return CountStatus(state, self.session, self._answered, len(self._waiting), self._error)
 
-    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
-        """Take in questions; H879 if too much waits here, and what `Inbox.arrived` refuses."""
+    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
+        """Take in questions; H879 if too much waits here, and what `Inbox.receive` refuses."""
         with self._changed:
             waiting = list(self._waiting.values())
         size = sum(len(ask) for _, ask in waiting) + len(payload)
         if size > MOST_WAITING or len(waiting) > MOST_QUESTIONS:
             raise Code.SERVICE_BUSY.error(found="many questions that are not answered yet")
-        self._inbox.arrived(sender, line, first, payload)
+        self._inbox.receive(sender, line, first, payload)
 
     def finish(self) -> None:
         """Hear that the tree is grown: nobody asks any more."""
@@ -387,12 +378,8 @@ class Counting:
 class CountRun:
     """A run at one server, with its own copy of the job; `tell` is called from any thread.
 
-    Attributes
-    ----------
-    folder : Path
-        Of the run: job, ledger, traffic, and what was learned.
-    done : Event
-        Set when the tree is grown, also by an earlier process.
+    The folder has job, ledger, traffic, and what was learned; `done` is set when the tree is grown,
+    also by an earlier process.
 
     Raises
     ------
@@ -422,7 +409,7 @@ class CountRun:
         check_keys(config)
         for name in self.parties:
             Certificate.of(config, name)
-        job.admitted(policy)
+        job.check_policy(policy)
         self._accounts = Accounts(config.state, policy)
         self._accounts.check(job.population, job.hash, math.inf)
         self.folder = run_folder(config, job)
@@ -454,8 +441,8 @@ class CountRun:
         with self._lock:
             attempt = self._attempt
             if attempt is not None and attempt.session != tree:
-                if LearnedRecord.known(self.folder, tree):
-                    raise self._unknown()
+                if LearnedRecord.exists(self.folder, tree):
+                    raise self._unknown_attempt()
                 found = f"{self.job.starter} has begun anew"
                 attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
         if attempt is not None and attempt.session != tree and not attempt.wait(_LEAVING):
@@ -474,8 +461,8 @@ class CountRun:
         with self._lock:
             if self._attempt is not None and self._attempt.session == tree:
                 return
-            if self._key is None or self._key[0] != tree or LearnedRecord.known(self.folder, tree):
-                raise self._unknown()
+            if self._key is None or self._key[0] != tree or LearnedRecord.exists(self.folder, tree):
+                raise self._unknown_attempt()
             key = self._key[1]
             run = bytes.fromhex(tree)
             checked = checked_keys(keys, self.config, self.job, run, private=True)
@@ -506,7 +493,7 @@ class CountRun:
         with self._lock:
             found = self._attempt
         if found is None or found.session != tree or self.done.is_set():
-            raise self._unknown()
+            raise self._unknown_attempt()
         if found.error is not None:
             raise found.error
         return found
@@ -543,7 +530,7 @@ class CountRun:
             attempt.wait(_LEAVING)
         self._others.close()
 
-    def _unknown(self) -> HedgerowError:
+    def _unknown_attempt(self) -> HedgerowError:
         return Code.WRONG_RUN_STATE.error(
             expected="an attempt that this server takes part in",
             found=f"{self.config.name} knows nothing of it",

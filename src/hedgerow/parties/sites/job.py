@@ -56,14 +56,8 @@ Label = (
 class SiteTimeouts(Numbered):
     """The table ``[timeouts]``, in seconds.
 
-    Parameters
-    ----------
-    join : float
-        For which the site that begins waits for the others to serve the job.
-    lost : float
-        After which a site that is not reached is given up.
-    answer : float
-        For the answer to a question about instances.
+    For which the site that begins waits for the others to serve the job; after which a site that is
+    not reached is given up; for the answer to a question about instances.
     """
 
     code: ClassVar[Code] = Code.BAD_JOB
@@ -74,13 +68,10 @@ class SiteTimeouts(Numbered):
 
 
 class VerticalJob(JobText):
-    """A vertical ID3; use `load`.
+    """A vertical ID3; use `load`. The rest is `VerticalOptions`, which checks it; H885.
 
     Parameters
     ----------
-    name : str
-        At most 50 characters.
-    kind : "ppid3"
     population : str
         Charged with it, by every site in accounts of its own.
     sites : tuple of str
@@ -89,28 +80,10 @@ class VerticalJob(JobText):
         The site with the class, or "all".
     classes : tuple of labels, or int
         The classes, in order, or how many there are.
-    max_depth : int, optional
-        Largest depth of a leaf.
-    cardinality : {"commutative", "secret"}
-        How sizes of intersections are found: by the sites with a commutative cipher, where one that
-        does not keep to the protocol can learn the class of every record, or on shares by the three
-        servers of the consortium.
-    ring : {"needed", "all"}
-        Who takes part in an intersection; see `hedgerow.protocols.vertical_id3.job.SiteJob`.
     align : bool
         Whether the records that all sites have are found first. False wants the same ids at all.
     least_records : int
         Of which the tree is grown at least; fewer that all sites have end the attempt.
-    answers_to : {"asker", "class site"}
-        Who learns the class of an instance.
-    epsilon : float, optional
-        Noise for the public's sake; no site has a finite epsilon. Needs `max_depth`.
-    timeouts : SiteTimeouts
-
-    Raises
-    ------
-    FormatError
-        H885.
     """
 
     kind: Literal["ppid3"]
@@ -129,7 +102,7 @@ class VerticalJob(JobText):
 
     @field_validator("timeouts", mode="before")
     @classmethod
-    def _named(cls, table: object, info: ValidationInfo) -> Numbered:
+    def _read_timeouts(cls, table: object, info: ValidationInfo) -> Numbered:
         """Read a table so that a refusal names it."""
         del info
         try:
@@ -197,12 +170,7 @@ class VerticalJob(JobText):
         return found | {"public": math.inf if self.epsilon is None else self.epsilon}
 
     def index(self, config: PartyConfig) -> int:
-        """Return the number of this party among the sites; H906 if it is none.
-
-        Parameters
-        ----------
-        config : PartyConfig
-        """
+        """Return the number of this party among the sites; H906 if it is none."""
         self.parties(config)
         if config.name not in self.sites:
             raise Code.NOT_IN_JOB.error(
@@ -215,10 +183,7 @@ class VerticalJob(JobText):
     def parties(self, config: PartyConfig) -> tuple[str, ...]:
         """Return the names of all who take part, as the protocol numbers them: servers come last.
 
-        Raises
-        ------
-        HedgerowError
-            H850 for a site that is unknown, H907 or H908 where servers or their ports are missing.
+        H850 for a site that is unknown, H907 or H908 where servers or their ports are missing.
         """
         for name in self.sites:
             config.member(name, "site")
@@ -234,7 +199,7 @@ class VerticalJob(JobText):
                 )
         return (*self.sites, *(server.name for server in config.servers))
 
-    def admitted(self, policy: Policy) -> None:
+    def check_policy(self, policy: Policy) -> None:
         """Refuse a job that the policy of this site does not allow; H858."""
         policy.check_job(
             protocol=self.kind,

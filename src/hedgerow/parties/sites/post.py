@@ -53,20 +53,10 @@ Failed = Callable[[HedgerowError, str, bytes], None]
 
 
 class OtherSites:
-    """The other sites of a job, and its servers, as one of them calls them.
+    """The other sites of a job (`names`), and its `servers`, as one of them calls them.
 
-    Servers do not call each other here.
-
-    Attributes
-    ----------
-    parties : tuple of str
-        All who take part, this one too, as the protocol numbers them.
-    names : list of str
-        The other sites.
-    servers : list of str
-        The servers, where they count.
-    everybody : list of str
-        Both.
+    `parties` are all who take part, this one too, as the protocol numbers them. Servers do not call
+    each other here.
     """
 
     def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
@@ -180,14 +170,8 @@ def jobs_differ(found: str, name: str, job: VerticalJob) -> HedgerowError:
 class SitePost:
     """Messages to the others, each in the order in which it was given.
 
-    Parameters
-    ----------
-    fields : dict
-        Of every request: which attempt or tree the messages belong to.
-    patience : float
-        Seconds for which a site may be away.
-    failed : callable
-        See `Undelivered`; called in a thread of the post.
+    The fields, of every request, say which attempt or tree the messages belong to. A site may be
+    away for `patience` seconds. `failed` is called in a thread of the post.
     """
 
     def __init__(
@@ -277,7 +261,7 @@ class Inbox:
         self._take, self._lock = take, threading.Lock()
         self._at: dict[str, tuple[str, int]] = {}
 
-    def arrived(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
         """Take in a request; H872 if it is not well formed, H893 if earlier ones are missing."""
         if not isinstance(line, str) or type(first) is not int or first < 0:
             raise Code.BAD_REQUEST.error(found="messages without a line or a number")
@@ -312,21 +296,11 @@ def _unpack(payload: bytes) -> list[bytes]:
 class SiteWorker:
     """Take messages in, one after the other, and give away what is to be sent.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of all who take part, as the protocol numbers them: the sites, then the three servers if
-        there are any.
-    program : SiteProgram
-        Used by no other thread.
-    failed : callable
-        See `Failed`; called in the worker's thread, which goes on.
-    after : callable
-        Called in the worker's thread after everything that it has done.
-    record : callable
-        Called there before anything that was done leaves; what it raises is a failure.
-    left : callable
-        Called there at the end, when nothing more is done.
+    No other thread uses the program. The names are those of all who take part, as the protocol
+    numbers them: the sites, then the three servers if there are any. The rest is called in the
+    worker's thread: `failed`, after which it goes on; `after` everything that it has done;
+    `record` before anything that was done leaves, and what it raises is a failure; `left` when
+    nothing more is done.
     """
 
     def __init__(

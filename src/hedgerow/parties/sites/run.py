@@ -45,25 +45,10 @@ OTHERS = "what this party learned is in a ledger of its own"
 
 
 class SiteRun:
-    """A run at one site, with its own copy of the job.
+    """A run at one site, with its own copy of the job, its domain, and its rows.
 
-    Parameters
-    ----------
-    domain : Path
-        This site's own domain file.
-    table : Path
-        Its rows: CSV, Parquet or Arrow.
-    ids : str
-        Column with the ids.
-    instances : Path, optional
-        Rows that may be asked about; by default the table.
-    tell : callable
-        See `Tell`; called from any thread.
-
-    Attributes
-    ----------
-    folder : Path
-        Of the run: job, nodes, ledger, and what was learned.
+    Instances, by default the table, are what may be asked about. `tell` is called from any thread.
+    The folder has job, nodes, ledger, and what was learned.
 
     Raises
     ------
@@ -90,7 +75,7 @@ class SiteRun:
         check_keys(config)
         for name in job.parties(config):
             Certificate.of(config, name)
-        job.admitted(policy)
+        job.check_policy(policy)
         self._accounts = Accounts(config.state, policy)
         self._accounts.check(job.population, job.hash, math.inf)
         self._own = OwnColumns.load(domain, job, self.index)
@@ -189,7 +174,7 @@ class SiteRun:
                 )
             if kept is not None or (attempt is not None and attempt.session == tree):
                 return
-            if LearnedRecord.known(self.folder, tree):
+            if LearnedRecord.exists(self.folder, tree):
                 raise Code.WRONG_RUN_STATE.error(
                     expected="an attempt with an identifier of its own",
                     found=f"one that is over at {self.config.name}",

@@ -105,7 +105,7 @@ class _RunService:
                 function,
                 largest=largest,
                 idempotent=True,
-                expects=self._expected if name == "site-message" else None,
+                expects=self._check_message if name == "site-message" else None,
             )
             for name, (function, largest, callers) in verbs.items()
         }
@@ -121,11 +121,11 @@ class _RunService:
             ),
         )
 
-    def _known(self, caller: Caller, fields: Fields) -> Attempt | InstanceAnswers | Counting:
+    def _find(self, caller: Caller, fields: Fields) -> Attempt | InstanceAnswers | Counting:
         """Return what a message is about."""
         raise NotImplementedError
 
-    def _checked(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
+    def _check(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
         return check_request(self._of, caller, fields, *keys, own=own)
 
     def _check_starter(self, caller: Caller) -> None:
@@ -140,14 +140,14 @@ class _RunService:
         return {"hash": self._of.job.hash, **fields}, None
 
     def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
-        known = self._known(caller, fields)
-        known.arrived(caller.name, fields["line"], fields["first"], payload.read())
+        known = self._find(caller, fields)
+        known.receive(caller.name, fields["line"], fields["first"], payload.read())
         return self._reply()
 
-    def _expected(self, caller: Caller, fields: Fields, length: int) -> None:
+    def _check_message(self, caller: Caller, fields: Fields, length: int) -> None:
         """Refuse a message that is about nothing known here, before any of it is read."""
         del length
-        self._known(caller, fields)
+        self._find(caller, fields)
 
     def _reason(self, caller: Caller, fields: Fields) -> HedgerowError:
         error = parse_error(fields["error"], caller.name)
@@ -203,20 +203,20 @@ class SiteService(_RunService):
     def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
         secret = self.run.job.secret
-        tree = self._checked(caller, fields, "tree", *(["keys"] if secret else []))
+        tree = self._check(caller, fields, "tree", *(["keys"] if secret else []))
         self._check_starter(caller)
         self.run.begin(tree, signed_keys(fields["keys"]) if secret else ())
         return self._reply()
 
     def _go(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        tree = self._check(caller, fields, "tree")
         self._check_starter(caller)
         self.run.attempt(tree).go()
         return self._reply()
 
-    def _known(self, caller: Caller, fields: Fields) -> InstanceAnswers | Attempt:
-        tree = self._checked(caller, fields, "tree", "what", "line", "first")
+    def _find(self, caller: Caller, fields: Fields) -> InstanceAnswers | Attempt:
+        tree = self._check(caller, fields, "tree", "what", "line", "first")
         if fields["what"] != "ask":
             return self.run.attempt(tree)
         if caller.role != "site":
@@ -225,12 +225,12 @@ class SiteService(_RunService):
 
     def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        tree = self._check(caller, fields, "tree")
         return self._reply(busy=self.run.takes_part(tree), kept=self.run.counts(tree))
 
     def _store(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree, root = self._checked(caller, fields, "tree", "root"), fields["root"]
+        tree, root = self._check(caller, fields, "tree", "root"), fields["root"]
         self._check_starter(caller)
         if (
             not isinstance(root, list)
@@ -245,36 +245,36 @@ class SiteService(_RunService):
 
     def _keep(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        tree = self._check(caller, fields, "tree")
         self._check_starter(caller)
         self.run.keep(tree)
         return self._reply()
 
     def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree", "error")
+        tree = self._check(caller, fields, "tree", "error")
         self.run.end(tree, caller.name, self._reason(caller, fields))
         return self._reply()
 
     def _refused(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree", "call", "error")
+        tree = self._check(caller, fields, "tree", "call", "error")
         error, call = parse_error(fields["error"], caller.name), fields["call"]
         if error is None or not isinstance(call, str) or not call.isdecimal() or len(call) > 20:
             raise Code.BAD_REQUEST.error(found="a refusal without a reason, or of no question")
         # Who brings the news is not where it happened.
-        self.run.answering(tree).refused(int(call), veil(error))
+        self.run.answering(tree).end_question(int(call), veil(error))
         return self._reply()
 
     def _train(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        self._checked(caller, fields, own=True)
+        self._check(caller, fields, own=True)
         self.run.train()
         return self._reply()
 
     def _status(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        self._checked(caller, fields, "seen", "wait", own=True)
+        self._check(caller, fields, "seen", "wait", own=True)
         seen, wait = fields["seen"], fields["wait"]
         if type(seen) is not int or type(wait) not in (int, float) or not 0 <= wait <= LONGEST_WAIT:
             raise Code.BAD_REQUEST.error(found="a time to wait that is none")
@@ -284,7 +284,7 @@ class SiteService(_RunService):
         return self._reply(status=shown)
 
     def _ask(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
-        self._checked(caller, fields, own=True)
+        self._check(caller, fields, own=True)
         found = jsonfile.loads(payload.read(), Code.BAD_REQUEST).get("ids")
         if not isinstance(found, list) or not 0 < len(found) <= MOST_INSTANCES:
             raise Code.BAD_REQUEST.error(
@@ -334,34 +334,34 @@ class CountService(_RunService):
 
     def _key(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        tree = self._check(caller, fields, "tree")
         self._check_starter(caller)
         return self._reply(key=self.run.sign(tree).to_dict())
 
     def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree", "keys")
+        tree = self._check(caller, fields, "tree", "keys")
         self._check_starter(caller)
         self.run.begin(tree, signed_keys(fields["keys"]))
         return self._reply()
 
-    def _known(self, caller: Caller, fields: Fields) -> Counting:
-        return self.run.attempt(self._checked(caller, fields, "tree", "what", "line", "first"))
+    def _find(self, caller: Caller, fields: Fields) -> Counting:
+        return self.run.attempt(self._check(caller, fields, "tree", "what", "line", "first"))
 
     def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        return self._reply(busy=self.run.takes_part(self._checked(caller, fields, "tree")))
+        return self._reply(busy=self.run.takes_part(self._check(caller, fields, "tree")))
 
     def _keep(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree")
+        tree = self._check(caller, fields, "tree")
         self._check_starter(caller)
         self.run.keep(tree)
         return self._reply()
 
     def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
         del payload
-        tree = self._checked(caller, fields, "tree", "error")
+        tree = self._check(caller, fields, "tree", "error")
         self.run.end(tree, self._reason(caller, fields))
         return self._reply()
 

@@ -68,14 +68,7 @@ def is_tree(text: object) -> bool:
 class StoredNodes:
     """The part of a tree that lies at one site.
 
-    Attributes
-    ----------
-    tree : str
-        Which attempt grew it, 32 hexadecimal digits; the same at all sites.
-    root : Token
-        Where the tree begins.
-    nodes : dict of int to Node
-        By number.
+    The attempt that grew it, 32 hexadecimal digits, and the root are the same at all sites.
     """
 
     tree: str
@@ -93,7 +86,7 @@ class StoredNodes:
             "site": site,
             "root": str(self.root),
             "columns": own.to_dict(),
-            "nodes": {str(n): _written(node, own) for n, node in sorted(self.nodes.items())},
+            "nodes": {str(n): _write_node(node, own) for n, node in sorted(self.nodes.items())},
         }
         return json.dumps(data, indent=1, allow_nan=False)
 
@@ -127,7 +120,7 @@ class StoredNodes:
                 )
             if not isinstance(data["nodes"], dict):
                 raise ValueError("no nodes by their numbers")
-            nodes = {int(n): _read(node, own, job) for n, node in data["nodes"].items()}
+            nodes = {int(n): _read_node(node, own, job) for n, node in data["nodes"].items()}
             mine = job.sites.index(site)
             root = read_token(data["root"], job)
             for token in _tokens(nodes, root):
@@ -194,7 +187,7 @@ def _tokens(nodes: dict[int, Node], root: Token) -> list[Token]:
     return [root, *(token for node in inner for token in node.children)]
 
 
-def _written(node: Node, own: OwnColumns) -> dict[str, Any]:
+def _write_node(node: Node, own: OwnColumns) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"counts": list(node.counts), "empty": node.empty}
     assert own.domain is not None
@@ -203,7 +196,7 @@ def _written(node: Node, own: OwnColumns) -> dict[str, Any]:
     return {"attribute": attribute.name, "children": {v: str(token) for v, token in children}}
 
 
-def _read(node: dict[str, Any], own: OwnColumns, job: VerticalJob) -> Node:
+def _read_node(node: dict[str, Any], own: OwnColumns, job: VerticalJob) -> Node:
     if set(node) == {"counts", "empty"}:
         counts = node["counts"]
         if (
@@ -224,21 +217,10 @@ def _read(node: dict[str, Any], own: OwnColumns, job: VerticalJob) -> Node:
 
 @dataclass
 class LearnedRecord:
-    """The record of one attempt, or of the answers.
+    """The record of one attempt, or of the answers: what questions have shown since.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    attempt : str
-        Its identifier; ``answers`` for what questions have shown since.
-    begun : float
-        Seconds since 1970.
-    state : str
-    rows : list of dict
-        One for each declared name: name, declared (times at most), learned (times), values, why.
-    counted : bool
-        Whether the attempt got as far as counting records.
+    A row for each declared name: name, declared (times at most), learned (times), values, why.
+    `begun` is in seconds since 1970; `counted` if the attempt got as far as counting records.
     """
 
     folder: Path
@@ -273,7 +255,7 @@ class LearnedRecord:
         return sum(one.counted or one.state == UNDER_WAY for one in attempts)
 
     @classmethod
-    def known(cls, folder: Path, attempt: str) -> bool:
+    def exists(cls, folder: Path, attempt: str) -> bool:
         """Whether there is a record of an attempt: its identifier must not be used again."""
         return (folder / _FOLDER / f"{attempt}.json").exists()
 

@@ -23,12 +23,7 @@ from hedgerow.tables.ids import row_ids
 class OwnColumns:
     """The columns of one site, as it alone knows them.
 
-    Attributes
-    ----------
-    domain : Domain or None
-        Its attributes; None at a site that holds the class alone.
-    target : Target or None
-        The class, at a site that holds it.
+    Without a domain at a site that holds the class alone; with a target at one that holds it.
     """
 
     domain: Domain | None
@@ -38,19 +33,9 @@ class OwnColumns:
     def load(cls, path: Path, job: VerticalJob, index: int) -> OwnColumns:
         """Read the domain file of a site and compare it with the job.
 
-        Parameters
-        ----------
-        path : Path
-            TOML as for `Domain`; one with a target alone is for a site without attributes.
-        job : VerticalJob
-        index : int
-            Number of the site.
-
-        Raises
-        ------
-        HedgerowError
-            H114 for the file, H755 if the class is where the job does not have it, or has other
-            values, H202 for noise under a domain that was read from data.
+        A file with a target alone is for a site without attributes. H114 for the file, H755 if the
+        class is where the job does not have it, or has other values, H202 for noise under a domain
+        that was read from data.
         """
         own = cls._read(path)
         holds, name = job.protocol_job().knows_class(index), job.sites[index]
@@ -108,27 +93,19 @@ class OwnColumns:
         return SiteTable(bins, self.n_values, labels, np.zeros(0, dtype=np.int64))
 
     def table(self, path: Path, ids: str) -> SiteTable:
-        """Read the rows that the tree grows from.
-
-        Parameters
-        ----------
-        path : Path
-            CSV, Parquet or Arrow.
-        ids : str
-            Column with the ids, each once (H110).
-        """
+        """Read the rows that the tree grows from; each id once (H110)."""
         frame = read_table(path, domain=self._whole())
         labels = None
         if self.target is not None:
             labels = encode_target(view(frame).column(self.target.name), self.target)
-        names, bins = self._encoded(frame, ids)
+        names, bins = self._encode_rows(frame, ids)
         return SiteTable(bins, self.n_values, labels, names)
 
     def instances(self, path: Path, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
         """Read the rows that others may ask about: their ids, and their bins (n, d)."""
-        return self._encoded(read_table(path, domain=self._whole()), ids)
+        return self._encode_rows(read_table(path, domain=self._whole()), ids)
 
-    def _encoded(self, frame: Any, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _encode_rows(self, frame: Any, ids: str) -> tuple[NDArray[Any], NDArray[Any]]:
         names = row_ids(view(frame).column(ids))
         if self.domain is None:
             return names, np.zeros((len(names), 0), dtype=np.uint8)

@@ -52,18 +52,9 @@ ASKED = "sites of an intersection"
 class SiteMeter:
     """What was done at one site.
 
-    Attributes
-    ----------
-    intersections : int
-        Set intersections that this site was given the size of.
-    encryptions : int
-        Elements that this site encrypted for them.
-    passes : int
-        Passes of the ring that this site asked for.
-    comparisons, alignment : int
-        Elements encrypted for algorithm 2, and for aligning records.
-    messages, bytes : int
-        Sent by this site.
+    Intersections that it was given the size of, elements that it encrypted for them, passes of the
+    ring that it asked for; elements encrypted for algorithm 2 and for aligning records; what it
+    sent.
     """
 
     intersections: int = 0

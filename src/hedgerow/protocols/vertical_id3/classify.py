@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 from hedgerow.crypto import curve25519
 from hedgerow.errors import Code
 from hedgerow.protocols.vertical_id3.leakage import ANSWER, INSTANCES
-from hedgerow.protocols.vertical_id3.messages import Answers, Classify, Kept, Token, bad_message
+from hedgerow.protocols.vertical_id3.messages import (
+    Answers,
+    AnswersKept,
+    Classify,
+    Token,
+    bad_message,
+)
 from hedgerow.protocols.vertical_id3.site import CollectedAnswers, Leaf, Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
 
@@ -69,7 +75,7 @@ def classify_instances(
         root.site, Classify(call, site.index, key, root.node, rows, tuple(instances), asked=n)
     )
     while missing.any():
-        ((sender, message),) = yield Wait(call, Kept if keep else Answers)
+        ((sender, message),) = yield Wait(call, AnswersKept if keep else Answers)
         if site.job.class_at not in (None, sender):
             raise bad_message(f"site {sender}", "answers of another site than the class site")
         if keep:
@@ -143,7 +149,7 @@ def _collect(site: Site, sender: int, message: Classify, leaf: Leaf) -> Task[Non
     if message.key:
         yield _seal_answer(message, tuple(range(message.asked)), mine.counts())
     else:
-        yield Send(message.to, Kept(message.call))
+        yield Send(message.to, AnswersKept(message.call))
 
 
 def _seal_answer(message: Classify, rows: tuple[int, ...], counts: NDArray[np.int64]) -> Send:

@@ -273,14 +273,8 @@ class CountNoise:
     noise, each site of the ring sees exact sizes of sets, and aligned sites know whose records
     there are.
 
-    Parameters
-    ----------
-    epsilon : float
-        Of the whole tree.
-    n_attributes : int
-        Attributes of all sites together.
-    widest : int
-        The largest number of values of an attribute.
+    Epsilon is that of the whole tree, `n_attributes` those of all sites together, `widest` the
+    largest number of values of one.
     """
 
     epsilon: float

@@ -173,7 +173,7 @@ class Split(NodeCall):
 
 
 @dataclass(frozen=True)
-class Grown(Message):
+class SubtreeGrown(Message):
     """The token of a subtree, and the number of the next node."""
 
     KIND = 14
@@ -208,7 +208,7 @@ class Answers(Message):
 
 
 @dataclass(frozen=True)
-class Kept(Message):
+class AnswersKept(Message):
     """All instances of a question were classified, and the class site kept the answers."""
 
     KIND = 17
@@ -347,7 +347,17 @@ _KINDS: dict[int, type[Message]] = {
     kind.KIND: kind
     for kind in (
         *(Announce, BringSet, PassSet, Common, Sum, CompareStart, CompareReply, AskLeaf),
-        *(LeafReply, AskGain, GainReply, Split, Grown, Classify, Answers, Kept, Ready),
+        *(
+            LeafReply,
+            AskGain,
+            GainReply,
+            Split,
+            SubtreeGrown,
+            Classify,
+            Answers,
+            AnswersKept,
+            Ready,
+        ),
         *(SealedSet, AskServers, BeginServers, Half),
     )
 }

@@ -132,12 +132,8 @@ class VerticalOptions(Options):
 class VerticalPlan:
     """What a run of vertical ID3 reveals and charges: one ledger over all who take part in it.
 
-    Attributes
-    ----------
-    session : Session
-        The job, and the sizes that every site announces.
-    secret : bool
-        Whether three servers count on shares.
+    The session has the job, and the sizes that every site announces; it is `secret` where three
+    servers count on shares.
     """
 
     domain: Domain

@@ -20,7 +20,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hedgerow.protocols.vertical_id3.leakage import FOLLOWING, PLACE, TOKEN, most_nodes
-from hedgerow.protocols.vertical_id3.messages import Grown, NodeCall, Split, Token, bad_message
+from hedgerow.protocols.vertical_id3.messages import (
+    NodeCall,
+    Split,
+    SubtreeGrown,
+    Token,
+    bad_message,
+)
 from hedgerow.protocols.vertical_id3.node import ask_leaf, attrib_max_info_gain, is_r_empty
 from hedgerow.protocols.vertical_id3.site import ANY, Interior, Site
 from hedgerow.protocols.vertical_id3.tasks import Send, Task, Wait
@@ -58,7 +64,7 @@ def ppid3(site: Site, node: NodeCall) -> Task[Subtree]:
         return (yield from split(site, node))
     call = site.new_call()
     yield Send(best, Split(call, node.number, node.depth, node.constrained))
-    ((sender, reply),) = yield Wait(call, Grown)
+    ((sender, reply),) = yield Wait(call, SubtreeGrown)
     most = 1 + most_nodes(job, site.announced)
     if (
         sender != best
@@ -99,4 +105,4 @@ def answer_split(site: Site, sender: int, message: Split) -> Task[None]:
         raise bad_message(f"site {sender}", f"a split of node {message.number} without its gains")
     site.learn(PLACE, (3,))
     grown = yield from split(site, message)
-    yield Send(sender, Grown(message.call, grown.token, grown.following))
+    yield Send(sender, SubtreeGrown(message.call, grown.token, grown.following))

@@ -33,6 +33,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     RECORDS,
     Announce,
     Answers,
+    AnswersKept,
     AskGain,
     AskLeaf,
     BringSet,
@@ -40,7 +41,6 @@ from hedgerow.protocols.vertical_id3.messages import (
     Common,
     CompareStart,
     Half,
-    Kept,
     Message,
     NodeCall,
     PassSet,
@@ -70,9 +70,9 @@ Tap = Callable[[int, int, bytes], None]
 ToServers = Callable[[int, int, bytes], Mapping[int, bytes]]
 
 _FIRST = (Announce, Ready)
-_QUESTIONS = (Classify, Answers, Kept)
+_QUESTIONS = (Classify, Answers, AnswersKept)
 _REQUESTS = (NodeCall, BringSet, CompareStart)
-_EARLY = (Announce, Ready, Common, CompareStart, Answers, Kept)
+_EARLY = (Announce, Ready, Common, CompareStart, Answers, AnswersKept)
 """Messages that may come before this site waits for them."""
 _CALLS: Mapping[type[Message], int] = {Announce: ANNOUNCE, Ready: READY, Common: ALIGN}
 
@@ -107,7 +107,7 @@ class SiteProgram:
 
         H751 to H755 for what an honest site does not send; the run is over then.
         """
-        return self._metered(self._desk.receive(sender, data))
+        return self._meter(self._desk.receive(sender, data))
 
     def ask(
         self,
@@ -121,7 +121,7 @@ class SiteProgram:
 
     def start(self, task: Task[Any], done: Callable[[Any], None]) -> list[Outgoing]:
         """Begin a task of this site; `done` gets its result. Returns what is to be sent now."""
-        return self._metered(self._desk.start(task, done))
+        return self._meter(self._desk.start(task, done))
 
     @property
     def idle(self) -> bool:
@@ -181,7 +181,7 @@ class SiteProgram:
         site, ring = self.site, self._ring
         _check_time(site.job, sender, message, begun=bool(site.announced), grown=site.grown)
         match message:
-            case Answers() | Kept() if message.call not in site.open_questions:
+            case Answers() | AnswersKept() if message.call not in site.open_questions:
                 raise bad_message(f"site {sender}", "an answer that was not asked for")
             case Ready() if site.index != site.job.starter or site.grown:
                 raise bad_message(f"site {sender}", "Ready, which is not for this site")
@@ -200,7 +200,7 @@ class SiteProgram:
         task = None if self._secret is None else self._secret.handle(sender, message)
         return task or ring.handle(sender, message)
 
-    def _metered(self, outgoing: list[Outgoing]) -> list[Outgoing]:
+    def _meter(self, outgoing: list[Outgoing]) -> list[Outgoing]:
         meter = self.site.meter
         meter.messages += len(outgoing)
         meter.bytes += sum(len(item.data) for item in outgoing)

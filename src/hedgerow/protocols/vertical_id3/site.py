@@ -143,12 +143,8 @@ Node = Interior | Leaf
 class CollectedAnswers:
     """What the class site has of a question so far; nothing grows with what is only said to come.
 
-    Attributes
-    ----------
-    rows : set of int
-        Places of the instances that have come, in the asker's list.
-    leaves : list
-        Rows that came to a leaf together, and its class counts.
+    Places of the instances that have come, in the asker's list; and the rows that came to a leaf
+    together, with its class counts.
     """
 
     rows: set[int] = field(default_factory=set)

@@ -62,17 +62,9 @@ Handler = Callable[[int, Message], "Task[None] | None"]
 class Desk:
     """The tasks of one site.
 
-    Parameters
-    ----------
-    index : int
-        Number of this site.
-    n_sites : int
-    handler : callable
-        Of a sender and a message that begins something here; returns the task that does it, or
-        None if messages of this kind are waited for.
-    early : tuple of types
-        Messages that may come before this site waits for them, one of a kind from each other site;
-        whatever else nobody waits for is refused.
+    The handler gets a sender and a message, and returns the task that it begins here, or None if
+    messages of this kind are waited for. Those of `early` kinds may come before this site waits for
+    them, one of a kind from each other site; whatever else nobody waits for is refused.
     """
 
     def __init__(
@@ -95,10 +87,7 @@ class Desk:
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
         """Take one message in; returns what is to be sent now.
 
-        Raises
-        ------
-        HedgerowError
-            H752 for bytes that are no message, or whatever a step refuses.
+        H752 for bytes that are no message, or whatever a step refuses.
         """
         name = f"site {sender}"
         if not 0 <= sender < self.n_sites or sender == self.index:

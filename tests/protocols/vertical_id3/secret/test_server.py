@@ -1,12 +1,14 @@
-"""Servers that count: what they refuse, and the noise that they draw."""
+"""Servers that count: the order of questions, what they answer, and what they refuse."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.sharing.sealed_parts import seal_dealt
@@ -24,12 +26,72 @@ from hedgerow.protocols.vertical_id3.messages import (
     to_bytes,
 )
 from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.secret import server as order
 from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions
-from hedgerow.protocols.vertical_id3.secret.server import CountServers
+from hedgerow.protocols.vertical_id3.secret.server import (
+    LEADER,
+    STEP,
+    CountServers,
+    ServerQuestion,
+    receive_next,
+    send_next,
+)
 from hedgerow.protocols.vertical_id3.secret.session import sizes_of
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from tests.net.net_parties import Club
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
+
+SAID: list[order.Next] = [
+    ServerQuestion(2, 3 << 48 | 9),
+    "wait",
+    ServerQuestion(0, 1),
+    "wait",
+    "end",
+]
+
+
+@pytest.fixture
+def club(tmp_path: Path) -> Club:
+    return Club(tmp_path, 3)
+
+
+def test_the_others_hear_what_server_0_says(club: Club) -> None:
+    meters = []
+
+    def program(network: Network) -> list[order.Next]:
+        (party,) = network.local
+        if party != LEADER:
+            return [receive_next(network) for _ in SAID]
+        for following in SAID:
+            send_next(network, following)
+        meters.append(network.meter.snapshot())
+        return SAID
+
+    assert club.run(program) == [SAID] * 3
+    (meter,) = meters
+    sent = meter.at(STEP, LEADER)
+    # As declared: a round each, and 11 bytes to each of the two others.
+    assert (sent.rounds, sent.payload) == (len(SAID), len(SAID) * 2 * 11)
+
+
+@pytest.mark.parametrize("data", [b"\x03" + bytes(10), b"\x00\x01" + bytes(9)])
+def test_what_is_no_order(club: Club, data: bytes) -> None:
+    def program(network: Network) -> str:
+        (party,) = network.local
+        if party == LEADER:
+            wrong = np.frombuffer(data, dtype=np.uint8)
+            order._exchange(network, {0: wrong, 1: wrong})
+            return "said"
+        try:
+            receive_next(network)
+        except HedgerowError as error:
+            return error.code.number
+        return "heard"
+
+    number = Code.BAD_FRAME.number
+    assert club.run(program) == ["said", number, number]
+
 
 # Fixed, because the servers draw their noise under the session, of which the keys are a part.
 KEYS = {server: SealingKey(bytes([1 + server]) * 32) for server in range(3)}
@@ -238,14 +300,14 @@ class Seen(Exception):
 def first_table(run: Run) -> np.ndarray:
     """Return the first sizes that the servers open to the second site, and go no further."""
     site = run.sites[1]
-    joined = site.cardinality._joined
+    joined = site.cardinality._join_halves
 
     def look(call, what, name, shape, ring):
         numbers = yield from joined(call, what, name, shape, ring)
         assert (what, name) == (SIZES, sizes_of(shape))
         raise Seen(ring.signed(numbers).astype(np.int64).reshape(shape))
 
-    site.cardinality._joined = look
+    site.cardinality._join_halves = look
     with pytest.raises(Seen) as seen:
         run.grow()
     return seen.value.args[0]

@@ -1,6 +1,7 @@
 """What servers compute on shares equals what sets say, and costs what is declared."""
 
 import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -9,12 +10,13 @@ from hedgerow.protocols.vertical_id3.secret.session import set_planes
 from hedgerow.protocols.vertical_id3.secret.sums import (
     all_same,
     best_site,
-    cost_all_same,
-    cost_best_site,
-    cost_joint_counts,
     joint_counts,
 )
-from hedgerow.secure.ring import Z16, Z32, Z64
+from hedgerow.secure.argmax import cost_argmax
+from hedgerow.secure.compare import cost_equal
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Engine
 from tests.secure.engines import ENGINES, metered, reveal, share, share_bits
 
 CASES = [
@@ -33,6 +35,46 @@ def shared_set(engine, labels: np.ndarray, groups: int):
     """Share the group of each record, -1 for none, as a site does."""
     shifts = np.arange(set_planes(groups))[::-1, None]
     return share_bits(engine, ((labels + 1) >> shifts) & 1 != 0)
+
+
+def cost_joint_counts(
+    engine: Engine, groups: Sequence[int], n: int, counter: int, holder: int | None, ring: Ring
+) -> Cost:
+    """State the cost of `joint_counts` for sets in so many groups over n records."""
+    several = [g for g in groups if g > 1]
+    total = NOTHING
+    for level in range(1, set_planes(max(groups))):
+        total += engine.cost("and_", shape=(len(several), 1 << level, n))
+    rows, plain = groups[counter], len(groups) - (1 if holder is None else 2)
+    total += _cost_folded(plain, lambda pairs: engine.cost("and_", shape=(pairs, n)))
+    if holder is None:
+        total += engine.cost("and_", shape=(rows, n))
+        return total + engine.cost("b2a", shape=(rows, n), ring=ring)
+    columns = groups[holder]
+    if plain:
+        total += engine.cost("and_", shape=(min(rows, columns), n))
+    total += engine.cost("b2a", shape=(rows + columns, n), ring=ring)
+    return total + engine.cost("matmul", shape=(rows, columns), ring=ring)
+
+
+def cost_best_site(engine: Engine, n_sites: int) -> Cost:
+    """State the cost of `best_site`."""
+    return cost_argmax(engine, (n_sites,), Z64)
+
+
+def cost_all_same(engine: Engine, n_sites: int) -> Cost:
+    """State the cost of `all_same`."""
+    return cost_equal(engine, n_sites - 1, Z64) + _cost_folded(
+        n_sites - 1, lambda pairs: engine.cost("mul", shape=(pairs, 1), ring=Z64)
+    )
+
+
+def _cost_folded(m: int, cost: Callable[[int], Cost]) -> Cost:
+    total = NOTHING
+    while m > 1:
+        total += cost(m // 2)
+        m -= m // 2
+    return total
 
 
 @pytest.mark.parametrize("name", ["clear", "three servers"])

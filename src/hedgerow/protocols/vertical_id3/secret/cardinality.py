@@ -53,7 +53,7 @@ from hedgerow.protocols.vertical_id3.secret.session import (
     SEALED,
     WINNER,
     Session,
-    ordered,
+    gain_number,
     set_planes,
     sizes_of,
 )
@@ -66,7 +66,7 @@ from hedgerow.tables.ids import id_bytes
 
 
 class SecretCardinality:
-    """How one site counts on shares.
+    """How one site counts, and compares gains, on shares.
 
     Reveals: to the site that counts, the sizes of the intersections of one group from each set of
     the ring, with noise where the job has an epsilon; to the others, that they were asked. Parts
@@ -74,11 +74,6 @@ class SecretCardinality:
     Cost: 4 messages after each other. A site with g groups over n records sends n bits for every
     binary digit of g to each of two servers, in words of 64, and two keys to the third. Nothing for
     a ring of one.
-
-    Parameters
-    ----------
-    site : Site
-        Where it counts.
     """
 
     def __init__(self, site: Site) -> None:
@@ -123,7 +118,7 @@ class SecretCardinality:
                 *(attributes, values, theirs),
             )
             yield Send(site.job.n_sites + server, begin)
-        (same,) = yield from self._joined(call, SAME, SAME_IDS, (1,), NUMBERS)
+        (same,) = yield from self._join_halves(call, SAME, SAME_IDS, (1,), NUMBERS)
         if same != 1:
             raise Code.IDS_DO_NOT_ALIGN.error(
                 found="other ids at some site",
@@ -152,14 +147,14 @@ class SecretCardinality:
         ring = self._everybody
         parts = yield from self._gather(call, BEST, ring, None)
         yield from self._ask(call, BEST, ring, parts)
-        (best,) = yield from self._joined(call, BEST, WINNER, (1,), NUMBERS)
+        (best,) = yield from self._join_halves(call, BEST, WINNER, (1,), NUMBERS)
         if not 0 <= best < len(ring):
             raise bad_message("the servers", f"site {best} as the best")
         return int(best)
 
     def offer(self, call: int, to: int, gain: float) -> SealedSet:
         """See `GainComparison.offer`: shares of the gain."""
-        return self._seal(call, BEST, to, self._everybody, 1, np.array([ordered(gain)]))
+        return self._seal(call, BEST, to, self._everybody, 1, np.array([gain_number(gain)]))
 
     def handle(self, sender: int, message: Message) -> Task[None] | None:
         """See `SetCardinality.handle`."""
@@ -231,7 +226,7 @@ class SecretCardinality:
 
     def _table(self, call: int, shape: tuple[int, ...]) -> Task[Counts]:
         ring = self.session.ring
-        found = yield from self._joined(call, SIZES, sizes_of(shape), shape, ring)
+        found = yield from self._join_halves(call, SIZES, sizes_of(shape), shape, ring)
         if self.session.noise is None:
             counts = found.astype(np.int64)
             if counts.sum() > self.session.records:
@@ -250,7 +245,7 @@ class SecretCardinality:
             question = AskServers(call, what, site.index, ring, groups, theirs)
             yield Send(site.job.n_sites + server, question)
 
-    def _joined(
+    def _join_halves(
         self, call: int, what: int, name: str, shape: tuple[int, ...], ring: Ring
     ) -> Task[NDArray[Any]]:
         """Wait for the halves of an answer and join them, flat."""
@@ -294,7 +289,7 @@ class SecretCardinality:
     ) -> SealedSet:
         session, site = self.session, self._site
         bound = session.context(call, what, counter, ring)
-        shape, numbers = session.shared(what, groups)
+        shape, numbers = session.shape_of_part(what, groups)
         assert values.shape == shape
         parts = seal_dealt(
             values,

@@ -49,18 +49,9 @@ Seeds = Sequence[tuple[bytes, int]]
 class SecretRun:
     """A tree, and how it came about.
 
-    Attributes
-    ----------
-    sites : list of Site
-    root : Token
-    ledger : Ledger
-        Of the servers.
-    learned : list of dict
-        What the servers learned: name, times, values, why.
-    meter : Reading
-        Rounds and bytes among the servers; nothing where one process computes in the clear.
-    seconds : float
-        By the clock, without the start of processes.
+    The ledger is that of the servers, and `learned` what they learned: name, times, values, why.
+    The meter has rounds and bytes among them, nothing where one process computes in the clear.
+    Seconds are by the clock, without the start of processes.
     """
 
     sites: list[Site]
@@ -98,27 +89,18 @@ def run_secret(
     seeds: Seeds | None = None,
     tap: Tap | None = None,
 ) -> SecretRun:
-    """Grow a tree over several sites with three servers that count.
+    """Grow a tree over several sites with three servers that count; their keys are drawn here.
 
     Parameters
     ----------
-    job : SiteJob
-        Without keys of servers: they are drawn here.
-    tables : sequence of SiteTable
-        One for each site.
     engine : {"clear", "simulate", "processes"}
         One process on plain numbers, from which nothing is hidden; the three servers in this
         process; or each of them in a process of its own, and the sites in a fourth, over mutual
-        TLS.
+        TLS. H211 if the records of these servers differ.
     seed, seeds : optional
         Of the servers and of the sites; recorded as not private.
     tap : callable, optional
         Sees every message of a site, and every answer; not with processes.
-
-    Raises
-    ------
-    HedgerowError
-        H211 if the servers' records differ; else what sites and servers refuse.
     """
     check_option("engine", engine, EngineName)
     if engine == "processes":
@@ -157,17 +139,10 @@ def secret_program(
     1. The servers hand the carrier their sealing keys, and get the job with all of them.
     2. The carrier runs the sites, and takes their questions to the servers, one after the other.
 
+    All parties have ``job`` without keys, and ``seed``; the carrier also ``tables`` and ``seeds``.
+
     Reveals: as `hedgerow.protocols.vertical_id3.secret.server`.
     Cost: that, and 8 bytes for every question and answer.
-
-    Parameters
-    ----------
-    network : Network
-        Of four parties.
-    public : mapping
-        ``job`` without keys, and ``seed``; the same at all parties.
-    own : mapping
-        At the carrier: ``tables`` and ``seeds``.
     """
     (party,) = network.local
     if party != CARRIER:

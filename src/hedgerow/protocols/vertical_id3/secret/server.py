@@ -100,8 +100,6 @@ class CountServers:
 
     Parameters
     ----------
-    job : SiteJob
-        With the public keys of the servers; the same at all parties.
     keys : mapping of int to SealingKey
         Of the servers that live here.
     meet : callable
@@ -112,12 +110,6 @@ class CountServers:
         Repeatable masks and noise, recorded as not private.
     earlier : int
         Attempts at the same tree that failed after they had begun to count; charged too.
-
-    Attributes
-    ----------
-    ledger : Ledger
-    leakage : Leakage or None
-        What the run declared, and what was opened; None before the first question.
     """
 
     def __init__(
@@ -231,7 +223,7 @@ class CountServers:
         assert session is not None
         assert engine is not None
         sets = [
-            bits_of(engine, parts, at, session.shared(SIZES, groups)[0])
+            bits_of(engine, parts, at, session.shape_of_part(SIZES, groups)[0])
             for at, groups in enumerate(question.groups)
         ]
         counter, holder = question.ring.index(question.counter), _holder_of(self.job, question)
@@ -253,7 +245,7 @@ class CountServers:
         for server in parts:
             for at, owner in enumerate(question.ring):
                 groups = question.groups[at]
-                shape, ring = session.shared(question.what, groups)
+                shape, ring = session.shape_of_part(question.what, groups)
                 context = bound.of(owner, groups, server)
                 key, sealed = self.keys[server], asked[server].parts[at]
                 try:

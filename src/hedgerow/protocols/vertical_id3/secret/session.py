@@ -80,7 +80,7 @@ class Session:
     @cached_property
     def digest(self) -> bytes:
         """What parties that agree on job and sizes have in common."""
-        sizes = [[list(said.values), said.classes, said.records] for said in self._said]
+        sizes = [[list(said.values), said.classes, said.records] for said in self._in_order]
         text = json.dumps(sizes, separators=(",", ":"))
         return hashlib.sha256(
             b"hedgerow/ppid3 sizes/v1" + self.job.digest() + text.encode()
@@ -94,7 +94,7 @@ class Session:
     @cached_property
     def widths(self) -> list[int]:
         """Values of the attributes of all sites."""
-        return [p for said in self._said for p in said.values]
+        return [p for said in self._in_order for p in said.values]
 
     @cached_property
     def drawn(self) -> Precision | None:
@@ -119,7 +119,7 @@ class Session:
         most = self.records + (2 << self.drawn.variable.length)
         return next((ring for ring in (Z16, Z32) if most < 1 << (ring.bits - 1)), Z64)
 
-    def shared(self, what: int, groups: int) -> tuple[tuple[int, ...], Ring | None]:
+    def shape_of_part(self, what: int, groups: int) -> tuple[tuple[int, ...], Ring | None]:
         """Return shape and ring of what a site shares: one number, or bits (None) of a set."""
         if what == SIZES:
             return (set_planes(groups), self.records), None
@@ -130,7 +130,7 @@ class Session:
         return QuestionContext(self.digest, call, what, counter, ring)
 
     @property
-    def _said(self) -> list[Announced]:
+    def _in_order(self) -> list[Announced]:
         return [self.announced[site] for site in range(self.job.n_sites)]
 
 
@@ -173,7 +173,7 @@ def set_planes(groups: int) -> int:
     return groups.bit_length()
 
 
-def ordered(gain: float) -> int:
+def gain_number(gain: float) -> int:
     """Return a gain as a whole number in the same order; 0 for a site without an attribute left.
 
     Non-negative doubles stand in the order of their 64 bits read as a number (IEEE 754), so no

@@ -8,12 +8,11 @@ from operator import and_, mul
 import numpy as np
 
 from hedgerow.protocols.sharing.queries import one_hot_bits
-from hedgerow.protocols.vertical_id3.secret.session import NUMBERS, set_planes
-from hedgerow.secure.argmax import argmax, cost_argmax
-from hedgerow.secure.compare import cost_equal, equal
-from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.protocols.vertical_id3.secret.session import set_planes
+from hedgerow.secure.argmax import argmax
+from hedgerow.secure.compare import equal
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import AnySecret, Engine, Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import AnySecret, Secret, SecretBits, concatenate, stack
 
 
 def joint_counts(
@@ -34,23 +33,19 @@ def joint_counts(
        one matrix product, for all pairs of groups at once.
 
     Reveals: nothing.
-    Cost: `cost_joint_counts`; for at most g groups, and s sets without, floor(log2 g) rounds for
-    the groups, ceil(log2 s) for the others and one more if s > 0, two for numbers, and one for the
-    matrix product, which sends one number per pair of groups.
+    Cost: for at most g groups, and s sets without, floor(log2 g) rounds for the groups, ceil(log2
+    s) for the others and one more if s > 0, two for numbers, and one for the matrix product, which
+    sends one number per pair of groups.
 
     Parameters
     ----------
     sets : sequence of SecretBits, shape (`set_planes` of its groups, n)
         One per site of the ring, two at least: of every record 1 + the number of its group, or 0
         for none, from the highest bit on.
-    groups : sequence of int
-        Of each set.
     counter : int
         Place in the ring of the site that counts.
     holder : int or None
         Place of the class site, if its classes are counted apart and it is not the counter.
-    ring : Ring
-        Of the sums.
 
     Returns
     -------
@@ -59,7 +54,7 @@ def joint_counts(
     bits = _by_group(sets, groups)
     own, engine = bits[counter], bits[counter].engine
     plain = [one for at, one in enumerate(bits) if at not in (counter, holder)]
-    everywhere = _folded(plain, and_) if plain else None
+    everywhere = _fold(plain, and_) if plain else None
     if holder is None:
         assert everywhere is not None
         return engine.b2a(own & everywhere, ring).sum(axis=1)
@@ -77,16 +72,9 @@ def best_site(gains: Sequence[Secret]) -> Secret:
     """Return which site has the largest gain; of equal ones the first, as in the clear.
 
     Reveals: nothing.
-    Cost: `cost_best_site`.
+    Cost: one `argmax` over the sites.
 
-    Parameters
-    ----------
-    gains : sequence of Secret, shape (1,)
-        One per site, as `hedgerow.protocols.vertical_id3.secret.session.ordered` writes them.
-
-    Returns
-    -------
-    Secret, shape (1,)
+    Gains have shape (1,), as `gain_number` writes them.
     """
     first = argmax(concatenate(list(gains), axis=0))
     return (first * np.arange(len(gains))).sum(axis=0).reshape(1)
@@ -96,52 +84,11 @@ def all_same(prints: Sequence[Secret]) -> Secret:
     """Return 1 if all numbers are equal, else 0.
 
     Reveals: nothing.
-    Cost: `cost_all_same`.
-
-    Parameters
-    ----------
-    prints : sequence of Secret, shape (1,)
-        Two at least.
-
-    Returns
-    -------
-    Secret, shape (1,)
+    Cost: one `equal` with the first, and ceil(log2) rounds of products of the rest, (1,) each.
     """
     first, *others = prints
     alike = equal(concatenate(others, axis=0), first)
-    return _folded([alike[i : i + 1] for i in range(len(others))], mul)
-
-
-def cost_joint_counts(
-    engine: Engine, groups: Sequence[int], n: int, counter: int, holder: int | None, ring: Ring
-) -> Cost:
-    """State the cost of `joint_counts` for sets in so many groups over n records."""
-    several = [g for g in groups if g > 1]
-    total = NOTHING
-    for level in range(1, set_planes(max(groups))):
-        total += engine.cost("and_", shape=(len(several), 1 << level, n))
-    rows, plain = groups[counter], len(groups) - (1 if holder is None else 2)
-    total += _cost_folded(plain, lambda pairs: engine.cost("and_", shape=(pairs, n)))
-    if holder is None:
-        total += engine.cost("and_", shape=(rows, n))
-        return total + engine.cost("b2a", shape=(rows, n), ring=ring)
-    columns = groups[holder]
-    if plain:
-        total += engine.cost("and_", shape=(min(rows, columns), n))
-    total += engine.cost("b2a", shape=(rows + columns, n), ring=ring)
-    return total + engine.cost("matmul", shape=(rows, columns), ring=ring)
-
-
-def cost_best_site(engine: Engine, n_sites: int) -> Cost:
-    """State the cost of `best_site`."""
-    return cost_argmax(engine, (n_sites,), NUMBERS)
-
-
-def cost_all_same(engine: Engine, n_sites: int) -> Cost:
-    """State the cost of `all_same`."""
-    return cost_equal(engine, n_sites - 1, NUMBERS) + _cost_folded(
-        n_sites - 1, lambda pairs: engine.cost("mul", shape=(pairs, 1), ring=NUMBERS)
-    )
+    return _fold([alike[i : i + 1] for i in range(len(others))], mul)
 
 
 def _by_group(sets: Sequence[SecretBits], groups: Sequence[int]) -> list[SecretBits]:
@@ -160,7 +107,7 @@ def _by_group(sets: Sequence[SecretBits], groups: Sequence[int]) -> list[SecretB
     return found
 
 
-def _folded(
+def _fold(
     factors: Sequence[AnySecret], join: Callable[[AnySecret, AnySecret], AnySecret]
 ) -> AnySecret:
     """Join arrays of shape (1, n) or (1,), two by two, all pairs of a round at once."""
@@ -169,11 +116,3 @@ def _folded(
         pairs = len(x) // 2
         x = concatenate([join(x[:pairs], x[pairs : 2 * pairs]), x[2 * pairs :]], axis=0)
     return x
-
-
-def _cost_folded(m: int, cost: Callable[[int], Cost]) -> Cost:
-    total = NOTHING
-    while m > 1:
-        total += cost(m // 2)
-        m -= m // 2
-    return total
