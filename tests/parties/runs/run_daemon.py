@@ -1,11 +1,6 @@
-"""A server reduced to uploads and runs, in a process of its own that can be killed.
-
-The processes are forks of one that has loaded the package, so that a test does not wait for that
-once for every server that it starts.
-"""
+"""Servers as the processes of tests: reduced to uploads and runs, or as they are served."""
 
 import logging
-import multiprocessing
 import os
 import signal
 import threading
@@ -15,24 +10,16 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.roles.daemon import serve
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import run_verbs
 from hedgerow.parties.store.uploads import upload_verbs
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.service import Service
 
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload([__name__])
 
-
-def start_daemon(folder: Path, log: Path) -> multiprocessing.process.BaseProcess:
-    """Start a server; what it and its worker write to standard error goes behind the log."""
-    process = _forks.Process(target=_serve, args=(folder, log))
-    process.start()
-    return process
-
-
-def _serve(folder: Path, log: Path) -> None:
+def serve_runs(folder: Path, log: Path) -> None:
+    """Take uploads and jobs; standard error, the worker's too, goes behind the log."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 2)
     handler = logging.StreamHandler()
@@ -49,3 +36,8 @@ def _serve(folder: Path, log: Path) -> None:
         manager.start()
         done.wait()
         manager.stop()
+
+
+def serve_all(folder: Path) -> None:
+    """Be a server as ``hedgerow serve`` is."""
+    serve(PartyConfig.load(folder), Policy.load(folder))

@@ -27,10 +27,12 @@ from hedgerow.protocols.hidden.kind import stored_forest
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
+from tests.parties.forks import fork
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, consortium, people, write_csv
-from tests.parties.runs.run_daemon import start_daemon
+from tests.parties.runs.run_daemon import serve_runs
 
-PATIENCE = 90.0
+PATIENCE = 240.0
+"""Seconds for what comes to pass in a few, however loaded the machine is."""
 
 
 def set_line(path: Path, key: str, value: str) -> None:
@@ -69,19 +71,23 @@ class Town:
             set_line(place / "policy.toml", "patients", "inf")
             protocols = '["trees", "open"]'
             set_line(place / "policy.toml", "allowed_protocols", protocols)
-            for key, value in (("rejoin", rejoin), ("step", step)):
-                path = place / "party.toml"
-                path.write_text(
-                    re.sub(rf"^{key} = [0-9]+", f"{key} = {value:g}", path.read_text(), flags=re.M)
-                )
-        self.parties = {name: PartyConfig.load(c.folder) for name, c in self.parties.items()}
+        self.set_timeouts(rejoin=rejoin, step=step)
         self.daemons: dict[str, BaseProcess] = {}
+
+    def set_timeouts(self, **seconds: float) -> None:
+        """Let servers wait for so long, from their next start on."""
+        for name in SERVERS:
+            path = self.parties[name].folder / "party.toml"
+            for key, value in seconds.items():
+                line = f"{key} = {value:g}"
+                path.write_text(re.sub(rf"^{key} = [0-9]+", line, path.read_text(), flags=re.M))
+        self.parties = {name: PartyConfig.load(c.folder) for name, c in self.parties.items()}
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they answer."""
         for name in names or SERVERS:
             log = self.folder / f"{name}.log"
-            self.daemons[name] = start_daemon(self.parties[name].folder, log)
+            self.daemons[name] = fork(serve_runs, self.parties[name].folder, log)
         for name in names or SERVERS:
             self.until(lambda name=name: self.answers(name), f"{name} to answer")
 

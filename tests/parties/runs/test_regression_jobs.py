@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.asking import Analyst
@@ -24,7 +25,9 @@ from hedgerow.protocols.run import ask, train
 from hedgerow.protocols.sharing.integrate import by_rows
 from hedgerow.tables import Encoded, Target, encode
 from tests.parties.cli_town import ANALYST, OWNERS, SERVERS, CliTown
+from tests.parties.forks import fork
 from tests.parties.roles.upload_servers import DOMAIN, consortium, people, write_csv
+from tests.parties.runs.run_daemon import serve_all
 from tests.parties.runs.run_servers import set_line
 from tests.parties.wire.parties_calls import refuses
 
@@ -68,6 +71,23 @@ def job(name: str) -> Job:
 
 class Town(CliTown):
     """A consortium whose folders were made here; servers and some commands are processes."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.servers: dict[str, BaseProcess] = {}
+
+    def start(self, *names: str) -> None:
+        for name in names or SERVERS:
+            self.servers[name] = fork(serve_all, self.home / name)
+        client = RunClient(self.parties["north"])
+        end = time.monotonic() + PATIENCE
+        while any(isinstance(told, HedgerowError) for told in client.list().values()):
+            assert time.monotonic() < end, self.logs()
+            time.sleep(0.05)
+
+    def kill(self, name: str) -> None:
+        self.servers[name].kill()
+        self.servers[name].join()
 
     def found(self) -> None:
         self.parties = consortium(self.root)
@@ -114,7 +134,10 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
             made.wait(run)
         yield made
     finally:
-        made.stop()
+        for server in made.servers.values():
+            server.terminate()
+        for server in made.servers.values():
+            server.join()
 
 
 def asked() -> pa.Table:
@@ -217,9 +240,7 @@ def test_boosting_goes_on_after_a_kill_and_is_charged_once(town: Town) -> None:
     while not stages.exists() or stages.read_text().count('"round ') < 2:
         assert time.monotonic() < end, town.logs()
         time.sleep(0.01)
-    daemon = town.daemons.pop(victim)
-    daemon.kill()
-    daemon.communicate()
+    town.kill(victim)
     before = _rounds(stages)
     assert 2 <= len(before) < ROUNDS
     town.start(victim)

@@ -1,6 +1,5 @@
 """What was acknowledged is there afterwards, once, whatever happened in between."""
 
-import contextlib
 import json
 import os
 import random
@@ -18,6 +17,8 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.journal import Journal
+from tests.parties.forks import fork_printing
+from tests.parties.store.writers import append_entries
 
 JSON = st.recursive(
     st.none()
@@ -241,38 +242,19 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert again.entries() == [{"a": 1}]
 
 
-CHILD = """
-import sys, threading
-from pathlib import Path
-from hedgerow.parties.store.journal import Journal
-journal, run = Journal(Path(sys.argv[1])), sys.argv[2]
-print("ready", flush=True)
-def work(thread):
-    for i in range(10**9):
-        journal.append({"key": f"{run}-{thread}-{i}", "padding": "x" * (37 * i % 5000)})
-        sys.stdout.write(f"{run}-{thread}-{i}\\n")
-        sys.stdout.flush()
-for thread in range(3):
-    threading.Thread(target=work, args=(thread,)).start()
-"""
-
-
 def test_killed_thirty_times_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     path, moments = tmp_path / "j", random.Random(4)
     acknowledged: list[str] = []
     torn = 0
     for run in range(30):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, path, str(run)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        assert child.stdout.readline() == b"ready\n"
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(moments.uniform(0.0, 0.15))
-        child.kill()
-        out, err = child.communicate()
-        assert b"Error" not in err
+        child, told = fork_printing(append_entries, path, run)
+        with told:
+            assert told.readline() == b"ready\n"
+            child.join(moments.uniform(0.0, 0.15))
+            child.kill()
+            out = told.read()
+        child.join()
+        assert b"Error" not in out
         # A line of the report may be torn as well; the journal's acknowledgement came before it.
         acknowledged += [key.decode() for key in out.split(b"\n")[:-1]]
         with Journal(path) as journal:

@@ -1,10 +1,5 @@
 """Ledgers on the disk: nothing is forgotten, nothing is recorded twice."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -13,6 +8,8 @@ from hedgerow.errors import Code
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.privacy import ROOT, Budget, Ledger, Release, step
+from tests.parties.forks import fork_printing
+from tests.parties.store.writers import charge_releases
 from tests.parties.wire.parties_calls import refuses
 
 ABOUT = {"run": "r", "kind": "ledger"}
@@ -120,36 +117,18 @@ def test_a_journal_of_something_else(tmp_path: Path) -> None:
         opened(tmp_path / "..").__getstate__()
 
 
-KILLED = textwrap.dedent(
-    """
-    import sys
-    from pathlib import Path
-    from hedgerow.parties.store.ledgers import DurableLedger
-    from tests.parties.store.test_ledgers import ABOUT, release
-    ledger = DurableLedger(Path(sys.argv[1]) / "ledger.jsonl", about=ABOUT)
-    print("ready", flush=True)
-    for i in range(100_000):
-        ledger.charge(release(f"charge {i}"))
-        print(i, flush=True)
-    """
-)
-
-
 def test_kill_9_in_the_middle_loses_no_charge_and_doubles_none(tmp_path: Path) -> None:
-    acknowledged = -1
+    acknowledged, path = -1, tmp_path / "ledger.jsonl"
+    releases = [release(f"charge {i}") for i in range(10_000)]
     for _ in range(3):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
+        child, told = fork_printing(charge_releases, path, ABOUT, releases)
+        with told:
+            assert told.readline() == b"ready\n"
             for _ in range(25 + acknowledged + 1):
-                last = int(process.stdout.readline())
-            process.send_signal(signal.SIGKILL)
-            rest = process.stdout.read().split()
+                last = int(told.readline())
+            child.kill()
+            rest = told.read().split()
+        child.join()
         acknowledged = max(acknowledged, last, *(int(line) for line in rest if line.isdigit()))
         ledger = opened(tmp_path)
         reasons = [entry.release.reason for entry in ledger.entries]

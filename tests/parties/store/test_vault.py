@@ -2,8 +2,6 @@
 
 import os
 import stat
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +15,8 @@ from hypothesis.extra import numpy as hnp
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store import vault
 from hedgerow.parties.store.vault import CHUNK_BYTES, TAG_BYTES, read_arrays, write_arrays
+from tests.parties.forks import fork_printing
+from tests.parties.store.writers import write_vaults
 
 KEY = bytes(range(32))
 ABOUT = {"server": "a", "kind": "model", "model": "m-1", "level": 3}
@@ -229,33 +229,16 @@ def test_memory_is_that_of_the_arrays(tmp_path: Path) -> None:
     assert (back["t"] == 7).all()
 
 
-KILLED = """
-import sys
-import tracemalloc
-from pathlib import Path
-import numpy as np
-from hedgerow.parties.store.vault import write_arrays
-i = 0
-while True:
-    i += 1
-    arrays = {"a": np.full(300_000, i), "b": np.full(3, i)}
-    write_arrays(Path(sys.argv[1]), arrays, bytes(range(32)), about={})
-    print(i, flush=True)
-"""
-
-
 def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path: Path) -> None:
     path, rng = tmp_path / "v", np.random.default_rng(3)
     for _ in range(8):
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, path], stdout=subprocess.PIPE, text=True
-        )
-        said = int(child.stdout.readline())
-        try:
-            child.wait(rng.uniform(0, 0.2))
-        except subprocess.TimeoutExpired:
+        child, told = fork_printing(write_vaults, path, KEY)
+        with told:
+            said = int(told.readline())
+            child.join(rng.uniform(0, 0.2))
             child.kill()
-        rest = child.communicate()[0].split()
+            rest = told.read().split()
+        child.join()
         said = int(rest[-1]) if rest else said
         back = read_arrays(path, KEY, about={})
         value = int(back["b"][0])
