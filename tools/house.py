@@ -330,13 +330,13 @@ PLACES = {
     "audit": Place(1, 190, "attacks on every guarantee"),
     "estimators": Place(2, 380, "the face of scikit-learn"),
     "parties": Place(3, 380, "runs between organisations"),
-    "reports": Place(3, 630, "plots of what was spent"),
+    "reports": Place(3, 650, "plots of what was spent"),
     "protocols": Place(4, 380, "one folder for each paper"),
     "secure": Place(5, 190, "arrays of secret shares"),
-    "trees": Place(5, 570, "models, and learners over counts"),
+    "trees": Place(5, 590, "models, learners over counts"),
     "crypto": Place(6, 190, "generators, ciphers, seals"),
-    "privacy": Place(6, 410, "mechanisms, ledger, leakage"),
-    "tables": Place(6, 640, "domains, reading, encoding"),
+    "privacy": Place(6, 400, "mechanisms, ledger, leakage"),
+    "tables": Place(6, 650, "domains, reading, encoding"),
     "net": Place(7, 190, "channels, TLS, meter"),
 }
 _WIDTH, _HEIGHT, _PITCH, _MARGIN = 200, 48, 84, 24
