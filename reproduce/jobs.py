@@ -1,11 +1,30 @@
 """Experiments as jobs: on all cores, or one after the other where processes would cost more."""
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from typing import Any
 
+from rich.console import Console
+from rich.progress import Progress
+
 from hedgerow.threads import available
+
+
+def seed_of(*key: Any) -> int:
+    """Return the seed of a run; what follows from it is the same on every machine."""
+    return zlib.crc32("/".join(map(str, key)).encode())
+
+
+@contextmanager
+def progress_of(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield what shows how much is done, and of how much."""
+    # On standard error, so that --json stays one object.
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, of: bar.update(task, completed=done, total=of, refresh=True)
 
 
 def run_jobs(

@@ -6,15 +6,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from reproduce.paper_000.figures import METRICS, Figure
+from reproduce.plots import draw_panels
 
 # Colours that most people tell apart. Solid: epsilon holds. Dashed: none does. Dash-dotted: it
 # would hold if the mechanisms were exact.
@@ -34,41 +30,25 @@ STYLE: dict[str, dict[str, Any]] = {
     "forest extra": {"color": "#999933", "linestyle": "-", "marker": "s"},
     "forest splits+leaves": {"color": "#E69F00", "linestyle": "-", "marker": "v"},
 }
-_WIDTH = 4.6
 
 
 def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG.
+    """Write one figure as PNG, a column of panels for each data set, with a note below."""
 
-    `figure`: as `reproduce.paper_000.figures` makes it; panels row by row, a column for each data
-    set. `note`: stands below, in small letters.
-    """
-    panels = figure["panels"]
-    columns = len({panel["data"] for panel in panels})
-    rows = -(-len(panels) // columns)
-    size = (max(_WIDTH * columns, 9.0), 3.1 * rows + 1.7)
-    drawn, grid = plt.subplots(rows, columns, figsize=size, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=True):
-        _panel(axes, panel, figure)
-    handles: dict[str, Any] = {}
-    for axes in grid.flat:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    drawn.suptitle(f"Figure {figure['figure']}: {figure['title']}", fontsize=13)
-    below = 0.24 * -(-len(handles) // 3) + 0.3 + 0.16 * (note.count("\n") + 1)
-    drawn.tight_layout(rect=(0, below / size[1], 1, 1))
-    drawn.legend(
-        handles.values(),
-        handles.keys(),
-        loc="lower center",
-        ncols=3 if columns > 1 else 2,
-        fontsize=8.5,
-        frameon=False,
-        bbox_to_anchor=(0.5, (0.16 * (note.count("\n") + 1) + 0.1) / size[1]),
+    def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
+        for axes, panel in shown:
+            _panel(axes, panel, figure)
+
+    columns = len({panel["data"] for panel in figure["panels"]})
+    draw_panels(
+        figure,
+        path,
+        note,
+        columns=columns,
+        panel_size=(4.6, 3.1),
+        per_line=3 if columns > 1 else 2,
+        draw=panels,
     )
-    drawn.text(0.5, 0.05 / size[1], note, ha="center", va="bottom", fontsize=7.5, color="0.3")
-    drawn.savefig(path, dpi=130)
-    plt.close(drawn)
 
 
 def _panel(axes: Axes, panel: dict[str, Any], figure: Figure) -> None:

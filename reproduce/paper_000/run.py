@@ -10,9 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
+from reproduce.jobs import progress_of
 from reproduce.paper_000.checks import checks
 from reproduce.paper_000.costs import costs
 from reproduce.paper_000.data import DATA, TABLE_1
@@ -74,17 +72,12 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
 
 def _everything(extent: Extent, *, quick: bool) -> dict[str, Any]:
     start = time.perf_counter()
-    # On standard error, so that --json stays one object.
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        # Timed, so before other work of this call, whose processes could still be ending.
-        timing = bar.add_task("costs", total=None)
+    # Timed, so before other work of this call, whose processes could still be ending.
+    with progress_of("costs"):
         measured = costs(extent)
-        bar.update(timing, completed=1, total=1)
-        task = bar.add_task("accuracy", total=None)
-        records = run_all(
-            extent, lambda done, of: bar.update(task, completed=done, total=of, refresh=True)
-        )
-        bar.add_task("spot checks on three servers", total=None)
+    with progress_of("accuracy") as tell:
+        records = run_all(extent, tell)
+    with progress_of("spot checks on three servers"):
         agreement = checks(quick=quick)
     seconds = time.perf_counter() - start
     return {"records": records, "checks": agreement, "costs": measured, "seconds": seconds}

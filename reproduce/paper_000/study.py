@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from reproduce.jobs import run_jobs
+from reproduce.jobs import seed_of as seed_of_key
 from reproduce.paper_000.data import DATA, DEPTH
 from reproduce.paper_000.protocol import Part, Score, Structure, hidden, opened
 
@@ -141,7 +141,7 @@ def mechanism_of(method: str) -> dict[str, Any]:
 
 def seed_of(*key: Any) -> int:
     """Return the seed of a run's noise; what follows from it is the same on every machine."""
-    return zlib.crc32("/".join(map(str, key)).encode()) * 1_000
+    return seed_of_key(*key) * 1_000
 
 
 def quiet_structure(name: str, split: int, depth: int, extent: Extent) -> Iterator[Record]:

@@ -18,8 +18,9 @@ from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.trees.counts.forest import Batch, ForestSplits, LocalCounts
 from hedgerow.trees.layout import SplitKind
+from reproduce.jobs import seed_of
 from reproduce.paper_001.data import Task
-from reproduce.paper_001.methods import K, Setting, error, seed_of
+from reproduce.paper_001.methods import K, Setting, error
 from reproduce.paper_001.published import DEPTHS, TABLE_1
 
 SIDES = {"left side twice": 0, "right side twice": 1}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,11 +63,6 @@ class Setting:
 def partitions(method: str) -> bool:
     """Tell whether a record is in one tree: in DiPriMe it is; Median and DP-ERT see all in each."""
     return method in DIPRIME
-
-
-def seed_of(*key: Any) -> int:
-    """Return the seed of a run; what follows from it is the same on every machine."""
-    return zlib.crc32("/".join(map(str, key)).encode())
 
 
 def sees(task: Task, method: str) -> Encoded:

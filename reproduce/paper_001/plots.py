@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from reproduce.paper_001.figures import Figure
+from reproduce.plots import draw_panels
 
 COLOURS = {
     "RF": "0.55",
@@ -32,37 +28,22 @@ _WORDS = {None: "", "paper": " (paper)", "strict": " (strict)"}
 
 
 def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG.
+    """Write one figure as PNG, its panels side by side, with a note below."""
 
-    `figure`: as `reproduce.paper_001.figures` makes it; its panels stand side by side. `note`:
-    stands below, in small letters.
-    """
-    panels = figure["panels"]
-    size = (max(4.8 * len(panels), 9.5), 5.4)
-    drawn, grid = plt.subplots(1, len(panels), figsize=size, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=True):
-        _panel(axes, panel)
-    handles: dict[str, Any] = {}
-    for axes in grid.flat:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    drawn.suptitle(f"Figure {figure['figure']}: {figure['title']}", fontsize=13)
-    lines = note.count("\n") + 1
-    columns = 5 if len(panels) > 2 else 4
-    below = 0.24 * -(-len(handles) // columns) + 0.25 + 0.16 * lines
-    drawn.tight_layout(rect=(0, below / size[1], 1, 1))
-    drawn.legend(
-        handles.values(),
-        handles.keys(),
-        loc="lower center",
-        ncols=columns,
-        fontsize=8.5,
-        frameon=False,
-        bbox_to_anchor=(0.5, (0.16 * lines + 0.1) / size[1]),
+    def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
+        for axes, panel in shown:
+            _panel(axes, panel)
+
+    columns = len(figure["panels"])
+    draw_panels(
+        figure,
+        path,
+        note,
+        columns=columns,
+        panel_size=(4.8, 3.9),
+        per_line=5 if columns > 2 else 4,
+        draw=panels,
     )
-    drawn.text(0.5, 0.05 / size[1], note, ha="center", va="bottom", fontsize=7.5, color="0.3")
-    drawn.savefig(path, dpi=130)
-    plt.close(drawn)
 
 
 def _panel(axes: Axes, panel: dict[str, Any]) -> None:

@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
+from reproduce.jobs import progress_of
 from reproduce.paper_001.checks import explained
 from reproduce.paper_001.data import PAPER_ROWS, STAND_INS, label, task_of
 from reproduce.paper_001.figures import figures, table_1, table_2
@@ -79,12 +77,8 @@ def run(*, quick: bool = False, out: Path, redraw: bool = False) -> dict[str, An
 
 def _everything(extent: Extent) -> dict[str, Any]:
     start = time.perf_counter()
-    # On standard error, so that --json stays one object.
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("runs", total=None)
-        records = run_all(
-            extent, lambda done, of: bar.update(task, completed=done, total=of, refresh=True)
-        )
+    with progress_of("runs") as tell:
+        records = run_all(extent, tell)
     return {"records": records, "seconds": time.perf_counter() - start}
 
 

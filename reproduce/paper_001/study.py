@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.trees.tree import Tree
-from reproduce.jobs import run_jobs
+from reproduce.jobs import run_jobs, seed_of
 from reproduce.paper_001.checks import one_sided
 from reproduce.paper_001.data import SPLITS, Task, task_of
 from reproduce.paper_001.methods import (
@@ -23,7 +23,6 @@ from reproduce.paper_001.methods import (
     depths_of,
     error,
     kind_of_depth,
-    seed_of,
     sees,
     train,
 )

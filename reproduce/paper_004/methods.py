@@ -15,7 +15,6 @@ Three ways to run a method:
 from __future__ import annotations
 
 import math
-import zlib
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -28,6 +27,7 @@ from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
 from hedgerow.protocols.topdown.secure_run import run_secure
 from hedgerow.trees.tree import Tree
+from reproduce.jobs import seed_of
 from reproduce.paper_004.data import Counts, Task, dealt, task_of
 
 Method = Literal["single-machine", "noisy-counts", "local-rnm", "secure-counts"]
@@ -76,11 +76,6 @@ class Setting:
     def owners(self) -> int:
         """Owners of the records."""
         return 1 if self.method == "single-machine" else OWNERS
-
-
-def seed_of(*key: Any) -> int:
-    """Return the seed of a run; what follows from it is the same on every machine."""
-    return zlib.crc32("/".join(map(str, key)).encode())
 
 
 def run(setting: Setting, name: str, number: int) -> dict[str, Any]:

@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from reproduce.paper_004.figures import ROWS, Figure
+from reproduce.plots import draw_panels
 
 COLOURS = {
     "single-machine": "#0072B2",
@@ -35,39 +31,23 @@ MARKS = {"secure-counts": "D"}
 
 
 def draw(figure: Figure, path: Path, note: str) -> None:
-    """Write one figure as PNG.
+    """Write one figure as PNG, its panels in a grid, row by row, with a note below."""
 
-    `figure`: as `reproduce.paper_004.figures` makes it; its panels fill a grid, row by row. `note`:
-    stands below, in small letters.
-    """
-    panels, columns = figure["panels"], figure["columns"]
-    rows = -(-len(panels) // columns)
-    size = (max(3.3 * columns, 9.5), 2.75 * rows + 1.3)
-    drawn, grid = plt.subplots(rows, columns, figsize=size, squeeze=False)
-    for axes, panel in zip(grid.flat, panels, strict=True):
-        _panel(axes, panel)
-    _same_heights(list(zip(grid.flat, panels, strict=True)))
-    handles: dict[str, Any] = {}
-    for axes in grid.flat:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    drawn.suptitle(f"Figure {figure['figure']}: {figure['title']}", fontsize=13)
-    lines = note.count("\n") + 1
-    per_line = 3 if columns < 4 else 5
-    below = 0.22 * -(-len(handles) // per_line) + 0.25 + 0.16 * lines
-    drawn.tight_layout(rect=(0, below / size[1], 1, 1 - 0.05 / size[1]))
-    drawn.legend(
-        handles.values(),
-        handles.keys(),
-        loc="lower center",
-        ncols=per_line,
-        fontsize=8.5,
-        frameon=False,
-        bbox_to_anchor=(0.5, (0.16 * lines + 0.1) / size[1]),
+    def panels(shown: list[tuple[Axes, dict[str, Any]]]) -> None:
+        for axes, panel in shown:
+            _panel(axes, panel)
+        _same_heights(shown)
+
+    columns = figure["columns"]
+    draw_panels(
+        figure,
+        path,
+        note,
+        columns=columns,
+        panel_size=(3.3, 2.75),
+        per_line=3 if columns < 4 else 5,
+        draw=panels,
     )
-    drawn.text(0.5, 0.05 / size[1], note, ha="center", va="bottom", fontsize=7.5, color="0.3")
-    drawn.savefig(path, dpi=120)
-    plt.close(drawn)
 
 
 def _same_heights(shown: list[tuple[Axes, dict[str, Any]]]) -> None:

@@ -10,9 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
+from reproduce.jobs import progress_of
 from reproduce.paper_004.checks import compared, said
 from reproduce.paper_004.data import READ
 from reproduce.paper_004.figures import figures
@@ -88,12 +86,6 @@ def _everything(extent: Extent) -> dict[str, Any]:
             digits()
         except UnavailableError as error:
             missing["mnist"] = f"MNIST is left out: {error}."
-    # On standard error, so that --json stays one object.
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("runs", total=None)
-        records = run_all(
-            extent,
-            frozenset(missing),
-            lambda done, of: bar.update(task, completed=done, total=of, refresh=True),
-        )
+    with progress_of("runs") as tell:
+        records = run_all(extent, frozenset(missing), tell)
     return {"records": records, "missing": missing, "seconds": time.perf_counter() - start}
