@@ -7,7 +7,7 @@ import json
 import sys
 
 from bench import consortium
-from bench.consortium import PARTS, QUICK
+from bench.consortium.parts import PARTS, QUICK
 
 
 def main() -> None:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from bench.__main__ import names
-from bench.consortium import PARTS, QUICK
 from bench.consortium.audit import audit
 from bench.consortium.chaos import kind_of
 from bench.consortium.faults import PHASES, Fault
 from bench.consortium.life import REQUESTS, ROWS, Outcome
 from bench.consortium.links import CUTS, Links
 from bench.consortium.parties import OWNER, SERVERS
+from bench.consortium.parts import PARTS, QUICK
 
 
 def test_it_is_found_and_its_helpers_are_not() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.consortium import chaos_rows
+from bench.consortium.parts import chaos_rows
 
 pytestmark = pytest.mark.slow
 
