@@ -187,7 +187,7 @@ def test_a_killed_site_is_named_and_the_next_attempt_works(
         config = town.parties["observatory"]
         accounts = Accounts(config.state, Policy.load(config.folder))
         (charge,) = accounts.spent("days").charges
-        assert (charge.key, charge.epsilon) == (job.hash, math.inf)
+        assert (charge.key, charge.epsilon) == (job.account_key, math.inf)
 
 
 @pytest.mark.slow

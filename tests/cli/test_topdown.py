@@ -93,10 +93,10 @@ def test_four_owners_and_a_coordinator_as_processes(tmp_path: Path) -> None:
         for said in [*ends, report]:
             assert same_tree(read_model(said["model"]).model, expected)
         for name in OWNERS:
-            assert charges(town, name) == [job.hash]
+            assert charges(town, name) == [job.account_key]
             account = town.parties[name].folder / "state" / "accounts" / "patients.jsonl"
             (shown,) = json.loads(told("account", "show", account, "--format", "json"))["accounts"]
-            assert [charge["key"] for charge in shown["charges"]] == [job.hash]
+            assert [charge["key"] for charge in shown["charges"]] == [job.account_key]
             assert (shown["spent"]["epsilon"], shown["limit"]) == ("inf", "inf")
         # After the end nobody is called, and nothing is charged: it says what it had paid.
         north = town.parties["north"].folder
@@ -143,7 +143,7 @@ def test_killed_parties_come_back_and_the_tree_is_the_same(tmp_path: Path) -> No
         assert south.model is not None
         for found in (model, report["model"], south.model):
             assert same_tree(read_model(found).model, expected)
-        assert charges(town, "north") == charges(town, "south") == [job.hash]
+        assert charges(town, "north") == charges(town, "south") == [job.account_key]
         assert report["events"] == []
 
 
@@ -164,7 +164,7 @@ def test_a_run_of_processes_goes_on_without_an_owner(tmp_path: Path) -> None:
         event = report["events"][0]
         assert (event["participant"], event["round"], event["what"]) == ("south", 1, "lost")
         # What it has charged stays charged.
-        assert charges(town, "south") == [job.hash]
+        assert charges(town, "south") == [job.account_key]
         south.go.set()
 
 
@@ -257,4 +257,4 @@ def test_parties_that_are_killed_again_and_again(tmp_path: Path) -> None:
             if running[name].poll() is None or running[name].returncode != 0:
                 outcome(running[name])
         assert same_tree(read_model(model).model, town.reference(job))
-        assert all(charges(town, name) == [job.hash] for name in OWNERS)
+        assert all(charges(town, name) == [job.account_key] for name in OWNERS)

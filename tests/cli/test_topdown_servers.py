@@ -51,7 +51,7 @@ def test_three_servers_two_owners_and_a_coordinator_as_processes(tmp_path: Path)
         report = outcome(coordinator)
         for said in [*ends, report]:
             assert same_tree(read_model(said["model"]).model, expected)
-        assert all(charges(town, name) == [job.hash] for name in (*SERVERS, *OWNERS))
+        assert all(charges(town, name) == [job.account_key] for name in (*SERVERS, *OWNERS))
         assert report["not_private"] == sorted((*SERVERS, *OWNERS))
         assert (report["events"], report["left_out"]) == ([], [])
         ledger = Ledger.from_json(Path(ends[0]["ledger"]).read_text())
@@ -81,7 +81,7 @@ def test_a_server_that_is_killed_comes_back(tmp_path: Path) -> None:
         expected = town.secure_reference(job)
         assert all(same_tree(read_model(said["model"]).model, expected) for said in ends)
         assert ends[-1]["events"] == []
-        assert all(charges(town, name) == [job.hash] for name in (*SERVERS, *OWNERS))
+        assert all(charges(town, name) == [job.account_key] for name in (*SERVERS, *OWNERS))
 
 
 def test_what_a_job_with_servers_would_charge(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.admission import admit, charge, job_key
+from hedgerow.parties.runs.admission import admit, charge
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import StateFolder
@@ -39,7 +39,7 @@ def test_a_good_job(server, accounts) -> None:
     spent = accounts.spent("patients")
     assert spent.epsilon == pytest.approx(1.0)
     assert 0 < spent.delta < 1e-15
-    assert spent.charges[0].key == job_key(job) == f"job:{job.hash}"
+    assert spent.charges[0].key == job.account_key == f"job:{job.hash}"
     assert job.run_id in spent.charges[0].what
 
 

@@ -95,7 +95,7 @@ def test_the_tree_and_what_was_learned_are_those_of_one_process(tmp_path: Path) 
         assert math.isinf(ledger.total(f"site {SITES.index(name)}").epsilon)
         accounts = Accounts(town.parties[name].state, Policy.load(town.parties[name].folder))
         (charge,) = accounts.spent("days").charges
-        assert (charge.key, charge.epsilon) == (job.hash, math.inf)
+        assert (charge.key, charge.epsilon) == (job.account_key, math.inf)
         # Nothing of the others is stored.
         files = [path for path in town.folder(name, job).rglob("*") if path.suffix != ".toml"]
         text = "".join(path.read_text() for path in files if path.is_file())

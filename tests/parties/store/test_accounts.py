@@ -288,7 +288,9 @@ def test_what_is_left(town: Town) -> None:
     assert population_of(path) == "patients"
     for found in (balance_of(path, "patients"), *balances_in(folder)):
         assert (found.spent.epsilon, found.limit.epsilon, found.left) == (1.75, 10.0, 8.25)
-        assert [charge.key for charge in found.spent.charges] == ["a" * 64, "b" * 64]
+        assert [charge.key for charge in found.spent.charges] == [
+            f"job:{letter * 64}" for letter in "ab"
+        ]
     for where in (path, folder):
         text = shown(where)
         assert "spent epsilon 1.75 of 10, delta 1e-12 of 1e-06; left: 8.25 and 9.99999e-07" in text

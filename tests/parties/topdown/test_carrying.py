@@ -314,5 +314,5 @@ def test_who_comes_when_the_tree_is_grown_gets_it_and_pays_nothing(town: Town) -
         model = takes_part(town, job, "north")
         assert takes_part(town, job, "south").read_bytes() == model.read_bytes()
         run.end()
-    assert (charges(town, "north"), charges(town, "south")) == ([job.hash], [])
+    assert (charges(town, "north"), charges(town, "south")) == ([job.account_key], [])
     assert not (town.run_folder("south", job) / "ledger.json").exists()

@@ -56,7 +56,9 @@ def test_the_account_is_charged_before_the_first_answer_and_once(town: Town, job
         joining.answer(first_ask(job))
         assert joining.charged
     (charges,) = at_the_answer
-    assert [(c.key, c.epsilon) for c in charges] == [(job.hash, job.costs()["public"].epsilon)]
+    assert [(c.key, c.epsilon) for c in charges] == [
+        (job.account_key, job.costs()["public"].epsilon)
+    ]
     with joined(town, job) as joining:
         assert joining.charged
         joining.answer(first_ask(job))

@@ -157,7 +157,7 @@ def test_a_server_that_is_killed_comes_back_and_the_tree_is_the_same(
     assert (report["state"], report["events"], report["left_out"]) == ("done", [], [])
     for name in SERVERS:
         spent = Accounts(town.parties[name].state, town.policy(name)).spent("patients")
-        assert [charge.key for charge in spent.charges] == [job.hash]
+        assert [charge.key for charge in spent.charges] == [job.account_key]
         ledger = Ledger.from_json((town.run_folder(name, job) / "ledger.json").read_text())
         assert list(ledger.releases) == job.make_plan().releases(joint=True)
         meter = json.loads((town.run_folder(name, job) / "meter.json").read_text())

@@ -183,7 +183,7 @@ def charge_verbs(accounts: Accounts, store: RunStore) -> dict[str, Verb]:
                     expected="an owner with an upload here, for the accounts of its populations",
                     found=f"{caller.name}, which has none",
                 )
-        runs = {f"job:{run.job.hash}": run for run in store.all()}
+        runs = {run.job.account_key: run for run in store.all()}
         found = {name: _account(name, accounts, runs).to_dict() for name in sorted(names)}
         return {}, json.dumps(found).encode()
 

@@ -56,7 +56,7 @@ def admit(
     )
     manifests = [read_manifest(config.state, upload) for upload in job.uploads]
     job.uploads_for(manifests)
-    accounts.check(job.population, job_key(job), *worst(costs))
+    accounts.check(job.population, job.account_key, *worst(costs))
     return manifests
 
 
@@ -72,9 +72,6 @@ def charge(job: Job, accounts: Accounts) -> bool:
     Call it before anything is computed. A refusal (H858) means that other jobs were faster.
     """
     epsilon, delta = worst(job.costs())
-    return accounts.charge(job.population, job_key(job), epsilon, delta, what=f"run {job.run_id}")
-
-
-def job_key(job: Job) -> str:
-    """Return the key under which an account knows a job."""
-    return f"job:{job.hash}"
+    return accounts.charge(
+        job.population, job.account_key, epsilon, delta, what=f"run {job.run_id}"
+    )

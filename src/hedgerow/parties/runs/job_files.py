@@ -113,6 +113,11 @@ class JobText(Numbered):
         return hashlib.sha256(b"hedgerow/job/v1" + text.encode()).hexdigest()
 
     @property
+    def account_key(self) -> str:
+        """Name under which an account knows it, whatever it trains: charged once."""
+        return f"job:{self.hash}"
+
+    @property
     def run_id(self) -> str:
         """Name of its run: its own name and the beginning of its hash."""
         return f"{self.name}-{self.hash[:RUN_DIGITS]}"

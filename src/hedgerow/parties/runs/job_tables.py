@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,38 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.protocols.hidden.programs import FIRST_OWNER
+from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import Upload
 from hedgerow.protocols.sharing.uploaded import n_planes
 from hedgerow.tables import Domain
 
-if TYPE_CHECKING:
-    from hedgerow.parties.runs.jobs import Job
-
 _FEW = 64
 
 
-def placed_uploads(job: Job, manifests: Sequence[UploadManifest]) -> list[Upload]:
+class TableJob(Protocol):
+    """What is asked of a job to put its table together; `Job` is one."""
+
+    @property
+    def domain(self) -> Domain:
+        """All columns and the target."""
+
+    @property
+    def population(self) -> str:
+        """That of all uploads."""
+
+    @property
+    def uploads(self) -> tuple[str, ...]:
+        """Ids, in the order of their slots."""
+
+    @property
+    def partition(self) -> str:
+        """Whether uploads hold rows or columns."""
+
+    def make_plan(self) -> ServerPlan:
+        """Return the plan, which has the number of slots."""
+
+
+def placed_uploads(job: TableJob, manifests: Sequence[UploadManifest]) -> list[Upload]:
     """Place uploads in the slots of a job's plan; see `Job.uploads_for`."""
     ordered = ordered_manifests(job, manifests)
     for manifest in ordered:
@@ -60,7 +81,7 @@ def placed_uploads(job: Job, manifests: Sequence[UploadManifest]) -> list[Upload
     return uploads
 
 
-def ordered_manifests(job: Job, manifests: Sequence[UploadManifest]) -> list[UploadManifest]:
+def ordered_manifests(job: TableJob, manifests: Sequence[UploadManifest]) -> list[UploadManifest]:
     """Return the manifests in the order of the job; H910 if they are of other uploads."""
     known = {manifest.id: manifest for manifest in manifests}
     if set(known) != set(job.uploads) or len(known) < len(manifests):
@@ -81,7 +102,7 @@ def plane_order(domain: Domain, manifest: UploadManifest) -> NDArray[np.int64]:
     return np.concatenate([[0], *pieces, np.arange(first[-1], manifest.planes)]).astype(np.int64)
 
 
-def _check_columns(job: Job, manifest: UploadManifest) -> None:
+def _check_columns(job: TableJob, manifest: UploadManifest) -> None:
     """Refuse an upload of other people, or with a column that the job does not have just so."""
     if manifest.population != job.population:
         raise _refusal(
@@ -100,7 +121,7 @@ def _check_columns(job: Job, manifest: UploadManifest) -> None:
         raise _refusal(manifest, "the target as the job's domain declares it", "another one")
 
 
-def _check_whole(job: Job, manifest: UploadManifest) -> None:
+def _check_whole(job: TableJob, manifest: UploadManifest) -> None:
     missing = [name for name in job.domain.names if name not in manifest.domain.names]
     if not manifest.has_target:
         assert job.domain.target is not None
@@ -126,7 +147,7 @@ def _check_owners(manifests: Sequence[UploadManifest]) -> None:
             )
 
 
-def _check_vertical(job: Job, manifests: Sequence[UploadManifest]) -> None:
+def _check_vertical(job: TableJob, manifests: Sequence[UploadManifest]) -> None:
     first = manifests[0]
     for other in manifests[1:]:
         if other.rows != first.rows:

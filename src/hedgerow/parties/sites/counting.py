@@ -411,7 +411,7 @@ class CountRun:
             Certificate.of(config, name)
         job.check_policy(policy)
         self._accounts = Accounts(config.state, policy)
-        self._accounts.check(job.population, job.hash, math.inf)
+        self._accounts.check(job.population, job.account_key, math.inf)
         self.folder = run_folder(config, job)
         self._others = OtherSites(config, job)
         self._lock = threading.RLock()
@@ -473,7 +473,7 @@ class CountRun:
                 )
             self._accounts.charge(
                 self.job.population,
-                self.job.hash,
+                self.job.account_key,
                 math.inf,
                 what=f"ppid3 {self.job.run_id}, as {self.config.name}",
             )

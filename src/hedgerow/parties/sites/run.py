@@ -77,7 +77,7 @@ class SiteRun:
             Certificate.of(config, name)
         job.check_policy(policy)
         self._accounts = Accounts(config.state, policy)
-        self._accounts.check(job.population, job.hash, math.inf)
+        self._accounts.check(job.population, job.account_key, math.inf)
         self._own = OwnColumns.load(domain, job, self.index)
         self.folder = run_folder(config, job)
         self._store = NodeStore(self.folder, job, config.name, self._own)
@@ -255,7 +255,7 @@ class SiteRun:
     def _new_attempt(self, tree: str, keys: Sequence[SignedKey] = ()) -> Attempt:
         self._accounts.charge(
             self.job.population,
-            self.job.hash,
+            self.job.account_key,
             math.inf,
             what=f"ppid3 {self.job.run_id}, as {self.config.name}",
         )

@@ -1,8 +1,9 @@
 """`Accounts`: the lifetime epsilon and delta of every population, over all jobs and models.
 
-A charge has a key, such as the hash of its job. It is recorded once, however often it is made, and
-it is on the disk before `charge` returns; there are no refunds. Answers of a model cost nothing
-beyond what its training was charged, so what is asked has counts, and no charges, of its own.
+A charge has a key; that of a job is `JobText.account_key`. It is recorded once, however often it is
+made, and it is on the disk before `charge` returns; there are no refunds. Answers of a model cost
+nothing beyond what its training was charged, so what is asked has counts, and no charges, of its
+own.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _PAUSE = 0.01
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 FOLDER, ENDING, KIND = "accounts", ".jsonl", "account"
 """Where accounts are in the state of a party, and what their journals are about."""
+_HASH = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {"key", "epsilon", "delta", "what", "time"}
 
 
@@ -89,6 +91,7 @@ class Accounts:
         are those of the worst audience, see `worst`. Raises H858 if the policy does not allow it
         (nothing is recorded), H889 if it was charged with other figures before.
         """
+        key = _job_key(key)
         _check(population, key, epsilon, delta)
         with self._open(population) as journal:
             spent = _spent(journal)
@@ -106,6 +109,7 @@ class Accounts:
 
     def check(self, population: str, key: str, epsilon: float, delta: float = 0.0) -> bool:
         """Refuse what `charge` would refuse, and record nothing; True if it would be new."""
+        key = _job_key(key)
         _check(population, key, epsilon, delta)
         return self._admits(population, self.spent(population), key, epsilon, delta)
 
@@ -204,8 +208,13 @@ def _read(entry: Mapping[str, Any], journal: Journal) -> AccountCharge:
         if not (epsilon >= 0 and delta >= 0):
             raise ValueError(f"{journal.path}: a charge below zero")
         return AccountCharge(
-            str(entry["key"]), epsilon, delta, str(entry["what"]), float(entry["time"])
+            _job_key(str(entry["key"])), epsilon, delta, str(entry["what"]), float(entry["time"])
         )
+
+
+def _job_key(key: str) -> str:
+    """Return the key of a job as all write it now; some were the hash of the job alone."""
+    return f"job:{key}" if isinstance(key, str) and _HASH.fullmatch(key) else key
 
 
 def _check(population: str, key: str, epsilon: float, delta: float) -> None:

@@ -68,7 +68,7 @@ class AccountedRun(ABC):
         # The policy first: an account is not even looked for where it refuses.
         self._cost = _admitted(job, policy, private)
         self._accounts = Accounts(state, policy)
-        self._accounts.check(job.population, job.hash, *self._cost)
+        self._accounts.check(job.population, job.account_key, *self._cost)
 
     def _open(self, key: bytes | None = None) -> None:
         """Take up the run, or go on with it; nothing is charged by this.
@@ -92,7 +92,7 @@ class AccountedRun(ABC):
                 self.folder / "ledger.jsonl", about=about | {"kind": "ledger"}, domain=job.domain
             )
             stack.callback(self._ledger.close)
-            self._charged = not self._accounts.check(job.population, job.hash, *self._cost)
+            self._charged = not self._accounts.check(job.population, job.account_key, *self._cost)
             self._begun = self._kept.data is not None
             if self._charged and not self._begun:
                 raise Code.ANSWERS_LOST.error(
@@ -127,7 +127,7 @@ class AccountedRun(ABC):
             self._begun = True
         job = self.job
         what = f"topdown {job.run_id}, as {self.name}"
-        self._accounts.charge(job.population, job.hash, *self._cost, what=what)
+        self._accounts.charge(job.population, job.account_key, *self._cost, what=what)
         self._charged = True
         self._write_ledger()
 
