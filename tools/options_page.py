@@ -57,8 +57,9 @@ def section(title: str, options: type[Options], known: set[str], *, jobs: bool =
             # An estimator's epsilon has a default; a job has to state it.
             default = "1.0" if name == "epsilon" and not jobs else row.default
             default = "" if default == "None" and jobs else f"`{default}`"
-            # A key that is not set is left out of a file.
-            values = row.values.removeprefix("None or ") if jobs else row.values
+            # A key that is not set is left out of a file, and an estimator wants an epsilon.
+            stated = jobs or name == "epsilon"
+            values = row.values.removeprefix("None or ") if stated else row.values
             lines.append(f"| `{name}` | {values} | {default} | {row.description} |")
     return "\n".join(lines) + "\n"
 

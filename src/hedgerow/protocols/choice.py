@@ -58,11 +58,11 @@ def choose_model(
 
 
 class ModelOptions(Options):
-    """Parameters of `DPClassifier` and `DPRegressor`."""
+    """A private model of one curator's table, of a kind that public numbers choose."""
 
     code: ClassVar[Code] = Code.BAD_PARAMETER
 
-    epsilon: Epsilon = Field(1.0, description="Budget of the whole model.")
+    epsilon: Epsilon = Field(1.0, description="Budget of the whole model, add/remove neighbours.")
     model: Literal["auto", "tree", "median-forest", "boosting"] = Field(
         "auto", description="What to train; `auto` chooses by capacity and epsilon."
     )

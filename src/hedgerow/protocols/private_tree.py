@@ -18,11 +18,11 @@ from hedgerow.trees.growing.private import PrivatePlan, plan_private
 
 
 class PrivateTreeOptions(Options):
-    """Parameters of `DPTreeClassifier`."""
+    """One curator's private tree: splits by noisy max, leaves by noisy counts."""
 
     code: ClassVar[Code] = Code.BAD_PARAMETER
 
-    epsilon: Epsilon = Field(1.0, description="Budget of the whole tree.")
+    epsilon: Epsilon = Field(1.0, description="Budget of the whole tree, add/remove neighbours.")
     max_depth: Auto | AtLeastOne = Field(
         "auto", description="Levels of splits; by a public rule from capacity and epsilon."
     )

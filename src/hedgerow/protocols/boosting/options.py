@@ -32,11 +32,13 @@ _MOST_SAMPLED_RHO = 64.0  # of a round with a sample: no larger one is searched 
 
 
 class BoostOptions(Options):
-    """Parameters of `DPBoostingClassifier` and `DPBoostingRegressor`."""
+    """Private gradient boosting of one curator's table."""
 
     code: ClassVar[Code] = Code.BAD_PARAMETER
 
-    epsilon: Epsilon = Field(1.0, description="Budget of the whole model, at delta.")
+    epsilon: Epsilon = Field(
+        1.0, description="Budget of the whole model, add/remove neighbours, at delta."
+    )
     delta: Annotated[float, Field(gt=0, lt=0.5)] = Field(
         1e-6, description="Probability with which epsilon may not hold."
     )

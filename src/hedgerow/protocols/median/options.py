@@ -37,12 +37,13 @@ MOST_NODES = 1 << 22
 
 
 class MedianOptions(Options):
-    """Parameters of `MedianForestClassifier` and `MedianForestRegressor`."""
+    """A forest of one curator's table whose splits are private medians."""
 
     code: ClassVar[Code] = Code.BAD_PARAMETER
 
+    # Without one a forest grows without noise, for the comparison; estimators always have one.
     epsilon: Epsilon | None = Field(
-        None, description="Budget of the whole forest; without one it grows without noise."
+        None, description="Budget of the whole forest, add/remove neighbours."
     )
     n_estimators: AtLeastOne = Field(4, description="Trees.")
     max_depth: Auto | AtLeastOne = Field(
