@@ -26,10 +26,11 @@ from bench.data import load
 from bench.environment import run_peer
 from bench.harness import row, seconds
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
+from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.secure_run import run_secure
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.tree import Tree
 
@@ -84,10 +85,10 @@ def _domain(attributes: list[Attribute], capacity: int) -> Domain:
 def planned(table: Encoded, method: str, owners: int = 1, **more: Any) -> TopDownPlan:
     """Plan a tree that M alone bounds, and the depth."""
     common = {"epsilon": EPSILON, "n_splits": SPLITS, "min_gain": 0.0, "error": 0.0}
-    return plan_topdown(table.domain, method=method, n_owners=owners, **(common | more))
+    return TopDownOptions(method=method, **(common | more)).plan(table.domain, n_owners=owners)
 
 
-def grown(plan: TopDownPlan, tables: list[Encoded]) -> tuple[Tree, Traffic]:
+def grown(plan: TopDownPlan, tables: list[Encoded]) -> tuple[Tree, CoordinatorTraffic]:
     """Grow a tree from the encoded tables, merging of rows included."""
     names = [f"owner {i}" for i in range(len(tables))]
     if plan.method == "secure-counts":

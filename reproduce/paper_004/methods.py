@@ -22,10 +22,11 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
+from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.secure_run import run_secure
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
 from hedgerow.trees.tree import Tree
 from reproduce.jobs import seed_of
 from reproduce.paper_004.data import Counts, Task, dealt, task_of
@@ -107,7 +108,7 @@ def run(setting: Setting, name: str, number: int) -> dict[str, Any]:
 
 def grow(
     plan: TopDownPlan, setting: Setting, task: Task, train: Counts, number: int, seed: int
-) -> tuple[Tree, Traffic]:
+) -> tuple[Tree, CoordinatorTraffic]:
     """Grow a tree from records that are dealt among the owners."""
     held = [train] if setting.owners == 1 else dealt(train, setting.owners, number)
     tables = {f"owner {i}": task.counts(mine) for i, mine in enumerate(held)}
@@ -142,15 +143,14 @@ def plan_of(setting: Setting, name: str, n_train: int) -> TopDownPlan:
     for given in ("leaf_share", "budget"):
         if getattr(setting, given) is not None:
             more[given] = getattr(setting, given)
-    return plan_topdown(
-        task_of(name).domain,
+    options = TopDownOptions(
         epsilon=setting.alpha or None,
         method=setting.method,
         n_splits=setting.splits,
-        n_owners=setting.owners,
         capacity=max(1, math.ceil(n_train / 1_000)) * 1_000,
         **more,
     )
+    return options.plan(task_of(name).domain, n_owners=setting.owners)
 
 
 def costs(setting: Setting, plan: TopDownPlan) -> dict[str, float | None]:

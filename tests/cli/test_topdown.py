@@ -16,7 +16,7 @@ from hedgerow.cli.main import app
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.joining import Joining
+from hedgerow.parties.topdown.owner import Joining
 from hedgerow.trees import read_model
 from tests.parties.topdown.topdown_town import (
     OWNERS,

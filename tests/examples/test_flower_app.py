@@ -14,16 +14,17 @@ from federation import deployed, simulated, simulation_options
 from prepare import prepare
 
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.table import encoded_table
+from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
+from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.trees import Tree, read_model
 
 SEED = 11
 
 
-def in_one_process(job: TopDownJob, folder: Path) -> tuple[Tree, Traffic]:
+def in_one_process(job: TopDownJob, folder: Path) -> tuple[Tree, CoordinatorTraffic]:
     """Grow the tree with plain owners, seeded alike."""
     plan = job.make_plan()
     owners = {

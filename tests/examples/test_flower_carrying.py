@@ -15,10 +15,10 @@ from topdown_app.run_folder import RunFolder
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
-from hedgerow.parties.topdown.table import encoded_table
+from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import grow_topdown
 from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.trees import Tree, read_model
 from tests.examples.local_grid import LocalGrid
 

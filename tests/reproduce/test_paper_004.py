@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hedgerow.protocols.topdown.plan import plan_topdown
+from hedgerow.protocols.topdown.options import TopDownOptions
 from reproduce.paper_004 import compare, data, findings, methods, mnist, study
 
 ROOT = Path(__file__).parents[2]
@@ -108,9 +108,8 @@ def test_what_the_plans_of_three_ways_are(dataset: Read) -> None:
     strict = made["strict"]
     assert (strict.accounting, strict.histograms, strict.leaf_share) == ("strict", "feature", 0.5)
     assert strict.n_histograms == 23
-    default = plan_topdown(
-        strict.domain, epsilon=1.0, method="noisy-counts", n_owners=4, capacity=27_000
-    )
+    options = TopDownOptions(epsilon=1.0, method="noisy-counts", capacity=27_000)
+    default = options.plan(strict.domain, n_owners=4)
     assert made["ours"].to_dict() == default.to_dict()
 
 
@@ -118,14 +117,13 @@ def test_what_the_plans_of_three_ways_are(dataset: Read) -> None:
 def test_secret_counts_have_the_noise_of_one_curator(how: Any, dataset: Read) -> None:
     dataset("credit_default")
     secure = methods.plan_of(methods.Setting("secure-counts", how, 2.0), "credit", 27_000)
-    single = plan_topdown(
-        secure.domain,
+    single = TopDownOptions(
         epsilon=2.0,
         criterion="gini",
         budget=secure.budget,
         leaf_share=secure.leaf_share,
         capacity=27_000,
-    )
+    ).plan(secure.domain)
     assert secure.max_depth == single.max_depth
     for depth in range(1, single.max_depth + 1):
         assert secure.at(depth) == single.at(depth)

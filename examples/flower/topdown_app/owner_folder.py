@@ -30,8 +30,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.durable import StateFolder, check_private
 from hedgerow.parties.topdown.accounted import AccountedRun
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.owner_run import OwnerRun, last_round
-from hedgerow.parties.topdown.table import encoded_table
+from hedgerow.parties.topdown.owner import OwnerRun, encoded_table, last_round
 
 
 class OwnerFile(Numbered):
@@ -155,8 +154,8 @@ class OwnerInFlower(AccountedRun):
     @property
     def state(self) -> bytes:
         """What was kept last."""
-        assert self._kept.data is not None
-        return self._kept.data
+        assert self.memory.data is not None
+        return self.memory.data
 
     def check_newest(self, witness: bytes | None) -> None:
         """Refuse to go on from nothing where there was something, or from an older state; H840.
@@ -166,9 +165,9 @@ class OwnerInFlower(AccountedRun):
         """
         if witness is None:
             return
-        if self._kept.data is None:
+        if self.memory.data is None:
             raise Code.ANSWERS_LOST.error(found="a run that has begun, and no state of it")
-        here, there = last_round(self._kept.data), last_round(witness)
+        here, there = last_round(self.memory.data), last_round(witness)
         if there > here:
             raise Code.ANSWERS_LOST.error(
                 found=f"a state of round {here} after one of round {there}"
@@ -177,5 +176,5 @@ class OwnerInFlower(AccountedRun):
     def _begin(self) -> None:
         self._owner = OwnerRun(self, self._encoded, self._seed)
 
-    def _answered(self, ask: bytes) -> bytes:
+    def _answer(self, ask: bytes) -> bytes:
         return self._owner.answer(ask)

@@ -11,8 +11,7 @@ from typing import Any, Self
 
 from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, replacing
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.log import RunLog
-from hedgerow.parties.topdown.record import Record, replay
+from hedgerow.parties.topdown.log import Record, RunLog, replay
 from hedgerow.parties.topdown.rounds import Rounds
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.topdown.coordinator import Coordinator

@@ -18,7 +18,7 @@ from hedgerow.cli.printing import FolderArgument, Format, FormatOption
 
 if TYPE_CHECKING:
     from hedgerow.parties.topdown.participant import Participant
-    from hedgerow.parties.topdown.turns import Status
+    from hedgerow.parties.topdown.turns import RoundsStatus
 
 app = typer.Typer(
     help="Grow a tree with the owners of several tables; what is released has noise.",
@@ -118,7 +118,7 @@ def join(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.policy import Policy
     from hedgerow.parties.topdown.job import TopDownJob
-    from hedgerow.parties.topdown.joining import Joining
+    from hedgerow.parties.topdown.owner import Joining
 
     config = PartyConfig.load(folder)
     policy = Policy.load(folder)
@@ -204,7 +204,7 @@ def _finish(folder: Path, report: dict[str, Any], format: Format) -> None:
         Console(stderr=True).print("[bold red]This model is NOT private:[/] do not publish it.")
 
 
-def _status(status: Status) -> tuple[str, dict[str, Any]]:
+def _status(status: RoundsStatus) -> tuple[str, dict[str, Any]]:
     """Say in words and fields how far a coordinator is."""
     fields = {**vars(status), "bytes": status.octets}
     del fields["octets"]
@@ -215,7 +215,7 @@ def _status(status: Status) -> tuple[str, dict[str, Any]]:
     return text + (f"; without {', '.join(status.dropped)}" if status.dropped else ""), fields
 
 
-def _trouble(status: Status, name: str) -> str:
+def _trouble(status: RoundsStatus, name: str) -> str:
     """Say why a participant may be missing."""
     if name in status.refused:
         return f" (refused: {status.refused[name]})"

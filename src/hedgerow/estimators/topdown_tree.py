@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
+from hedgerow.estimators.hidden_owners import check_lists
 from hedgerow.estimators.parameters import (
     check_domain,
-    check_epsilon,
-    check_parameter,
     domain_to_plan,
-    is_count,
 )
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
-from hedgerow.estimators.topdown_owners import names_of_owners, of_owner, warn_of_owners_left_out
+from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.hidden.programs import mark_collusion
-from hedgerow.protocols.topdown.budget import BUDGETS
-from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
-from hedgerow.protocols.topdown.owner import Owner, charge, counts_of
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.secure_run import SecureRun, run_secure
+from hedgerow.protocols.run import EngineName
+from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.owner import Owner, charge_plan, counts_of
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.programs import SecureRun, grow_topdown, run_secure
+from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Domain, Encoded
-
-_METHODS = ("single-machine", "noisy-counts", "local-rnm", "secure-counts")
 
 
 class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstimator):
@@ -126,7 +122,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     _importance_criterion = "gini"
 
     plan_: TopDownPlan
-    traffic_: Traffic
+    traffic_: CoordinatorTraffic
     secure_run_: SecureRun | None
 
     def __init__(
@@ -233,7 +229,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
             )
         if not self.domain.is_public:
             raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {self.domain.provenance!r}")
-        names = names_of_owners(tables, ys, names)
+        names = _owner_names(tables, ys, names)
         plan = self._plan(self.domain, self.domain.capacity, len(names))
         with self._fitting() as ledger:
             source = self._before_rows(ledger, lambda domain: plan)
@@ -242,7 +238,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
                 try:
                     encoded[name] = self._encode_training(table, y, self.domain)
                 except HedgerowError as error:
-                    raise of_owner(name, error) from error
+                    raise _name_owner(name, error) from error
             return self._grow(plan, encoded, ledger, source)
 
     def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
@@ -276,7 +272,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
                     expected=f"at most {plan.capacity:,} rows of all owners together",
                     found=f"{total:,} rows",
                 )
-        charge(plan, ledger, source, joint=len(tables) > 1)
+        charge_plan(plan, ledger, source, joint=len(tables) > 1)
         self.plan_, self.secure_run_ = plan, None
         if plan.method == "secure-counts":
             engine: Any = self.engine
@@ -284,7 +280,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
             mark_collusion(ledger)
             run = run_secure(plan, tables, engine, seed=seed)
             self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
-            warn_of_owners_left_out(run)
+            _warn_of_owners_left_out(run)
         else:
             owners = {
                 name: Owner(table, plan, name=name, source=source.spawn())
@@ -294,49 +290,51 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         return self
 
     def _plan(self, domain: Domain, capacity: int | None, n_owners: int) -> TopDownPlan:
-        method = self.method
-        if method == "auto":
-            method = "single-machine" if n_owners == 1 else "secure-counts"
-        depth: Any = None if self.max_depth == "auto" else int(self.max_depth)
-        return plan_topdown(
-            domain,
-            epsilon=float(self.epsilon),
-            method=method,  # type: ignore[arg-type]
-            histograms=self.histograms,  # type: ignore[arg-type]
-            criterion=self.criterion,
-            n_splits=int(self.n_splits),
-            max_depth=depth,
-            budget=self.budget,
-            leaf_share=float(self.leaf_share),
-            min_gain=float(self.min_gain),
-            error=float(self.error),
-            accounting=self.accounting,  # type: ignore[arg-type]
-            capacity=capacity,
-            n_owners=n_owners,
-        )
+        return self._options().plan(domain, capacity, n_owners)
+
+    def _options(self) -> TopDownOptions:
+        return TopDownOptions.from_parameters(self.get_params(deep=False))
 
     def _check_parameters(self) -> None:
         check_domain(self.domain)
-        check_epsilon(self.epsilon)
-        for name, allowed in (
-            ("method", ("auto", *_METHODS)),
-            ("histograms", ("feature", "split")),
-            ("criterion", ("gini", "entropy", "max")),
-            ("accounting", ("strict", "paper")),
-            ("engine", ("simulate", "processes", "clear")),
-        ):
-            value = getattr(self, name)
-            check_parameter(name, value, value in allowed, f"must be one of {', '.join(allowed)}")
-        count = "must be a whole number of at least 1"
-        check_parameter("n_splits", self.n_splits, is_count(self.n_splits), count)
-        depth = self.max_depth
-        check_parameter(
-            "max_depth", depth, depth == "auto" or is_count(depth), f"{count} or 'auto'"
+        self._options()
+        check_option("engine", self.engine, EngineName)
+
+
+def _owner_names(
+    tables: Sequence[Any], ys: Sequence[Any], names: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the names of the owners: as given, or ``"owner 0"`` and so on.
+
+    H109 for what is not a list, H108 for lists of different lengths, H501 for a name that two
+    owners have or that is a server's.
+    """
+    check_lists(tables, ys)
+    found = tuple(names) if names is not None else tuple(f"owner {i}" for i in range(len(tables)))
+    if not tables or len(ys) != len(tables) or len(found) != len(tables):
+        raise Code.WRONG_SHAPE.error(
+            expected="one table, one target and one name per owner",
+            found=f"{len(tables)} tables, {len(ys)} targets and {len(found)} names",
+            fix="pass lists with one entry for every owner, in the same order",
         )
-        listed = isinstance(self.budget, list | tuple | np.ndarray)
-        budget = "must be 'uniform', 'decay' or one positive number for each depth"
-        check_parameter("budget", self.budget, listed or self.budget in BUDGETS, budget)
-        for name, most in (("leaf_share", 1.0), ("min_gain", np.inf), ("error", np.inf)):
-            value = getattr(self, name)
-            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-            check_parameter(name, value, real and 0 <= value < most, f"must be from 0 to {most:g}")
+    if len(set(found)) < len(found) or set(found) & set(SERVER_NAMES):
+        raise Code.BAD_PARAMETER.error(
+            expected="a name of its own for every owner, none of a server",
+            found=f"names {', '.join(map(repr, found))}",
+        )
+    return found
+
+
+def _name_owner(name: str, error: HedgerowError) -> HedgerowError:
+    """Say whose table an error is about."""
+    found = f"{error.found}, in the table of {name!r}"
+    return error.code.error(expected=error.expected, found=found, fix=error.fix)
+
+
+def _warn_of_owners_left_out(run: SecureRun) -> None:
+    """Warn of every owner whose counts the servers could not use."""
+    for at, name, number in run.left_out:
+        warn_caller(
+            f"the counts of {name!r} could not be used in round {at} ({number}): the tree has "
+            "grown without them",
+        )

@@ -9,12 +9,11 @@ from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.joining import Joining
-from hedgerow.parties.topdown.letters import OwnerLetter
+from hedgerow.parties.topdown.owner import Joining
+from hedgerow.parties.topdown.relay import OwnerLetter
 from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.parts import OF_SERVERS, open_part, shared_array
-from hedgerow.protocols.topdown.secure_owner import SecureOwner
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.owner import SecureOwner
+from hedgerow.protocols.topdown.wire import OF_SERVERS, Ask, TopDownAnswer, open_part
 from tests.parties.topdown.topdown_town import SERVERS, Town, make_job
 from tests.parties.wire.parties_calls import refuses
 
@@ -52,10 +51,10 @@ def joined(town: Town, job: TopDownJob) -> Joining:
 
 def test_what_an_owner_seals_only_the_servers_open(town: Town, job: TopDownJob) -> None:
     with joined(town, job) as joining:
-        answer = Answer.from_bytes(joining.answer(letter(job, signed(town, job))))
+        answer = TopDownAnswer.from_bytes(joining.answer(letter(job, signed(town, job))))
         owner = joining._owner._owner
         assert isinstance(owner, SecureOwner)
-        shape, ring = shared_array(owner._splits, "nodes", 1)
+        shape, ring = owner._splits.shared_array("nodes", 1)
     ask = OwnerLetter.from_bytes(letter(job, signed(town, job))).ask
     asked = replace(Ask.from_bytes(ask), round=1, phase=OF_SERVERS["nodes"])
     parts = answer.arrays
@@ -104,7 +103,7 @@ def said_to_be_private(town: Town, job: TopDownJob) -> list[SignedKey]:
 def test_other_keys_are_refused_and_nothing_is_sealed(town: Town, job: TopDownJob) -> None:
     with joined(town, job) as joining:
         joining.charge()
-        before = joining._kept.data
+        before = joining.memory.data
         for keys in (
             of_the_coordinator,
             under_a_servers_signature,
@@ -116,7 +115,7 @@ def test_other_keys_are_refused_and_nothing_is_sealed(town: Town, job: TopDownJo
         ):
             ask = letter(job, keys(town, job))
             refuses(Code.SEALED_REFUSED, lambda ask=ask: joining.answer(ask))
-            assert joining._kept.data == before
+            assert joining.memory.data == before
         # The real ones are still taken.
         joining.answer(letter(job, signed(town, job)))
 

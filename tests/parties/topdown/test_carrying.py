@@ -14,9 +14,9 @@ from hedgerow.parties.consortium.reach import ask_health
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.topdown.carrying import Carrier, largest_answer
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.joining import Joining
-from hedgerow.parties.topdown.post import Post, take_part
-from hedgerow.parties.topdown.turns import Status, Turn
+from hedgerow.parties.topdown.owner import Joining
+from hedgerow.parties.topdown.participant import CoordinatorClient, take_part
+from hedgerow.parties.topdown.turns import RoundsStatus, Turn
 from hedgerow.parties.wire.client import call
 from hedgerow.privacy import Ledger
 from hedgerow.trees import read_model
@@ -56,7 +56,7 @@ class Carrying:
         except HedgerowError as error:
             self.error = error
 
-    def when(self, reached: Callable[[Status], bool], seconds: float) -> None:
+    def when(self, reached: Callable[[RoundsStatus], bool], seconds: float) -> None:
         """Let so many seconds pass once the run is there."""
 
         def turn() -> None:
@@ -179,7 +179,7 @@ def test_who_may_ask(tmp_path: Path) -> None:
     town = Town(tmp_path, ("north", "south", "east"))
     job = make_job(owners=list(OWNERS))
     with carrying(town, job):
-        east = Post(town.parties["east"], job)
+        east = CoordinatorClient(town.parties["east"], job)
         refuses(Code.CALLER_NOT_ALLOWED, east.next)
         assert ask_health(town.parties["east"], town.parties["east"].coordinator) is not None
 
@@ -250,7 +250,7 @@ def test_a_run_goes_on_without_an_owner_that_does_not_answer(town: Town) -> None
             thread = threading.Thread(
                 target=lambda: found.append(
                     take_part(
-                        Post(south, job),
+                        CoordinatorClient(south, job),
                         falls_silent,
                         private=False,
                         patience=5.0,
@@ -280,9 +280,9 @@ def test_a_model_of_another_domain_is_not_taken(
 ) -> None:
     other = make_job(owners=list(OWNERS), domain=(DOMAIN.to_dict() | {"capacity": 4001}))
     tree = town.reference(other).to_json().encode()
-    monkeypatch.setattr(Post, "next", lambda self: Turn("done", 1, tree))
+    monkeypatch.setattr(CoordinatorClient, "next", lambda self: Turn("done", 1, tree))
     refuses(Code.BAD_REPLY, lambda: takes_part(town, job, "north"))
-    monkeypatch.setattr(Post, "next", lambda self: Turn("done", 1, b"{}"))
+    monkeypatch.setattr(CoordinatorClient, "next", lambda self: Turn("done", 1, b"{}"))
     refuses(Code.BAD_MODEL_FILE, lambda: takes_part(town, job, "north"))
     assert not (town.run_folder("north", job) / "model.json").exists()
 
@@ -290,11 +290,11 @@ def test_a_model_of_another_domain_is_not_taken(
 def test_a_coordinator_that_stays_away_is_not_waited_for_for_ever(town: Town) -> None:
     job = make_job(owners=list(OWNERS), timeouts={"join": 0.2})
     told: list[tuple[str, tuple[str, ...]]] = []
-    post = Post(town.parties["north"], job)
+    coordinator = CoordinatorClient(town.parties["north"], job)
     error = refuses(
         Code.SERVICE_UNREACHABLE,
         lambda: take_part(
-            post,
+            coordinator,
             lambda ask: b"",
             patience=job.timeouts.join,
             tell=lambda what, number, names: told.append((what, names)),

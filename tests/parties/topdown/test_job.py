@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.founding import list_members
+from hedgerow.parties.topdown.job import TopDownJob, check_part
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.topdown.plan import plan_topdown
+from hedgerow.protocols.topdown.options import TopDownOptions
 from tests.parties.consortia import found
 from tests.parties.topdown.topdown_town import DOMAIN, Town, job_dict, make_job
 from tests.parties.wire.parties_calls import refuses
@@ -16,15 +18,10 @@ from tests.parties.wire.parties_calls import refuses
 
 def test_the_plan_is_that_of_the_options() -> None:
     plan = make_job(plan={"method": "local-rnm", "criterion": "max"}).make_plan()
-    expected = plan_topdown(
-        DOMAIN,
-        epsilon=8.0,
-        method="local-rnm",
-        criterion="max",
-        n_splits=12,
-        max_depth=4,
-        n_owners=4,
+    options = TopDownOptions(
+        epsilon=8.0, method="local-rnm", criterion="max", n_splits=12, max_depth=4
     )
+    expected = options.plan(DOMAIN, n_owners=4)
     assert plan.digest == expected.digest
 
 
@@ -99,3 +96,26 @@ def test_owners_and_coordinator_are_members(tmp_path: Path) -> None:
     assert "a coordinator" in str(
         refuses(Code.ROLE_MISSING, lambda: job.check_members(with_servers))
     )
+
+
+VERBS = {"delta": "coordinate", "north": "join", "alder": "serve"}
+ROLES = {"delta": "coordinator", "north": "owner", "alder": "server", "zoe": "analyst"}
+
+
+def party(name: str) -> PartyConfig:
+    servers = ("alder", "birch", "cedar")
+    members = list_members(servers, ["north"], ["zoe"], coordinator="delta")
+    return PartyConfig(consortium="wards", name=name, members=members)
+
+
+@pytest.mark.parametrize("name", ROLES)
+def test_each_role_has_its_command(name: str) -> None:
+    for other, verb in VERBS.items():
+        if other == name:
+            check_part(party(name), ROLES[name])
+            continue
+        error = refuses(Code.WRONG_ROLE, lambda other=other: check_part(party(name), ROLES[other]))
+        assert f"`hedgerow topdown {verb}` is for the {ROLES[other]}" in error.fix
+        own = f"in this folder: hedgerow topdown {VERBS[name]};" if name in VERBS else "no part"
+        assert own in error.fix
+        assert f"{ROLES[name]}'s" in error.found

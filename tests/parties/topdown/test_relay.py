@@ -12,20 +12,70 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.store.journal import Entry
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.letters import KeyLetter, OwnerLetter, ServerLetter, read_at_server
-from hedgerow.parties.topdown.log import RunLog
-from hedgerow.parties.topdown.record import Record, replay
-from hedgerow.parties.topdown.relay import Relay, run_number
+from hedgerow.parties.topdown.log import Record, RunLog, replay
+from hedgerow.parties.topdown.owner import encoded_table
+from hedgerow.parties.topdown.relay import (
+    KeyLetter,
+    OwnerLetter,
+    Relay,
+    ServerLetter,
+    read_at_server,
+    run_number,
+)
 from hedgerow.parties.topdown.rounds import Rounds
-from hedgerow.parties.topdown.table import encoded_table
 from hedgerow.parties.topdown.turns import digest
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
-from hedgerow.protocols.topdown.secure_owner import SecureOwner
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.owner import SecureOwner
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer
 from tests.parties.topdown.topdown_town import SERVERS, Town, make_job
 from tests.parties.wire.parties_calls import refuses
+
+RUN = bytes(range(16))
+KEYS = tuple(SignedKey(bytes([i]) * 32, bytes([i]) * 64, True) for i in range(3))
+
+
+def test_letters_come_back_as_they_were_written() -> None:
+    ask = b'{"a":1}\nwith\nlines \x00'
+    owner = OwnerLetter(RUN, KEYS, ask)
+    assert OwnerLetter.from_bytes(owner.to_bytes()) == owner
+    for letter in (KeyLetter(RUN), ServerLetter(RUN, ask)):
+        assert read_at_server(letter.to_bytes()) == letter
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"\n",
+        b"{}\n",
+        b"[1]\n",
+        b"x" * (1 << 15),
+        KeyLetter(RUN).to_bytes(),
+        ServerLetter(RUN, b"x").to_bytes(),
+        OwnerLetter(RUN, KEYS[:2], b"x").to_bytes(),
+        OwnerLetter(RUN[1:], KEYS, b"x").to_bytes(),
+        OwnerLetter(RUN, KEYS, b"x").to_bytes().replace(b'"keys":[', b'"keis":['),
+    ],
+)
+def test_an_owner_reads_no_other(message: bytes) -> None:
+    refuses(Code.BAD_ASK, lambda: OwnerLetter.from_bytes(message))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"{}\n",
+        KeyLetter(RUN).to_bytes() + b"a question",
+        KeyLetter(RUN[1:]).to_bytes(),
+        ServerLetter(RUN[1:], b"x").to_bytes(),
+        OwnerLetter(RUN, KEYS, b"x").to_bytes(),
+    ],
+)
+def test_a_server_reads_no_other(message: bytes) -> None:
+    refuses(Code.BAD_ASK, lambda: read_at_server(message))
+
 
 OWNERS = ("north", "south")
 
@@ -84,7 +134,7 @@ def test_keys_come_first(town: Town, job: TopDownJob) -> None:
     other = SignedKey.sign(SealingKey(), town.parties["birch"], job, letter.run, private=True)
     refuses(Code.SEALED_REFUSED, lambda: relay.hear("alder", other.to_bytes()))
     assert set(relay.asks()) == set(SERVERS)
-    assert "birch" in refuses(Code.SERVER_MISSING, lambda: relay.lost("birch")).expected
+    assert "birch" in refuses(Code.SERVER_MISSING, lambda: relay.drop("birch")).expected
     for name in SERVERS:
         bring_key(relay, town, job, name)
     assert set(relay.asks()) == set(OWNERS)
@@ -137,7 +187,7 @@ def test_every_attempt_has_a_session_of_its_own(town: Town, job: TopDownJob) -> 
     asks = relay.coordinator.asks()
     assert [letter.ask for letter in letters] == [asks[name] for name in SERVER_NAMES]
     sessions = {letter.session for letter in letters}
-    relay.again()
+    relay.ask_again()
     later = {read_at_server(ask).session for ask in relay.asks().values()}
     assert len(sessions) == len(later) == 1
     assert sessions != later
@@ -208,7 +258,7 @@ def numbers(relay: Relay, weight: int) -> bytes:
     m = len(ask.nodes)
     arrays = {name: np.zeros(m, dtype=np.int64) for name in ("choice", "worth")}
     arrays |= {"weight": np.full(m, weight), "used": np.zeros(len(OWNERS), dtype=np.int64)}
-    return Answer(ask.plan, ask.round, ask.nodes, arrays).to_bytes()
+    return TopDownAnswer(ask.plan, ask.round, ask.nodes, arrays).to_bytes()
 
 
 def test_attempts_of_servers_are_replayed_one_by_one(town: Town) -> None:

@@ -1,6 +1,7 @@
 """A coordinator's rounds with the real protocol and a clock that the test turns."""
 
 import json
+import math
 import threading
 from dataclasses import dataclass, field
 
@@ -8,17 +9,125 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.journal import Entry
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.record import Record, replay
-from hedgerow.parties.topdown.rounds import Rounds
+from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
+from hedgerow.parties.topdown.log import Record, replay
+from hedgerow.parties.topdown.rounds import Deadlines, Gathering, Rounds
 from hedgerow.parties.topdown.turns import digest
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Coordinator, grow_topdown
+from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.tables import encode
 from hedgerow.trees import Tree
 from tests.parties.topdown.topdown_town import OWNERS, SEEDS, make_job, people, same_tree
 from tests.parties.wire.parties_calls import refuses
+
+GROUP = ("alder", "birch", "cedar")
+
+
+def gathering(*here: str) -> tuple[Gathering, dict[str, object]]:
+    made = Gathering()
+    made.renew(GROUP)
+    return made, {name: made.come(name) for name in here}
+
+
+def test_the_question_is_handed_out_when_all_are_there() -> None:
+    made, tickets = gathering("alder", "birch", "north")
+    assert not made.complete()
+    assert [made.waits(name) for name in (*GROUP, "north")] == [True, True, False, False]
+    tickets["cedar"] = made.come("cedar")
+    assert made.complete()
+    made.begin()
+    assert not made.complete()
+    assert all(made.take(name, tickets[name]) for name in GROUP)
+    # Once.
+    assert not made.take("alder", tickets["alder"])
+    assert made.at_work == set(GROUP)
+
+
+def test_of_two_requests_the_newer_one_counts() -> None:
+    made, tickets = gathering(*GROUP)
+    newer = made.come("birch")
+    assert not made.holds("birch", tickets["birch"])
+    made.leave("birch", tickets["birch"])
+    assert made.complete()
+    made.begin()
+    assert not made.take("birch", tickets["birch"])
+    assert made.take("birch", newer)
+
+
+def test_who_leaves_is_waited_for_again() -> None:
+    made, tickets = gathering(*GROUP)
+    made.leave("cedar", tickets["cedar"])
+    assert not made.complete()
+    assert not made.waits("cedar")
+
+
+def test_who_comes_back_is_not_at_work_any_more() -> None:
+    made, tickets = gathering(*GROUP)
+    made.begin()
+    for name in GROUP:
+        made.take(name, tickets[name])
+        made.leave(name, tickets[name])
+    for name in ("alder", "birch"):
+        made.come(name)
+    assert made.at_work == {"cedar"}
+    assert not made.complete()
+    made.come("cedar")
+    assert made.complete()
+
+
+def test_the_next_question_begins_anew() -> None:
+    made, tickets = gathering(*GROUP)
+    made.begin()
+    made.take("alder", tickets["alder"])
+    made.renew(GROUP)
+    assert made.at_work == {"alder"}
+    made.renew(())
+    assert made.at_work == set()
+    assert not made.complete()
+    assert not made.waits("birch")
+
+
+THREE = ("alder", "birch")
+
+
+def made() -> tuple[Deadlines, Gathering]:
+    gathering = Gathering()
+    return Deadlines(TopDownTimeouts(join=100.0, answer=10.0), gathering), gathering
+
+
+def test_an_owner_has_time_to_come_and_then_to_answer() -> None:
+    deadlines, _ = made()
+    assert deadlines.note_asks({"north": b"1"}, 5.0) == ["north"]
+    assert deadlines.until("north") == 105.0
+    deadlines.note_call("north", 40.0)
+    deadlines.note_call("north", 45.0)
+    assert deadlines.until("north") == 50.0
+    # The same question again takes no more time; another one does.
+    assert deadlines.note_asks({"north": b"1"}, 60.0) == []
+    assert deadlines.until("north") == 50.0
+    assert deadlines.note_asks({"north": b"2"}, 60.0) == ["north"]
+    assert deadlines.until("north") == 70.0
+
+
+def test_who_waits_for_the_others_is_not_late() -> None:
+    deadlines, gathering = made()
+    gathering.renew(THREE)
+    deadlines.note_asks(dict.fromkeys(THREE, b"1"), 0.0)
+    ticket = gathering.come("alder")
+    deadlines.note_call("alder", 3.0)
+    assert deadlines.until("alder") == math.inf
+    assert deadlines.until("birch") == 100.0
+    deadlines.note_call("birch", 7.0)
+    # It was there and is gone: it may come back for as long as it may take to come at all.
+    assert deadlines.until("birch") == 107.0
+    gathering.come("birch")
+    gathering.begin()
+    assert gathering.take("alder", ticket)
+    gathering.leave("alder", ticket)
+    deadlines.note_asks(dict.fromkeys(THREE, b"2"), 20.0)
+    assert deadlines.until("alder") == 30.0
 
 
 @dataclass
@@ -94,7 +203,7 @@ def test_the_tree_is_that_of_one_process() -> None:
         assert run.rounds.next(name, 0.0).state == "done"
     assert not run.rounds.all_told()
     for name in OWNERS:
-        run.rounds.taken(name)
+        run.rounds.confirm_model(name)
     assert run.rounds.all_told()
     run.restart()
     assert run.rounds.all_told()
@@ -308,13 +417,13 @@ class Relay:
         if not self._left and self.round == 0:
             self.round, self._left = 1, {"server 0": b"3"}
 
-    def lost(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         raise Code.TOO_FEW_OWNERS.error(found=f"no {name}")
 
     def together(self) -> tuple[str, ...]:
         return ()
 
-    def again(self) -> None:
+    def ask_again(self) -> None:
         """Nobody answers together."""
 
 

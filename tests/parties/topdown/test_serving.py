@@ -17,8 +17,8 @@ from hedgerow.parties.consortium.sealing_keys import SignedKey
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.topdown.carrying import Carrier
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.joining import Joining
-from hedgerow.parties.topdown.letters import KeyLetter
+from hedgerow.parties.topdown.owner import Joining
+from hedgerow.parties.topdown.relay import KeyLetter
 from hedgerow.parties.topdown.serving import Serving
 from hedgerow.parties.topdown.turns import digest
 from hedgerow.privacy import Ledger
@@ -87,7 +87,7 @@ class Run:
 
         def die() -> None:
             with serving(self.town, self.job, name) as party:
-                real, count = party._kept.keep, [0]
+                real, count = party.memory.keep, [0]
 
                 def counted(data: bytes) -> None:
                     count[0] += 1
@@ -96,7 +96,7 @@ class Run:
                     if count[0] == keep:
                         raise Killed
 
-                party._kept.keep = counted
+                party.memory.keep = counted
                 try:
                     party.take_part()
                 finally:
@@ -164,7 +164,7 @@ def test_a_server_that_is_killed_comes_back_and_the_tree_is_the_same(
         assert len(meter["attempts"]) >= report["rounds"] // 2
     # The key of the run is forgotten, and the model is here without a coordinator.
     with serving(town, job, "cedar") as party:
-        assert party._kept.data == b"the model is here"
+        assert party.memory.data == b"the model is here"
         assert party.take_part() == party.model
 
 

@@ -17,11 +17,11 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.table import encoded_table
+from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Coordinator, grow_topdown
+from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.secure_run import run_secure
+from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
 from hedgerow.tables import Attribute, Domain, Target
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce
@@ -157,7 +157,7 @@ class Town:
                     continue
                 coordinator.hear(each, owners[each].answer(ask))
             if coordinator.asks().keys() == {name} and coordinator.round >= number:
-                coordinator.lost(name)
+                coordinator.drop(name)
         return coordinator.tree()
 
     def start(self, party: str, verb: str, job: Path, *options: object) -> subprocess.Popen[str]:

@@ -14,10 +14,11 @@ from hedgerow.net.network import Network, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.secure_owner import SecureOwner
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.owner import SecureOwner
+from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.server import SecureServers
+from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from tests.secure.replicated.wires import Post
 
@@ -37,8 +38,9 @@ def domain_of(classes: int = 3) -> Domain:
 
 
 def plan_of(**options: Any) -> TopDownPlan:
-    known = {"method": "secure-counts", "epsilon": 4.0, "max_depth": 3, "n_owners": 2}
-    return plan_topdown(domain_of(), **(known | options))
+    known = {"method": "secure-counts", "epsilon": 4.0, "max_depth": 3}
+    n_owners = options.pop("n_owners", 2)
+    return TopDownOptions(**(known | options)).plan(domain_of(), n_owners=n_owners)
 
 
 def table_of(seed: int, n: int = 60) -> Encoded:

@@ -8,14 +8,14 @@ from scipy import stats
 
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.answers import (
+    count_candidates,
     groups_of,
     label,
-    of_candidates,
     recount,
     weigh_and_split,
 )
-from hedgerow.protocols.topdown.plan import plan_topdown
-from hedgerow.protocols.topdown.scores import exact_scores, unsplit
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.scores import exact_scores, node_scores
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.counts.leaves import LeafCounts
 from tests.protocols.topdown.topdown_cases import plan, rows, table
@@ -65,7 +65,7 @@ def test_weights_and_worth_have_the_law_of_the_geometric() -> None:
     law = made.weigh(1).law(around)
     _fits(np.bincount(inside + 60, minlength=121), law / law.sum())
     scores = exact_scores(made, counts.histogram([0]))[0]
-    before = unsplit(made, counts.class_counts([0]))[0]
+    before = node_scores(made, counts.class_counts([0]))[0]
     noise = drawn["worth"] - (scores[drawn["choice"]] - before)
     assert noise.var() == pytest.approx(made.value(1).variance, rel=0.15)
     assert abs(noise.mean()) < 5 * np.sqrt(made.value(1).variance / RUNS)
@@ -111,7 +111,7 @@ def test_attributes_of_one_bin_have_no_histogram() -> None:
         target=Target(name="y", classes=(0, 1)),
         capacity=50,
     )
-    made = plan_topdown(described, epsilon=None, method="noisy-counts", max_depth=1)
+    made = TopDownOptions(method="noisy-counts", max_depth=1).plan(described)
     sent = []
     for n in (10, 9):
         bins = np.zeros((n, 10), dtype=np.uint8, order="F")
@@ -129,7 +129,7 @@ def test_one_record_moves_recounts_by_their_number(histograms: str, some) -> Non
     made = plan("local-rnm", histograms=histograms, owners=6)
 
     def sent(quiet, counts):
-        return of_candidates(quiet, counts.histogram([0])[0], some)
+        return count_candidates(quiet, counts.histogram([0])[0], some)
 
     groups = len(groups_of(made, some))
     assert _l1(made, sent) == groups == made.recounts(1, groups).sensitivity
@@ -147,7 +147,7 @@ def test_counts_of_candidates_are_exact_without_noise(histograms: str) -> None:
     made = plan("local-rnm", histograms=histograms, epsilon=None)
     counts = LeafCounts(table(), made.candidates)
     some = (1, 4, 9, 22, 23)  # two thresholds of x0, one of x1, two colours
-    cells = of_candidates(made, counts.histogram([0])[0], some).reshape(-1, 2)
+    cells = count_candidates(made, counts.histogram([0])[0], some).reshape(-1, 2)
     groups = groups_of(made, some)
     sizes = [len(group) + 1 for group in groups]
     assert len(cells) == sum(sizes)
@@ -164,7 +164,7 @@ def test_counts_of_candidates_have_the_noise_of_their_number() -> None:
     counts, nodes, depths, _, source = _many(made)
     among = [(1, 9)] * RUNS
     drawn = recount(counts, made, nodes, depths, among, source)["cells"].reshape(RUNS, -1)
-    truth = of_candidates(made, counts.histogram([0])[0], (1, 9))
+    truth = count_candidates(made, counts.histogram([0])[0], (1, 9))
     assert (drawn - truth).var() == pytest.approx(made.recounts(1, 2).variance, rel=0.1)
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Coordinator, grow_topdown
+from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import plan_topdown
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.programs import grow_topdown
+from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.criteria import criterion_named
@@ -22,7 +23,7 @@ from tests.protocols.topdown.topdown_cases import METHODS, owners, parts, plan, 
 
 def _oracle(encoded: Encoded, n_splits: int, max_depth: int, criterion: str) -> list[int]:
     """Algorithm 1 without noise, one leaf at a time, on plain rows; sizes of the leaves."""
-    made = plan_topdown(encoded.domain, epsilon=None, max_depth=max_depth)
+    made = TopDownOptions(max_depth=max_depth).plan(encoded.domain)
     grown = Rows(encoded, made.candidates)
     score = criterion_named(criterion, "classes")
     depth, queue, leaves = {0: 1}, [], {0}
@@ -152,7 +153,7 @@ def test_growth_goes_on_without_an_owner_who_dropped_out() -> None:
     parties = owners(made)
     coordinator = Coordinator(made, tuple(parties), least=2)
     run(coordinator, parties, rounds=2)
-    coordinator.lost("owner 1")
+    coordinator.drop("owner 1")
     assert coordinator.present == ("owner 0", "owner 2")
     run(coordinator, parties)
     tree = coordinator.tree()
@@ -166,7 +167,7 @@ def test_an_answer_before_dropping_out_counts() -> None:
     coordinator = Coordinator(made, tuple(parties))
     asks = coordinator.asks()
     coordinator.hear("owner 0", parties["owner 0"].answer(asks["owner 0"]))
-    coordinator.lost("owner 0")
+    coordinator.drop("owner 0")
     coordinator.hear("owner 1", parties["owner 1"].answer(asks["owner 1"]))
     coordinator.hear("owner 2", parties["owner 2"].answer(asks["owner 2"]))
     assert coordinator.round == 1
@@ -177,7 +178,7 @@ def test_a_run_may_wait_for_everybody() -> None:
     made = plan("noisy-counts")
     parties = owners(made)
     coordinator = Coordinator(made, tuple(parties), dropouts="wait")
-    coordinator.lost("owner 1")
+    coordinator.drop("owner 1")
     assert set(coordinator.asks()) == set(parties)
     run(coordinator, parties)
     assert coordinator.tree().n_leaves > 1
@@ -188,7 +189,7 @@ def test_too_few_owners_end_a_run_that_can_be_resumed() -> None:
     parties = owners(made)
     coordinator = Coordinator(made, tuple(parties), least=3)
     with pytest.raises(HedgerowError) as caught:
-        coordinator.lost("owner 1")
+        coordinator.drop("owner 1")
     assert caught.value.code is Code.TOO_FEW_OWNERS
     run(coordinator, parties)
     assert coordinator.asks() == {}
@@ -209,7 +210,7 @@ def test_answers_that_are_none_leave_everything_as_it_was() -> None:
     run(coordinator, parties, rounds=2)
     asks = coordinator.asks()
     good = parties["owner 0"].answer(asks["owner 0"])
-    read = Answer.from_bytes(good)
+    read = TopDownAnswer.from_bytes(good)
     head, _, tail = good.partition(b"\n")
 
     def changed(**fields: object) -> bytes:
@@ -232,7 +233,7 @@ def test_answers_that_are_none_leave_everything_as_it_was() -> None:
     # A leaf that was not asked about.
     other = [*list(read.nodes)[:-1], 0]
     _expect(Code.UNEXPECTED_ANSWER, coordinator, "owner 0", changed(nodes=other))
-    far = Answer(
+    far = TopDownAnswer(
         made.digest, read.round, read.nodes, {**read.arrays, "choice": read.arrays["choice"] + 999}
     )
     _expect(Code.BAD_ANSWER, coordinator, "owner 0", far.to_bytes())
@@ -240,7 +241,7 @@ def test_answers_that_are_none_leave_everything_as_it_was() -> None:
     coordinator.hear("owner 0", good)
     coordinator.hear("owner 0", good)  # the same bytes again are no harm
     moved = {**read.arrays, "weight": read.arrays["weight"] + 1}
-    repeated = Answer(made.digest, read.round, read.nodes, moved).to_bytes()
+    repeated = TopDownAnswer(made.digest, read.round, read.nodes, moved).to_bytes()
     _expect(Code.UNEXPECTED_ANSWER, coordinator, "owner 0", repeated)
     for name in ("owner 1", "owner 2"):
         coordinator.hear(name, parties[name].answer(asks[name]))
@@ -269,7 +270,7 @@ def test_a_leaf_that_nothing_can_divide_is_not_split() -> None:
     )
     whole = Encoded(only, bins, bins[:, 0].copy(), np.ones(600, np.bool_))
     for method in METHODS:
-        made = plan_topdown(only, epsilon=50.0, method=method, max_depth=5)
+        made = TopDownOptions(epsilon=50.0, method=method, max_depth=5).plan(only)
         tree, _ = grow_topdown(made, owners(made, whole))
         assert tree.n_leaves == 2
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from hedgerow.protocols.topdown.coordinator import Traffic, grow_topdown
-from hedgerow.protocols.topdown.growth import Found, Growth
+from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
+from hedgerow.protocols.topdown.growth import BestFirstGrowth, NodeEstimates
+from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
 from tests.protocols.topdown.topdown_cases import owners, plan, table
@@ -20,7 +21,7 @@ def _uneven(n: int = 4000) -> Encoded:
     return Encoded(whole.domain, whole.bins, target, whole.present)
 
 
-def _grown(**options: object) -> tuple[Tree, Traffic]:
+def _grown(**options: object) -> tuple[Tree, CoordinatorTraffic]:
     common: dict[str, object] = {"n_splits": 60, "max_depth": 12, "min_gain": 0.0, "error": 0.0}
     made = plan("single-machine", **(common | options))
     return grow_topdown(made, owners(made, _uneven()))
@@ -52,10 +53,12 @@ def test_the_papers_accounting_without_noise_is_no_other_growth() -> None:
 def test_looks_in_vain_leave_enough_for_the_splits_to_come() -> None:
     """Every look finds two leaves that are better than all others: the worst there is."""
     for n_splits in (1, 2, 7, 30):
-        growth = Growth(plan("single-machine", n_splits=n_splits, max_depth=200, epsilon=None))
+        growth = BestFirstGrowth(
+            plan("single-machine", n_splits=n_splits, max_depth=200, epsilon=None)
+        )
         worth = np.linspace(0.1, 0.4, 2 * growth.shape.looks_left + 4)
         while not (question := growth.question()).leaves:
             nodes = np.array(question.nodes)
-            growth.hear(Found(np.ones(len(nodes)), np.zeros_like(nodes), worth[nodes]))
+            growth.hear(NodeEstimates(np.ones(len(nodes)), np.zeros_like(nodes), worth[nodes]))
             assert growth.shape.looks_left >= 0
         assert len(growth.made) == n_splits

@@ -10,9 +10,8 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.network import Network, Route
-from hedgerow.protocols.topdown.server import SecureServers
-from hedgerow.protocols.topdown.server_state import Last
-from hedgerow.protocols.topdown.sums import numbers_name
+from hedgerow.protocols.topdown.secure_splits import opening_name
+from hedgerow.protocols.topdown.server import LastQuestion, SecureServers
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 from tests.protocols.topdown.secure_counts import KEYS, asked, each_apart, owners_of, plan_of
@@ -59,9 +58,9 @@ class Liar(SecureServers):
         super().__init__(*args, **options)
         self.seen = seen
 
-    def _open(self, engine: Engine, last: Last) -> Any:
+    def _open(self, engine: Engine, last: LastQuestion) -> Any:
         ring = Ring(8 * last.data.dtype.itemsize)
-        opened = engine.open(Secret(engine, ring, last.data), numbers_name(last.ask), "public")
+        opened = engine.open(Secret(engine, ring, last.data), opening_name(last.ask), "public")
         assert opened is not None
         self.seen.append(int(ring.signed(opened)[0, 2]))
         raise Code.PEER_GONE.error(found="a line that was cut before the farewell")
@@ -108,7 +107,7 @@ def test_one_honest_server_that_has_let_go_of_a_share_is_enough(cut: int) -> Non
     room = [lines()]
 
     class Slow(SecureServers):
-        def _open(self, engine: Engine, last: Last) -> Any:
+        def _open(self, engine: Engine, last: LastQuestion) -> Any:
             raise Code.PEER_GONE.error(found="no power, before anything left")
 
     def server(i: int, kind: type[SecureServers]) -> SecureServers:

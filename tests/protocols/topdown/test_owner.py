@@ -1,4 +1,6 @@
-"""An owner answers what its plan allows, once; a hostile coordinator gets nothing more."""
+"""An owner answers what it agreed to, once, and charges it first."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,11 +9,13 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.topdown import owner as topdown_owner
 from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.owner import Owner, charge
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.owner import Owner, SecureOwner, charge_plan
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.leaves import LeafCounts
+from tests.protocols.topdown.secure_counts import PUBLIC_KEYS, owner_of, plan_of, table_of
 from tests.protocols.topdown.topdown_cases import METHODS, domain, owners, parts, plan, run, table
 
 
@@ -58,23 +62,23 @@ def test_the_worst_case_is_charged_before_the_first_answer() -> None:
 def test_owners_of_different_people_pay_once_together() -> None:
     made = plan("local-rnm", epsilon=1.0)
     ledger = Ledger(domain=domain())
-    charge(made, ledger, NoiseSource.system(), joint=True)
+    charge_plan(made, ledger, NoiseSource.system(), joint=True)
     assert ledger.total("public").epsilon == pytest.approx(1.0)
 
 
 def test_seeded_noise_and_none_are_marked() -> None:
     for made in (plan("noisy-counts"), plan("noisy-counts", epsilon=None)):
         ledger = Ledger(domain=domain())
-        charge(made, ledger, NoiseSource.insecure_seeded(0))
+        charge_plan(made, ledger, NoiseSource.insecure_seeded(0))
         assert ledger.not_private
 
 
 def test_a_domain_from_the_data_is_refused_and_nothing_charged() -> None:
     read = domain().model_copy(update={"provenance": "read from data"})
-    made = plan_topdown(read, method="noisy-counts", max_depth=2)
+    made = TopDownOptions(epsilon=1.0, method="noisy-counts", max_depth=2).plan(read)
     ledger = Ledger(domain=None)
     with pytest.raises(HedgerowError) as caught:
-        charge(made, ledger, NoiseSource.system())
+        charge_plan(made, ledger, NoiseSource.system())
     assert caught.value.code is Code.DOMAIN_READ_FROM_DATA
     assert not ledger.releases
 
@@ -160,7 +164,7 @@ def test_one_table_serves_two_owners_of_different_trees() -> None:
         owner = Owner(counts, made, name="a", source=NoiseSource.insecure_seeded(1))
         owner.answer(_root(made).to_bytes())
         ask = Ask(made.digest, 1, "nodes", ((0, choice),), (1, 2))
-        answers.append(Answer.from_bytes(owner.answer(ask.to_bytes())).arrays["weight"])
+        answers.append(TopDownAnswer.from_bytes(owner.answer(ask.to_bytes())).arrays["weight"])
     fresh = LeafCounts(table(), made.candidates).after([0], [9])
     assert answers[1].tolist() == fresh.class_counts([1, 2]).sum(axis=1).tolist()
 
@@ -240,3 +244,90 @@ def test_states_that_are_damaged_or_of_others_are_refused() -> None:
         with pytest.raises(HedgerowError) as caught:
             Owner.resume(mine, plan_, data, name=name, source=NoiseSource.system())
         assert caught.value.code is Code.BAD_ASK
+
+
+PLAN = plan_of()
+ROOT = Ask(PLAN.digest, 0, "nodes", (), (0,))
+NEXT = Ask(PLAN.digest, 2, "nodes", ((0, 3),), (1, 2))
+LEAVES = Ask(PLAN.digest, 4, "leaves", (), (1, 2))
+
+
+def refused(call, code: Code) -> None:
+    with pytest.raises(HedgerowError) as error:
+        call()
+    assert error.value.code is code
+
+
+def test_a_question_is_answered_once_and_repeated_alike() -> None:
+    owner = owner_of(PLAN, 3, "amsterdam")
+    for ask in (ROOT, NEXT, LEAVES):
+        answer = owner.answer(ask.to_bytes())
+        assert owner.answer(ask.to_bytes()) == answer
+        read = TopDownAnswer.from_bytes(answer)
+        assert (read.round, read.nodes) == (ask.round, ask.nodes)
+        assert set(read.arrays) == set(SERVER_NAMES)
+
+
+def test_questions_out_of_order_are_refused_and_change_nothing() -> None:
+    owner = owner_of(PLAN, 3, "amsterdam")
+    refused(lambda: owner.answer(NEXT.to_bytes()), Code.BAD_ASK)
+    first = owner.answer(ROOT.to_bytes())
+    for number in (1, 3, 4):
+        refused(lambda n=number: owner.answer(replace(NEXT, round=n).to_bytes()), Code.BAD_ASK)
+    refused(lambda: owner.answer(replace(ROOT, phase="leaves").to_bytes()), Code.ASKED_TWICE)
+    refused(lambda: owner.answer(replace(NEXT, phase="servers").to_bytes()), Code.BAD_ASK)
+    refused(lambda: owner.answer(replace(NEXT, nodes=(0,)).to_bytes()), Code.BAD_ASK)
+    assert owner.answer(ROOT.to_bytes()) == first
+    owner.answer(NEXT.to_bytes())
+    again = replace(NEXT, round=4, nodes=(3, 4))
+    refused(lambda: owner.answer(again.to_bytes()), Code.ASKED_TWICE)
+    owner.answer(LEAVES.to_bytes())
+    refused(lambda: owner.answer(replace(LEAVES, round=6).to_bytes()), Code.ASKED_TWICE)
+
+
+def test_it_goes_on_after_a_restart_and_repeats_its_last_answer() -> None:
+    owner = owner_of(PLAN, 3, "amsterdam")
+    owner.answer(ROOT.to_bytes())
+    answer = owner.answer(NEXT.to_bytes())
+    known = {"name": "amsterdam", "source": NoiseSource.system(), "server_keys": PUBLIC_KEYS}
+    again = SecureOwner.resume(table_of(3), PLAN, owner.state(), **known)
+    assert again.answer(NEXT.to_bytes()) == answer
+    refused(lambda: again.answer(replace(NEXT, round=2).to_bytes()[:-1]), Code.BAD_ASK)
+    assert len(again.answer(LEAVES.to_bytes())) == len(owner.answer(LEAVES.to_bytes()))
+
+
+def test_shares_are_charged_before_the_first_answer() -> None:
+    ledger = Ledger()
+    source = NoiseSource.system()
+    SecureOwner(table_of(0), PLAN, name="a", source=source, ledger=ledger, server_keys=PUBLIC_KEYS)
+    assert ledger.total().epsilon == pytest.approx(4.0)
+    assert 0 < ledger.total().delta < 2**-50
+
+
+@pytest.mark.parametrize("keys", [(), PUBLIC_KEYS[:2], [PUBLIC_KEYS[0]] * 3, [b"x", b"y", b"z"]])
+def test_three_different_keys_are_needed(keys: list[bytes]) -> None:
+    ledger = Ledger()
+    refused(
+        lambda: SecureOwner(
+            table_of(0),
+            PLAN,
+            name="a",
+            source=NoiseSource.system(),
+            ledger=ledger,
+            server_keys=keys,
+        ),
+        Code.SEALED_REFUSED,
+    )
+    assert not ledger.entries
+
+
+def test_keys_may_come_later_and_before_the_first_answer() -> None:
+    owner = SecureOwner(
+        table_of(0), PLAN, name="amsterdam", source=NoiseSource.system(), server_keys=None
+    )
+    state = owner.state()
+    refused(lambda: owner.answer(ROOT.to_bytes()), Code.SEALED_REFUSED)
+    assert owner.state() == state
+    refused(lambda: owner.take_keys(PUBLIC_KEYS[:2]), Code.SEALED_REFUSED)
+    owner.take_keys(PUBLIC_KEYS)
+    assert set(TopDownAnswer.from_bytes(owner.answer(ROOT.to_bytes())).arrays) == set(SERVER_NAMES)

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.topdown.budget import divide, shares_of_depths
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown.options import TopDownOptions, read_plan
+from hedgerow.protocols.topdown.plan import TopDownPlan, divide, shares_of_depths
 from tests.protocols.topdown.topdown_cases import METHODS, domain, plan
+
+_BAD_BUDGETS = ("other", 3, (), (1, 1), (1, 1, 0), (1, 1, math.inf), (1, 1, -1), (1, 1, "a"))
 
 
 @given(
@@ -34,10 +37,6 @@ def test_budgets_over_depth() -> None:
     decay = shares_of_depths("decay", 3)
     assert decay[0] == 2 * decay[1] == 4 * decay[2]
     assert shares_of_depths((3, 1), 2) == (Fraction(3, 4), Fraction(1, 4))
-    for bad in ("other", (1,), (1, 0), (1, math.inf), (1, -1)):
-        with pytest.raises(HedgerowError) as caught:
-            shares_of_depths(bad, 2)
-        assert caught.value.code is Code.BAD_PARAMETER
 
 
 @pytest.mark.parametrize("method", [*METHODS, "secure-counts"])
@@ -54,7 +53,7 @@ def test_all_depths_are_charged(method: str, budget: object) -> None:
 
 def test_plans_travel_and_differ() -> None:
     made = plan("local-rnm", budget=(2.0, 1.0, 1.0, 1.0))
-    read = TopDownPlan.from_dict(made.to_dict())
+    read = read_plan(made.to_dict())
     assert read.digest == made.digest
     assert read.releases() == made.releases()
     others = [
@@ -67,7 +66,12 @@ def test_plans_travel_and_differ() -> None:
     assert len({made.digest, *(other.digest for other in others)}) == 6
     for bad in ({}, {**made.to_dict(), "version": 2}, {**made.to_dict(), "extra": 1}):
         with pytest.raises(HedgerowError):
-            TopDownPlan.from_dict(bad)
+            read_plan(bad)
+
+
+def planned(parameters: dict[str, Any]) -> TopDownPlan:
+    n_owners = parameters.pop("n_owners", 1)
+    return TopDownOptions.from_parameters(parameters).plan(domain(), n_owners=n_owners)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +88,8 @@ def test_plans_travel_and_differ() -> None:
         ({"error": -1.0}, Code.BAD_PARAMETER),
         ({"lookahead": 0}, Code.BAD_PARAMETER),
         ({"node_shares": (1.0, 1.0)}, Code.BAD_PARAMETER),
+        ({"node_shares": (0.0, 0.0, 0.0)}, Code.BAD_PARAMETER),
+        *(({"budget": bad}, Code.BAD_PARAMETER) for bad in _BAD_BUDGETS),
         ({"method": "secure-counts", "criterion": "entropy"}, Code.BAD_PARAMETER),
         ({"method": "secure-counts", "accounting": "paper"}, Code.BAD_PARAMETER),
         ({"method": "single-machine", "n_owners": 2}, Code.BAD_PARAMETER),
@@ -95,15 +101,15 @@ def test_plans_travel_and_differ() -> None:
         ({"epsilon": 1e-320}, Code.EPSILON_BEYOND_REACH),
     ],
 )
-def test_numbers_without_a_tree_are_refused(options: dict[str, object], code: Code) -> None:
+def test_numbers_without_a_tree_are_refused(options: dict[str, Any], code: Code) -> None:
     with pytest.raises(HedgerowError) as caught:
-        plan_topdown(domain(), **({"max_depth": 3} | options))  # type: ignore[arg-type]
+        planned({"epsilon": 1.0, "max_depth": 3} | options)
     assert caught.value.code is code
 
 
 def test_entropy_needs_a_capacity() -> None:
     with pytest.raises(HedgerowError) as caught:
-        plan_topdown(domain(capacity=None), criterion="entropy", max_depth=2)
+        TopDownOptions(criterion="entropy", max_depth=2).plan(domain(capacity=None))
     assert caught.value.code is Code.MISSING_CAPACITY
 
 
@@ -113,10 +119,11 @@ def test_a_whole_epsilon_is_the_same_plan() -> None:
 
 def test_depth_by_rule_needs_a_capacity_and_grows_with_epsilon() -> None:
     with pytest.raises(HedgerowError) as caught:
-        plan_topdown(domain(capacity=None))
+        TopDownOptions().plan(domain(capacity=None))
     assert caught.value.code is Code.MISSING_CAPACITY
     for method in (*METHODS, "secure-counts"):
-        depths = [plan_topdown(domain(), epsilon=e, method=method).max_depth for e in (0.1, 1, 10)]  # type: ignore[arg-type]
+        made = [TopDownOptions(epsilon=e, method=method).plan(domain()) for e in (0.1, 1, 10)]
+        depths = [each.max_depth for each in made]
         assert 1 <= depths[0] <= depths[1] <= depths[2]
         assert depths[0] < depths[2]
 

@@ -10,8 +10,8 @@ from hedgerow.protocols.topdown.scores import (
     exact_scores,
     first_branches,
     impurity,
+    node_scores,
     totals,
-    unsplit,
 )
 from hedgerow.trees.counts.leaves import LeafCounts
 from tests.protocols.topdown.topdown_cases import plan, table
@@ -23,7 +23,7 @@ def test_exact_and_real_decreases_agree(criterion: str) -> None:
     counts = LeafCounts(table(), made.candidates)
     counts.split([0], [5])
     histogram, classes = counts.histogram([0, 1, 2]), counts.class_counts([0, 1, 2])
-    exact = (exact_scores(made, histogram) - unsplit(made, classes)[:, None]) / 2.0**made.shift
+    exact = (exact_scores(made, histogram) - node_scores(made, classes)[:, None]) / 2.0**made.shift
     first = first_branches(histogram, made.candidates)
     second = totals(histogram, made.candidates) - first
     real = decrease(first, second, criterion) * classes.sum(axis=1)[:, None]
@@ -50,8 +50,8 @@ def test_the_worth_of_a_split_moves_by_no_more_than_its_sensitivity() -> None:
 
 
 def _worth(made, branches: np.ndarray) -> int:
-    left, right = unsplit(made, branches[:, 0]), unsplit(made, branches[:, 1])
-    return int((left + right - unsplit(made, branches.sum(axis=1)))[0])
+    left, right = node_scores(made, branches[:, 0]), node_scores(made, branches[:, 1])
+    return int((left + right - node_scores(made, branches.sum(axis=1)))[0])
 
 
 def test_impurities() -> None:

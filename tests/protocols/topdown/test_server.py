@@ -1,3 +1,5 @@
+"""Servers: which questions they answer, what they keep, and that nothing is drawn twice."""
+
 from dataclasses import replace
 
 import numpy as np
@@ -6,12 +8,17 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage
-from hedgerow.protocols.topdown.numbers import SecureSplits
-from hedgerow.protocols.topdown.parts import SERVER_NAMES, seal_parts
-from hedgerow.protocols.topdown.questions import shape_of
-from hedgerow.protocols.topdown.server import SecureServers
-from hedgerow.protocols.topdown.sums import cost_answer
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.growth import TreeShape
+from hedgerow.protocols.topdown.secure_splits import SecureSplits, cost_answer
+from hedgerow.protocols.topdown.server import (
+    LastQuestion,
+    SecureServers,
+    check_question,
+    common_question,
+    read_state,
+    write_state,
+)
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer, seal_parts
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import deal
 from tests.protocols.topdown.secure_counts import (
@@ -28,6 +35,132 @@ from tests.protocols.topdown.secure_counts import (
 )
 from tests.secure.engines import metered
 from tests.secure.replicated.wires import Recorder
+
+PLAN = plan_of()
+NOTHING = np.zeros(0, dtype=np.uint8)
+OWNERS = {"amsterdam": NOTHING, "berlin": NOTHING}
+ROOT = Ask(PLAN.digest, 1, "servers", (), (0,), (), OWNERS)
+NEXT = Ask(PLAN.digest, 3, "servers", ((0, 2),), (1, 2), (), OWNERS)
+LEAVES = Ask(PLAN.digest, 5, "servers, leaves", (), (1, 2), (), OWNERS)
+
+
+def after(ask: Ask) -> LastQuestion:
+    return LastQuestion(ask, np.zeros(1, dtype=np.uint64), np.zeros(2, dtype=np.int64), b"")
+
+
+def test_questions_in_order_pass() -> None:
+    assert check_question(ROOT, PLAN, [], None).n_nodes == 1
+    assert check_question(NEXT, PLAN, [], after(ROOT)).n_nodes == 3
+    assert check_question(LEAVES, PLAN, [(0, 2)], after(NEXT)).splits == [(0, 2)]
+
+
+REFUSED = {
+    "another plan": (replace(NEXT, plan="e" * 64), Code.BAD_ASK),
+    "a round too late": (replace(NEXT, round=5), Code.BAD_ASK),
+    "a round of owners": (replace(NEXT, round=4), Code.BAD_ASK),
+    "a round that is over": (replace(NEXT, round=1), Code.ASKED_TWICE),
+    "a phase of owners": (replace(NEXT, phase="nodes"), Code.BAD_ASK),
+    "candidates": (replace(NEXT, among=((1,), (2,))), Code.BAD_ASK),
+    "nobody": (replace(NEXT, arrays={}), Code.BAD_ASK),
+    "too many": (replace(NEXT, arrays={**OWNERS, "cordoba": NOTHING}), Code.BAD_ASK),
+    "a node that is not there": (replace(NEXT, expand=((4, 2),)), Code.BAD_ASK),
+    "a split that is none": (replace(NEXT, expand=((0, 99),)), Code.BAD_ASK),
+    "two splits of a node": (replace(NEXT, expand=((0, 2), (0, 3))), Code.ASKED_TWICE),
+    "one of two new nodes": (replace(NEXT, nodes=(1,)), Code.BAD_ASK),
+    "an old node": (replace(NEXT, expand=(), nodes=(0,)), Code.BAD_ASK),
+    "no node": (replace(NEXT, expand=(), nodes=()), Code.BAD_ASK),
+    "a leaf below another": (replace(NEXT, phase=LEAVES.phase, nodes=(0, 1)), Code.BAD_ASK),
+    "a leaf twice": (replace(NEXT, phase=LEAVES.phase, nodes=(1, 1)), Code.BAD_ASK),
+    "a leaf that is not there": (replace(NEXT, phase=LEAVES.phase, nodes=(7,)), Code.BAD_ASK),
+}
+
+
+@pytest.mark.parametrize("what", list(REFUSED))
+def test_other_questions_are_refused(what: str) -> None:
+    ask, code = REFUSED[what]
+    with pytest.raises(HedgerowError) as error:
+        check_question(ask, PLAN, [], after(ROOT))
+    assert error.value.code is code
+
+
+def test_nothing_comes_before_the_root_or_after_the_leaves() -> None:
+    for ask, last, code in (
+        (replace(LEAVES, round=1, nodes=(0,)), None, Code.BAD_ASK),
+        (replace(NEXT, round=1), None, Code.BAD_ASK),
+        (replace(LEAVES, round=7), after(LEAVES), Code.ASKED_TWICE),
+    ):
+        with pytest.raises(HedgerowError) as error:
+            check_question(ask, PLAN, [] if last is None else [(0, 2)], last)
+        assert error.value.code is code
+
+
+def test_of_the_parts_only_their_owners_are_compared() -> None:
+    parts = {name: np.ones(9, dtype=np.uint8) for name in OWNERS}
+    found = common_question({0: replace(NEXT, arrays=parts), 1: NEXT})
+    assert found.to_bytes() == NEXT.to_bytes()
+    with pytest.raises(HedgerowError) as error:
+        common_question({0: NEXT, 1: replace(NEXT, arrays={"berlin": NOTHING})})
+    assert error.value.code is Code.BAD_ASK
+
+
+STATE_PLAN = plan_of()
+ASK = Ask(
+    STATE_PLAN.digest, 3, "servers", ((0, 2),), (1, 2), (), {"a": np.zeros(0, dtype=np.uint8)}
+)
+USED = np.array([0, 704])
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+@pytest.mark.parametrize(("marked", "opened"), [(False, False), (True, False), (True, True)])
+def test_what_was_written_is_read(dtype: str, marked: bool, opened: bool) -> None:
+    data = np.arange(2 * 3 * 4).reshape(2, 3, 4).astype(dtype) - np.array(9, dtype=dtype)
+    numbers = np.array([[1, -2, 3]]) if opened else None
+    state = write_state(
+        STATE_PLAN, [1], [(0, 2)], LastQuestion(ASK, data, USED, b"tag", marked, numbers)
+    )
+    splits, last = read_state(state, STATE_PLAN, [1])
+    assert splits == [(0, 2)]
+    assert last.ask.to_bytes() == ASK.to_bytes()
+    assert last.data.dtype == dtype
+    np.testing.assert_array_equal(last.data, data)
+    np.testing.assert_array_equal(last.used, USED)
+    assert last.tag == b"tag"
+    assert last.marked is marked
+    assert (last.numbers is None) == (not opened)
+    if opened:
+        np.testing.assert_array_equal(last.numbers, numbers)
+
+
+def test_a_server_that_was_asked_nothing_keeps_nothing() -> None:
+    assert read_state(write_state(STATE_PLAN, [0, 1, 2], [], None), STATE_PLAN, [0, 1, 2]) == (
+        [],
+        None,
+    )
+
+
+def test_other_files_are_refused() -> None:
+    state = write_state(
+        STATE_PLAN, [1], [], LastQuestion(ASK, np.zeros(3, dtype=np.uint64), USED, bytes(1))
+    )
+    for text, plan, servers in (
+        (state, plan_of(epsilon=9.0), [1]),
+        (state, STATE_PLAN, [2]),
+        (state[:-1], STATE_PLAN, [1]),
+        (state + b"x", STATE_PLAN, [1]),
+        (b"", STATE_PLAN, [1]),
+        (state.replace(b"uint64", b"object"), STATE_PLAN, [1]),
+        (state.replace(b'"splits":[]', b'"splits":[1]'), STATE_PLAN, [1]),
+        (state.replace(b'["uint64",[3],', b'["uint64",[4],'), STATE_PLAN, [1]),
+        (state.replace(b'[3],"00",', b'[3],"0",'), STATE_PLAN, [1]),
+        (state.replace(b'"00",false]', b'"00",0]'), STATE_PLAN, [1]),
+        (state.replace(b'"00",false]', b'"00"]'), STATE_PLAN, [1]),
+        (state.replace(b'"ask"', b'"asc"'), STATE_PLAN, [1]),
+    ):
+        assert text != state or plan is not STATE_PLAN or servers != [1]
+        with pytest.raises(HedgerowError) as error:
+            read_state(text, plan, servers)
+        assert error.value.code is Code.ANSWERS_LOST
+
 
 EXACT = plan_of(epsilon=None)
 
@@ -48,7 +181,7 @@ def changed(asks: dict[str, bytes], server: str, **fields: object) -> dict[str, 
 
 
 def numbers_of(answer: bytes) -> dict[str, list]:
-    return {name: array.tolist() for name, array in Answer.from_bytes(answer).arrays.items()}
+    return {name: array.tolist() for name, array in TopDownAnswer.from_bytes(answer).arrays.items()}
 
 
 def root_counts(owners) -> np.ndarray:
@@ -81,8 +214,8 @@ def test_rounds_and_bytes_of_every_question_are_as_declared() -> None:
             continue
         ask = Ask.from_bytes(asks["server 0"])
         phases.add(ask.phase)
-        shape = shape_of(plan, [*servers.shape.splits, *ask.expand])
-        engine = type("Metered", (), {"network": network})
+        shape = TreeShape(plan, [*servers.shape.splits, *ask.expand])
+        engine = type("Metered", (), {"network": network, "n_parties": 3})
         cost = metered(engine, lambda: answer_all(coordinator, owners, servers))
         assert cost == cost_answer(declares, SecureSplits(plan), ask, shape)
     assert phases == {"servers", "servers, leaves"}
@@ -406,7 +539,7 @@ def test_parts_for_one_tree_do_not_open_in_another() -> None:
     ask = Ask.from_bytes(coordinator.asks()["amsterdam"])
     other = replace(ask, expand=((0, ask.expand[0][1] + 1),))
     parts = {
-        name: Answer.from_bytes(
+        name: TopDownAnswer.from_bytes(
             owner.answer((other if name == "berlin" else ask).to_bytes())
         ).arrays
         for name, owner in owners.items()

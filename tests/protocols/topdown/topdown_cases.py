@@ -4,8 +4,9 @@ import numpy as np
 
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
+from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 METHODS = ("single-machine", "noisy-counts", "local-rnm")
@@ -44,7 +45,8 @@ def parts(whole: Encoded, k: int) -> list[Encoded]:
 def plan(method: str = "noisy-counts", owners: int = 3, **options: object) -> TopDownPlan:
     defaults: dict[str, object] = {"epsilon": 2.0, "n_splits": 12, "max_depth": 4}
     k = 1 if method == "single-machine" else owners
-    return plan_topdown(domain(), method=method, n_owners=k, **(defaults | options))  # type: ignore[arg-type]
+    made = TopDownOptions(method=method, **(defaults | options))  # type: ignore[arg-type]
+    return made.plan(domain(), n_owners=k)
 
 
 def owners(made: TopDownPlan, whole: Encoded | None = None, seed: int = 5) -> dict[str, Owner]:

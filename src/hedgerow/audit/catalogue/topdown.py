@@ -39,21 +39,21 @@ from hedgerow.audit.tables import AuditTable, Side, families, sides
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.topdown.answers import (
     cells_of,
+    count_candidates,
     label,
-    n_of,
-    of_candidates,
+    n_histograms_of,
     recount,
     weigh_and_split,
 )
-from hedgerow.protocols.topdown.coordinator import Coordinator, private_split
-from hedgerow.protocols.topdown.growth import Found, Question
-from hedgerow.protocols.topdown.numbers import SecureSplits
-from hedgerow.protocols.topdown.owner import Owner, charge
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.scores import exact_scores, unsplit
-from hedgerow.protocols.topdown.shape import Shape
-from hedgerow.protocols.topdown.splits import worth_of
-from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask
+from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.growth import NodeEstimates, NodeQuestion, TreeShape
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.owner import Owner, charge_plan
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.scores import exact_scores, node_scores
+from hedgerow.protocols.topdown.secure_splits import SecureSplits
+from hedgerow.protocols.topdown.splits import node_estimates, private_split
+from hedgerow.protocols.topdown.wire import Arrays, Ask, TopDownAnswer
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.trees.counts.leaves import LeafCounts
@@ -97,7 +97,7 @@ class Known(NamedTuple):
 class TopDownViews:
     """Draw trees of one split on an audit table and return what somebody sees of each.
 
-    `parameters`: of `plan_topdown`. `seen`: by whom. `owners`: owners that take part. `drawn_at`:
+    `parameters`: of `TopDownOptions`. `seen`: by whom. `owners`: owners that take part. `drawn_at`:
     epsilon of the noise; another figure than the claim is broken on purpose.
     """
 
@@ -109,9 +109,8 @@ class TopDownViews:
     def plan(self, domain: Domain, epsilon: float) -> TopDownPlan:
         """Return the plan of these parameters."""
         options = {"max_depth": 1, "n_splits": 1, "min_gain": 0.0, "error": 0.0}
-        plan = plan_topdown(
-            domain, epsilon=epsilon, n_owners=self.owners, **(options | self.parameters)
-        )
+        made = TopDownOptions(epsilon=epsilon, **(options | self.parameters))
+        plan = made.plan(domain, n_owners=self.owners)
         exact = plan.method in ("single-machine", "secure-counts")
         return replace(plan, min_gain=self._worth(plan)) if self.seen == "tree" and exact else plan
 
@@ -121,7 +120,7 @@ class TopDownViews:
         counts = [LeafCounts(each, plan.candidates) for each in tables]
         histogram = np.sum([each.histogram([0]) for each in counts], axis=0)
         classes = np.sum([each.class_counts([0]) for each in counts], axis=0)
-        gained = int(exact_scores(plan, histogram)[0, 0] - unsplit(plan, classes)[0])
+        gained = int(exact_scores(plan, histogram)[0, 0] - node_scores(plan, classes)[0])
         return gained / 2.0**plan.shift / int(classes.sum())
 
     def ledger(self, table: AuditTable | Side) -> Ledger:
@@ -129,7 +128,7 @@ class TopDownViews:
         domain = domain_of(table.table if isinstance(table, Side) else table)
         ledger = Ledger(domain=domain)
         several = self.owners > 1
-        charge(self.plan(domain, EPSILON), ledger, NoiseSource.system(), joint=several)
+        charge_plan(self.plan(domain, EPSILON), ledger, NoiseSource.system(), joint=several)
         return ledger
 
     def tables(self, table: AuditTable | Side, domain: Domain) -> list[Encoded]:
@@ -177,9 +176,9 @@ class TopDownViews:
         source: NoiseSource,
     ) -> Ints:
         """Draw the root n times, each time as if it were a tree of its own."""
-        split, shape, nodes = private_split(plan), Shape(plan), (0,) * n
+        split, shape, nodes = private_split(plan), TreeShape(plan), (0,) * n
         depths, valid = shape.depths(nodes), shape.undecided(nodes)
-        rounds = split.rounds(Question((), nodes), shape, 0)
+        rounds = split.rounds(NodeQuestion((), nodes), shape, 0)
         ask = next(rounds)
         evidence = np.zeros(n)
         while True:
@@ -195,7 +194,7 @@ class TopDownViews:
             try:
                 ask = rounds.send(split.join(ask, answers))
             except StopIteration as end:
-                found: Found = end.value
+                found: NodeEstimates = end.value
                 break
         made = _splits_made(plan, found) if self.seen == "tree" else found.choice
         labels = [_draw_labels(each, plan, made, source) for each in counts]
@@ -232,13 +231,13 @@ class SecretViews(TopDownViews):
         engine, splits = ClearEngine(Leakage([]), source), SecureSplits(plan)
         histogram = np.sum([each.histogram([0]) for each in counts], axis=0)
         every = np.repeat(histogram.transpose(0, 2, 1), n, axis=0)
-        valid = Shape(plan).undecided((0,) * n)
+        valid = TreeShape(plan).undecided((0,) * n)
         numbers = splits.numbers(engine.public(every, splits.ring), [1] * n, valid)
         opened = splits.wide.signed(numbers.data).astype(np.int64).reshape(n, 3)
         made, worth, weight = opened.T
         if self.seen == "tree":
             heard = {"choice": made, "worth": worth, "weight": weight}
-            made = _splits_made(plan, worth_of(plan, heard))
+            made = _splits_made(plan, node_estimates(plan, heard))
         leaves = np.zeros((n, 2, plan.n_classes), dtype=np.int64)
         for candidate in np.unique(made):
             split = [
@@ -269,9 +268,8 @@ class WholeViews(TopDownViews):
             "error": 0.0,
             "budget": (9, 1),
         }
-        return plan_topdown(
-            domain, epsilon=epsilon, n_owners=self.owners, **(deeper | self.parameters)
-        )
+        made = TopDownOptions(epsilon=epsilon, **(deeper | self.parameters))
+        return made.plan(domain, n_owners=self.owners)
 
     def __call__(self, table: AuditTable | Side, runs: int, source: NoiseSource) -> Ints:
         """Return what is seen, as integers, one row per tree."""
@@ -290,20 +288,20 @@ class WholeViews(TopDownViews):
             str(i): Owner(each, plan, name=str(i), source=source) for i, each in enumerate(tables)
         }
         coordinator = Coordinator(plan, tuple(owners))
-        shape, evidence = Shape(plan), 0.0
+        shape, evidence = TreeShape(plan), 0.0
         while asks := coordinator.asks():
             for name, ask in asks.items():
                 answer = owners[name].answer(ask)
                 coordinator.hear(name, answer)
                 if name == "0":
-                    asked, read = Ask.from_bytes(ask), Answer.from_bytes(answer)
+                    asked, read = Ask.from_bytes(ask), TopDownAnswer.from_bytes(answer)
                     shape.expand(asked.expand)
                     known = known.after(asked.expand)
                     evidence += _log_ratio_of_answer(plan, known, asked, read.arrays, shape)
         return evidence
 
 
-def _splits_made(plan: TopDownPlan, found: Found) -> Ints:
+def _splits_made(plan: TopDownPlan, found: NodeEstimates) -> Ints:
     """Return the split that each tree gets, or `NOT_SPLIT`, as `Growth` decides."""
     least = plan.error / plan.n_splits * np.maximum(found.weight, 0.0)
     worth_it = (found.weight >= least) & (found.worth > plan.min_gain)
@@ -340,7 +338,7 @@ def _log_ratios_of_labels(plan: TopDownPlan, known: Known, made: Ints, labels: I
 
 
 def _log_ratio_of_answer(
-    plan: TopDownPlan, known: Known, ask: Ask, arrays: Arrays, shape: Shape
+    plan: TopDownPlan, known: Known, ask: Ask, arrays: Arrays, shape: TreeShape
 ) -> float:
     """Return the log likelihood ratio of one answer, with the splits of the question made."""
     if ask.phase == "leaves":
@@ -380,7 +378,7 @@ def _log_ratios_of_nodes(
         evidence[here] += of_choice(plan.choose(depth), choice, first, second, allowed)
         if plan.method != "local-rnm":
             scores = zip((first, second), classes, strict=True)
-            worth = [score[choice] - unsplit(plan, before) for score, before in scores]
+            worth = [score[choice] - node_scores(plan, before) for score, before in scores]
             evidence[here] += of_counts(plan.value(depth), arrays["worth"][here], *worth)
     return evidence
 
@@ -402,14 +400,14 @@ def _log_ratios_of_recounts(
     exact = {}
     for key, where in alike.items():
         node, _, some = key
-        exact[key] = [of_candidates(plan, each.histogram([node])[0], some) for each in known]
+        exact[key] = [count_candidates(plan, each.histogram([node])[0], some) for each in known]
         sizes[where] = len(exact[key][0])
     ends = np.cumsum(sizes)
     for key, where in alike.items():
         _, depth, some = key
         size = len(exact[key][0])
         drawn = cells[ends[where][:, None] - size + np.arange(size)]
-        mechanism = plan.recounts(depth, n_of(plan, some))
+        mechanism = plan.recounts(depth, n_histograms_of(plan, some))
         evidence[where] = of_counts(mechanism, drawn, *exact[key]).sum(axis=1)
     return evidence
 

@@ -11,51 +11,140 @@ In this order, so that a process may be killed between any two of them:
 
 Whoever has charged the account and finds no state has forgotten what it answered, and answers no
 more: drawn again, the noise would differ.
+
+`RunMemory` is the state, one file that is replaced as a whole; that of a server, which holds keys
+and shares, is encrypted (`store.vault`). A journal beside it has the digest of every state that was
+kept: a state that is missing, or that is an older copy, is found when it is opened again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
+import os
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
+from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts, worst
-from hedgerow.parties.store.durable import StateFolder, replacing
+from hedgerow.parties.store.durable import StateFolder, open_regular, remove_leftovers, replacing
+from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.parties.store.vault import read_arrays, write_arrays
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.kept import Kept, run_folder
 from hedgerow.privacy import Ledger
 
+ROOM = "topdown"
+"""Folder of these runs in the state of a party."""
 
-class AccountedRun(ABC):
-    """A run at an owner or a server.
 
-    Parameters
-    ----------
-    name : str
-        Of the party.
-    state : StateFolder
-        Its accounts, and its runs.
-    policy : Policy
-    job : TopDownJob
-        This party's own copy.
-    private : bool
-        Whether its noise is drawn as it must be.
+def run_folder(state: StateFolder, run: str) -> Path:
+    """Return the folder of a run, made if need be."""
+    return state.folder(ROOM, run)
 
-    Attributes
-    ----------
-    folder : Path
-        Of the run: job, ledger, model.
+
+class RunMemory:
+    """The state of a run at one party, in the folder of the run; for one process at a time.
+
+    `about` names run, job and party, the same each time; with a `key`, the operator's, the state is
+    encrypted. `data` is the newest state, None if there was none yet.
 
     Raises
     ------
     HedgerowError
-        H858 if policy or account refuse.
+        H840 if a state was kept and is gone or older than the newest, H867 if the journal does not
+        fit together, H868 if another process has it open, H861 for another key.
+    """
+
+    def __init__(
+        self, folder: Path, *, about: dict[str, str | int], key: bytes | None = None
+    ) -> None:
+        self._about, self._key = about | {"kind": "topdown"}, key
+        self._file = folder / "state.bin"
+        self._journal = Journal(folder / "state.jsonl", about=about)
+        try:
+            remove_leftovers(folder)
+            self.data = self._read()
+        except BaseException:
+            self._journal.close()
+            raise
+
+    def keep(self, data: bytes) -> None:
+        """Replace the state; on the disk when this returns, or H869."""
+        if data == self.data:
+            return
+        # The file first: a digest in the journal stands for a state that was there.
+        if self._key is None:
+            with replacing(self._file) as file:
+                file.write(data)
+        else:
+            arrays = {"state": np.frombuffer(data, dtype=np.uint8)}
+            write_arrays(self._file, arrays, self._key, about=self._about)
+        self._journal.append({"sha256": self._digest(data)})
+        self.data = data
+
+    def close(self) -> None:
+        """Let others open it."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _read(self) -> bytes | None:
+        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
+            known = [str(entry["sha256"]) for entry in self._journal.entries()]
+        if not os.path.lexists(self._file):
+            if known:
+                raise Code.ANSWERS_LOST.error(found=f"no {self._file}")
+            return None
+        data = self._load()
+        digest = self._digest(data)
+        if digest in known[:-1] and digest != known[-1]:
+            raise Code.ANSWERS_LOST.error(found=f"an older copy of {self._file}")
+        if digest not in known:
+            # It was written, and the process ended before the journal had it.
+            self._journal.append({"sha256": digest})
+        return data
+
+    def _load(self) -> bytes:
+        if self._key is not None:
+            state = read_arrays(self._file, self._key, about=self._about)["state"]
+            return bytes(state.tobytes())
+        try:
+            with os.fdopen(open_regular(self._file), "rb") as file:
+                return file.read()
+        except OSError as error:
+            found = f"{self._file}: {error.strerror or error}"
+            raise Code.ANSWERS_LOST.error(found=found) from None
+
+    def _digest(self, data: bytes) -> str:
+        # Of what is encrypted, only who has the key can tell what a digest belongs to.
+        if self._key is not None:
+            return hmac.new(self._key, data, hashlib.sha256).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+
+class AccountedRun(ABC):
+    """A run at an owner or a server, of this party's own copy of the job.
+
+    `private` says whether its noise is drawn as it must be. `folder` has job, ledger and model, and
+    `memory` what this party must not forget of the run. H858 if policy or account refuse.
     """
 
     folder: Path
@@ -66,34 +155,27 @@ class AccountedRun(ABC):
         self.name, self.job, self.private = name, job, private
         self._state = state
         # The policy first: an account is not even looked for where it refuses.
-        self._cost = _admitted(job, policy, private)
+        self._cost = _admitted_cost(job, policy, private)
         self._accounts = Accounts(state, policy)
         self._accounts.check(job.population, job.account_key, *self._cost)
 
     def _open(self, key: bytes | None = None) -> None:
         """Take up the run, or go on with it; nothing is charged by this.
 
-        Parameters
-        ----------
-        key : bytes of length 32, optional
-            With which the state is encrypted.
-
-        Raises
-        ------
-        HedgerowError
-            H840 if what was answered is lost, H868 if another process of this party is at it.
+        The state is encrypted where there is a key. H840 if what was answered is lost, H868 if
+        another process of this party is at it.
         """
         job, name = self.job, self.name
         self.folder = run_folder(self._state, job.run_id)
         about: dict[str, str | int] = {"run": job.run_id, "job": job.hash, "party": name}
         with ExitStack() as stack:
-            self._kept = stack.enter_context(Kept(self.folder, about=about, key=key))
+            self.memory = stack.enter_context(RunMemory(self.folder, about=about, key=key))
             self._ledger = DurableLedger(
                 self.folder / "ledger.jsonl", about=about | {"kind": "ledger"}, domain=job.domain
             )
             stack.callback(self._ledger.close)
             self._charged = not self._accounts.check(job.population, job.account_key, *self._cost)
-            self._begun = self._kept.data is not None
+            self._begun = self.memory.data is not None
             if self._charged and not self._begun:
                 raise Code.ANSWERS_LOST.error(
                     found=f"run {job.run_id} charged to {job.population}, and nothing kept of it "
@@ -115,10 +197,7 @@ class AccountedRun(ABC):
     def charge(self) -> None:
         """Charge ledger and account, once; on the disk when this returns.
 
-        Raises
-        ------
-        HedgerowError
-            H858 if the account cannot pay any more; nothing is charged then.
+        H858 if the account cannot pay any more; nothing is charged then.
         """
         if self._charged:
             return
@@ -143,17 +222,12 @@ class AccountedRun(ABC):
         """Answer a question; the charge, and what was drawn, are on the disk when this returns.
 
         None if there is no answer now: the question is to be asked again.
-
-        Raises
-        ------
-        HedgerowError
-            As `charge`, and for a question that cannot be answered.
         """
         self.charge()
-        return self._answered(ask)
+        return self._answer(ask)
 
     @abstractmethod
-    def _answered(self, ask: bytes) -> bytes | None:
+    def _answer(self, ask: bytes) -> bytes | None:
         """Answer a question of a run that has been charged."""
 
     def __enter__(self) -> Self:
@@ -168,17 +242,12 @@ class AccountedRun(ABC):
         self._files.close()
 
     @property
-    def kept(self) -> Kept:
-        """What this party must not forget of the run."""
-        return self._kept
-
-    @property
     def ledger(self) -> Ledger:
         """What this party has charged for the run."""
         return self._ledger
 
 
-def _admitted(job: TopDownJob, policy: Policy, private: bool) -> tuple[float, float]:
+def _admitted_cost(job: TopDownJob, policy: Policy, private: bool) -> tuple[float, float]:
     """Return epsilon and delta of the worst audience, if the policy of this party admits them."""
     costs = job.costs()
     epsilon = {audience: cost.epsilon if private else math.inf for audience, cost in costs.items()}

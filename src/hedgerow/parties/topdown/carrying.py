@@ -26,14 +26,12 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.kept import run_folder
-from hedgerow.parties.topdown.log import RunLog
-from hedgerow.parties.topdown.parts import check_part
-from hedgerow.parties.topdown.record import Record, replay
+from hedgerow.parties.topdown.accounted import run_folder
+from hedgerow.parties.topdown.job import TopDownJob, check_part
+from hedgerow.parties.topdown.log import Record, RunLog, replay
 from hedgerow.parties.topdown.relay import Relay, run_number
 from hedgerow.parties.topdown.rounds import Rounds
-from hedgerow.parties.topdown.turns import Status
+from hedgerow.parties.topdown.turns import RoundsStatus
 from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
@@ -42,7 +40,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.secure_run import left_out_of
+from hedgerow.protocols.topdown.programs import left_out_of
 
 POLL_SECONDS = 20.0
 """For which a request waits when there is nothing to say."""
@@ -54,23 +52,8 @@ _PER_MEMBER = 4
 class Carrier:
     """A run at its coordinator; use `carry` to see it through.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of the coordinator.
-    job : TopDownJob
-        This party's own copy.
-    poll : float
-        Seconds that a request may wait.
-    clock : callable
-        Seconds, by which participants are late.
-
-    Attributes
-    ----------
-    folder : Path
-        Of the run: job, ledger, meter, model and report.
-    rounds : Rounds
-    service : Service
+    A request may wait for `poll` seconds, and participants are late by `clock`. The folder of the
+    run has job, ledger, meter, model and report.
 
     Raises
     ------
@@ -162,18 +145,8 @@ class Carrier:
         self.service.stop()
         self._log.close()
 
-    def carry(self, tell: Callable[[Status], None] = lambda status: None) -> dict[str, Any]:
-        """See the run through to its end, and the model to those who take part.
-
-        Parameters
-        ----------
-        tell : callable
-            Told whenever something has changed.
-
-        Returns
-        -------
-        dict
-            The report, as ``report.json`` has it.
+    def carry(self, tell: Callable[[RoundsStatus], None] = lambda status: None) -> dict[str, Any]:
+        """See the run through to its end, and the model to those who take part; return the report.
 
         Raises
         ------
@@ -181,7 +154,7 @@ class Carrier:
             H824 if too few owners are left, H894 if a server stays away, or whatever has stopped
             the run. All that was kept stays: the same job goes on where it was.
         """
-        before: Status | None = None
+        before: RoundsStatus | None = None
         while self.rounds.model is None and self.rounds.error is None:
             self.rounds.tick()
             status = self.rounds.status()
@@ -285,7 +258,7 @@ class Carrier:
 
     def _taken(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         del payload
-        self.rounds.taken(self._participant(caller, fields, set()))
+        self.rounds.confirm_model(self._participant(caller, fields, set()))
         return {"hash": self.job.hash}, None
 
     def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:

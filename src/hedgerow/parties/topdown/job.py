@@ -28,77 +28,55 @@ can be talked into another epsilon, another domain or another list of owners.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
-from hedgerow.parties.consortium.config import PartyConfig, Seconds
+from hedgerow.parties.consortium.config import PartyConfig, Role, Seconds
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.runs.job_files import JobFile
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.protocols.contract import AtLeastOne, Share, guarantees
-from hedgerow.protocols.contract import Epsilon as Positive
-from hedgerow.protocols.topdown.plan import TopDownPlan, plan_topdown
-from hedgerow.protocols.topdown.rules import MOST_SPLITS, Accounting, Histograms, Method
-from hedgerow.tables import Domain
+from hedgerow.protocols.contract import AtLeastOne, Epsilon, guarantees
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.plan import Method, TopDownPlan
 
 Dropouts = Literal["go on", "wait"]
 
-_Part = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
+
+_VERBS: dict[Role, str] = {
+    "coordinator": "hedgerow topdown coordinate",
+    "owner": "hedgerow topdown join",
+    "server": "hedgerow topdown serve",
+}
 
 
-class TopDownOptions(Numbered):
-    """The table ``[plan]``; see `hedgerow.protocols.topdown.plan.plan_topdown`.
+class TopDownTable(TopDownOptions):
+    """The table ``[plan]``: epsilon is needed, because what goes to a coordinator has noise."""
 
-    Parameters
-    ----------
-    epsilon : float
-        Of a record of one owner. Needed: what goes to a coordinator always has noise.
-    max_depth : int or "auto"
-        Depth of the deepest node that may be split, or as a public rule finds good.
-    method, histograms, criterion, n_splits, budget, leaf_share, node_shares, min_gain, error,
-    lookahead, accounting, capacity
-        As there, and with the defaults there, but for the method.
-    """
+    epsilon: Epsilon = Field(description="Budget of a record of one owner, over the whole tree.")
+    method: Method = Field("noisy-counts", description="The implementation of PrivateSplit.")
 
-    code: ClassVar[Code] = Code.BAD_JOB
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the file sets, and what every job has always said."""
+        keys = {*self.model_fields_set, "epsilon", "method", "max_depth"}
+        return self.model_dump(mode="json", include=keys, exclude_none=True)
 
-    epsilon: Positive
-    method: Method = "noisy-counts"
-    max_depth: AtLeastOne | Literal["auto"] = "auto"
-    histograms: Histograms | None = None
-    criterion: Literal["gini", "entropy", "max"] | None = None
-    n_splits: Annotated[int, Strict(), Field(ge=1, le=MOST_SPLITS)] | None = None
-    budget: Literal["uniform", "decay"] | tuple[Positive, ...] | None = None
-    leaf_share: Share | None = None
-    node_shares: tuple[_Part, _Part, _Part] | None = None
-    min_gain: _Part | None = None
-    error: _Part | None = None
-    lookahead: AtLeastOne | None = None
-    accounting: Accounting | None = None
-    capacity: AtLeastOne | None = None
-
-    def plan(self, domain: Domain, n_owners: int) -> TopDownPlan:
-        """Plan the tree; errors are those of `plan_topdown`, and so is what is not set."""
-        options = {name: getattr(self, name) for name in type(self).model_fields}
-        given = {name: value for name, value in options.items() if value is not None}
-        given["max_depth"] = None if self.max_depth == "auto" else self.max_depth
-        return plan_topdown(domain, n_owners=n_owners, **given)
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a checked copy; what the file did not set stays so, and out of the hash."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self).model_validate(given | dict(update or {}))
 
 
 class TopDownTimeouts(Numbered):
     """The table ``[timeouts]``: how long a participant is waited for, in seconds.
 
-    Parameters
-    ----------
-    join : float
-        For its first request, and for a coordinator or an owner that fell over to come back.
-    answer : float
-        For an answer, once it was asked and is there.
+    `join` is for its first request, and for a coordinator or an owner that fell over to come back;
+    `answer` for an answer, once it was asked and is there.
     """
 
     code: ClassVar[Code] = Code.BAD_JOB
@@ -108,30 +86,10 @@ class TopDownTimeouts(Numbered):
 
 
 class TopDownJob(JobFile):
-    """A DP-TopDown run; use `load`.
+    """A DP-TopDown run; use `load`. H885 for a file that is none.
 
-    Parameters
-    ----------
-    name : str
-        At most 50 characters.
-    kind : "topdown"
-    population : str
-        Charged with it, by every owner in accounts of its own.
-    owners : tuple of str
-        Who takes part.
-    dropouts : {"go on", "wait"}
-        What happens when an owner does not answer in time.
-    least_owners : int
-        With fewer the run stops, and can be resumed when they are back.
-    timeouts : TopDownTimeouts
-    plan : TopDownOptions
-    domain : Domain
-        All columns and the target, with its classes.
-
-    Raises
-    ------
-    FormatError
-        H885.
+    Every owner charges `population` in accounts of its own. With fewer than `least_owners` the run
+    stops, and can be resumed when they are back.
     """
 
     kind: Literal["topdown"]
@@ -140,13 +98,13 @@ class TopDownJob(JobFile):
     dropouts: Dropouts = "go on"
     least_owners: AtLeastOne = 1
     timeouts: TopDownTimeouts = TopDownTimeouts()
-    plan: TopDownOptions
+    plan: TopDownTable
 
     @field_validator("timeouts", "plan", mode="before")
     @classmethod
     def _named(cls, table: object, info: ValidationInfo) -> Numbered:
         """Read a table so that a refusal names it."""
-        kind = TopDownTimeouts if info.field_name == "timeouts" else TopDownOptions
+        kind = TopDownTimeouts if info.field_name == "timeouts" else TopDownTable
         try:
             return kind.model_validate(table)
         except HedgerowError as error:
@@ -165,27 +123,22 @@ class TopDownJob(JobFile):
             raise ValueError("method 'single-machine' and more than one owner")
         return self
 
-    def make_plan(self) -> TopDownPlan:
-        """Return the plan, from public numbers alone.
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that are not set."""
+        return super().to_dict() | {"plan": self.plan.to_dict()}
 
-        Raises
-        ------
-        HedgerowError
-            As `plan_topdown`: H201, H208 (no capacity), H501.
-        """
+    def make_plan(self) -> TopDownPlan:
+        """Return the plan, from public numbers alone; errors are those of `TopDownOptions.plan`."""
         return self._plan
 
     @cached_property
     def _plan(self) -> TopDownPlan:
-        return self.plan.plan(self.domain, len(self.owners))
+        return self.plan.plan(self.domain, n_owners=len(self.owners))
 
     def costs(self) -> dict[str, Guarantee]:
         """Return what the run costs each audience about a record of one owner: the worst case.
 
-        Raises
-        ------
-        HedgerowError
-            H202 for a domain that was read from data.
+        H202 for a domain that was read from data.
         """
         return dict(self._costs)
 
@@ -202,3 +155,16 @@ class TopDownJob(JobFile):
             config.member(owner, "owner")
         if self.plan.method == "secure-counts":
             config.check_servers()
+
+
+def check_part(config: PartyConfig, role: Role) -> None:
+    """Refuse a party in another role, and say which command is for it; H905."""
+    if config.role == role:
+        return
+    verb = _VERBS.get(config.role)
+    here = f"in this folder: {verb}" if verb else "such a party takes no part in these runs"
+    raise Code.WRONG_ROLE.error(
+        expected=f"the folder of {'an' if role == 'owner' else 'a'} {role}",
+        found=f"{config.name}: this folder is {config.me.kind}'s",
+        fix=f"{here}; `{_VERBS[role]}` is for the {role}",
+    )

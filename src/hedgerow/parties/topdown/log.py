@@ -1,10 +1,15 @@
-"""`RunLog`: what a coordinator has heard in a run, in order; it only grows.
+"""What a coordinator has heard and remembers of a run, in order; it only grows.
 
-Two files, so that an answer is written once, whatever its length: ``heard.bin`` has the answers one
-after the other, and a journal (`hedgerow.parties.store.journal`, whose lines are short) says what
-happened, with length and digest of every answer. The answer is on the disk before the journal has
-it, so a crash between the two leaves bytes at the end that nobody was told about; they are cut off,
-as an unfinished line of the journal is.
+`RunLog` is two files, so that an answer is written once, whatever its length: ``heard.bin`` has the
+answers one after the other, and a journal (`hedgerow.parties.store.journal`, whose lines are short)
+says what happened, with length and digest of every answer. The answer is on the disk before the
+journal has it, so a crash between the two leaves bytes at the end that nobody was told about; they
+are cut off, as an unfinished line of the journal is.
+
+`Record` is what the entries come to beside what the protocol does: an answer that was heard, a
+participant that was lost or refused, questions that were sent, another attempt of those who answer
+together, somebody who has the model. `replay` goes through the log of an earlier process and leaves
+protocol and record as that process had them.
 """
 
 from __future__ import annotations
@@ -12,30 +17,30 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.durable import open_regular, remove_leftovers, sync_folder
 from hedgerow.parties.store.journal import Entry, Journal
+from hedgerow.parties.topdown.turns import Conductor
 
 HEARD = "heard"
 """What an entry says that an answer belongs to."""
 _logger = logging.getLogger(__name__)
 
+BEGUN = "begun"
+"""What the first entry says where a run begins with something that must not be drawn again."""
+_MOST_EVENTS = 1000
+_COUNTS = ("asks", "bytes_out", "answers", "bytes_in")
+
 
 class RunLog:
     """The log of a run at its coordinator; for one process at a time.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the run.
-    about : mapping of str to str or int
-        Run, job and party; the same each time.
 
     Raises
     ------
@@ -55,19 +60,10 @@ class RunLog:
             raise
 
     def append(self, entries: Sequence[Entry], answer: bytes = b"") -> None:
-        """Add entries, and the answer that the last of them is about.
+        """Add entries, and the answer that the last of them is about (``heard``).
 
-        Parameters
-        ----------
-        entries : sequence of dict
-            After a crash before this returns, only the first of them may be there.
-        answer : bytes
-            For an entry that says ``heard``, which has its ``bytes`` and ``sha256``.
-
-        Raises
-        ------
-        HedgerowError
-            H869 if it is not on the disk for certain. The log then takes no more.
+        After a crash before this returns, only the first of the entries may be there. H869 if it is
+        not on the disk for certain; the log then takes no more.
         """
         if answer:
             self._write(answer)
@@ -75,13 +71,7 @@ class RunLog:
         self._end += len(answer)
 
     def each(self) -> Iterator[tuple[Entry, bytes]]:
-        """Yield what happened, in order, with the answers; for the time after opening.
-
-        Raises
-        ------
-        HedgerowError
-            H867 for an answer that has changed since.
-        """
+        """Yield what happened, in order, with the answers; H867 for one that has changed since."""
         at = 0
         for entry in self._journal.each():
             answer = b""
@@ -159,3 +149,140 @@ class RunLog:
 
     def _failed(self, error: OSError) -> HedgerowError:
         return Code.STATE_NOT_WRITTEN.error(found=f"{self._path}: {error.strerror or error}")
+
+
+@dataclass
+class Record:
+    """Who was asked and has answered, with how many bytes, and who was gone on without.
+
+    `out` says who was put out, and why; `events` are participants that were lost or refused;
+    `answers` has the digests of the last question that each has answered, and of its answer;
+    `insecure` is whose noise was not drawn as it must be, as they say themselves; `told` is who has
+    the model.
+    """
+
+    out: dict[str, str] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    traffic: dict[str, dict[str, int]] = field(default_factory=dict)
+    insecure: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    _new: list[Entry] = field(default_factory=list, repr=False, compare=False)
+    _unkept: dict[str, list[int]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def octets(self) -> int:
+        """Bytes of all questions and answers."""
+        return sum(at["bytes_out"] + at["bytes_in"] for at in self.traffic.values())
+
+    def last(self, name: str) -> tuple[str, str] | None:
+        """Return the digests of the last question that a participant answered, and its answer."""
+        found = self.answers.get(name)
+        return None if found is None else (found[0], found[1])
+
+    def note_question(self, name: str, octets: int) -> None:
+        """Count a question."""
+        self._sent(name, 1, octets)
+        # Asking again and again fills no disk: it is told with the next entry of another kind.
+        unkept = self._unkept.setdefault(name, [0, 0])
+        unkept[0] += 1
+        unkept[1] += octets
+
+    def note_answer(self, name: str, ask: str, answer: str, octets: int, private: bool) -> None:
+        """Count an answer that was taken."""
+        self._note(
+            what=HEARD, participant=name, ask=ask, sha256=answer, bytes=octets, private=private
+        )
+
+    def note_loss(self, name: str, number: int, why: str, *, out: bool) -> None:
+        """Note that a participant was gone on without; for good, and told so, if put out."""
+        self._note(what="lost", participant=name, round=number, why=why[:500], out=out)
+
+    def note_refusal(self, name: str, number: int, why: str) -> None:
+        """Note that a participant was refused; once for the same reason."""
+        event = {"participant": name, "round": number, "what": "refused", "why": why[:500]}
+        # What a hostile participant can fill has an end.
+        if event not in self.events and len(self.events) < _MOST_EVENTS:
+            self._note(**event)
+
+    def note_attempt(self) -> None:
+        """Note that what those said who answer together was forgotten, and they are asked again."""
+        if not self._new or self._new[-1] != {"what": "again"}:
+            self._note(what="again")
+
+    def note_model(self, name: str) -> None:
+        """Note that a participant has the model."""
+        self._note(what="told", participant=name)
+
+    def take(self) -> list[Entry]:
+        """Return what has happened since the last call, in order, for the log."""
+        asked = [
+            {"what": "asked", "participant": name, "asks": asks, "bytes": octets}
+            for name, (asks, octets) in self._unkept.items()
+        ]
+        found, self._new, self._unkept = asked + self._new, [], {}
+        return found
+
+    def apply(self, entry: Entry) -> None:
+        """Take up an entry of the log."""
+        what, name = entry["what"], entry.get("participant", "")
+        if what == "asked":
+            self._sent(name, entry["asks"], entry["bytes"])
+        elif what == HEARD:
+            at = self._at(name)
+            at["answers"] += 1
+            at["bytes_in"] += entry["bytes"]
+            self.answers[name] = [entry["ask"], entry["sha256"]]
+            if not entry["private"] and name not in self.insecure:
+                self.insecure.append(name)
+        elif what in ("lost", "refused"):
+            event = {key: entry[key] for key in ("participant", "round", "what", "why")}
+            if len(self.events) < _MOST_EVENTS:
+                self.events.append(event)
+            if entry.get("out"):
+                self.out[name] = entry["why"]
+        elif what == "told":
+            self.told.append(name)
+        elif what not in ("again", BEGUN):
+            raise Code.JOURNAL_DAMAGED.error(found="the log of a run in another version")
+
+    def _note(self, **entry: Any) -> None:
+        self.apply(entry)
+        self._new.append(entry)
+
+    def _sent(self, name: str, asks: int, octets: int) -> None:
+        at = self._at(name)
+        at["asks"] += asks
+        at["bytes_out"] += octets
+
+    def _at(self, name: str) -> dict[str, int]:
+        return self.traffic.setdefault(name, dict.fromkeys(_COUNTS, 0))
+
+
+def replay(log: Iterable[tuple[Entry, bytes]], conductor: Conductor) -> Record:
+    """Bring a conductor that has just begun to where it was; return the record.
+
+    It does the same as before: whatever it asks follows from what it has heard. H867 for a log from
+    which it cannot be brought there.
+    """
+    record = Record()
+    for number, (entry, answer) in enumerate(log, 1):
+        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
+            try:
+                if entry["what"] == HEARD:
+                    conductor.hear(entry["participant"], answer)
+                elif entry["what"] == "lost":
+                    conductor.drop(entry["participant"])
+                elif entry["what"] == "again":
+                    conductor.ask_again()
+            except HedgerowError as error:
+                raise Code.JOURNAL_DAMAGED.error(
+                    expected="a log whose entries follow from each other",
+                    found=f"entry {number}: {error.found}",
+                ) from error
+            record.apply(entry)
+    if conductor.together():
+        # They have to meet again: nobody waits any more.
+        conductor.ask_again()
+        record.note_attempt()
+    return record

@@ -5,42 +5,118 @@ Before anything else every server is asked for its sealing key, signed for this 
 keys, to servers with a session in which they meet. Whoever carries the messages treats all
 participants alike (`hedgerow.parties.topdown.turns.Conductor`).
 
+The questions are wrapped in a letter, a line of JSON before:
+
+- to a server, first: which number the run has, and that its sealing key is wanted (`KeyLetter`);
+- to an owner: the number of the run and the signed keys, then the question (`OwnerLetter`);
+- to a server: the session in which the three meet, then the question (`ServerLetter`). Every
+  attempt has a session of its own.
+
 Reveals: to the owners, the servers' public keys; to the servers nothing.
 Cost: one more round, of three short messages.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
+from dataclasses import dataclass
+from typing import Any, Self
 
-from hedgerow.errors import Code
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.frames import SESSION_BYTES
-from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.sealing_keys import RUN_BYTES, SignedKey, digits
+from hedgerow.parties.consortium.config import SERVERS, PartyConfig
+from hedgerow.parties.consortium.sealing_keys import RUN_BYTES, SignedKey, digits, signed_keys
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.letters import KeyLetter, OwnerLetter, ServerLetter
-from hedgerow.parties.topdown.log import RunLog
-from hedgerow.parties.topdown.record import BEGUN
+from hedgerow.parties.topdown.log import BEGUN, RunLog
 from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.wire import SERVER_NAMES
+
+_LONGEST_LINE = 1 << 14
+
+
+@dataclass(frozen=True)
+class KeyLetter:
+    """Asks a server for its sealing key, signed for a run of 16 bytes."""
+
+    run: bytes
+
+    def to_bytes(self) -> bytes:
+        """Write it."""
+        return _write("key", {"run": self.run.hex()}, b"")
+
+
+@dataclass(frozen=True)
+class OwnerLetter:
+    """A question to an owner, with the keys of the three servers, in their order."""
+
+    run: bytes
+    keys: tuple[SignedKey, ...]
+    ask: bytes
+
+    def to_bytes(self) -> bytes:
+        """Write it."""
+        head = {"run": self.run.hex(), "keys": [key.to_dict() for key in self.keys]}
+        return _write("owner", head, self.ask)
+
+    @classmethod
+    def from_bytes(cls, message: bytes) -> Self:
+        """Read one, from a coordinator who may be hostile; H820 or H760 if it is none."""
+        head, ask = _read(message)
+        run, keys = digits(head.get("run"), RUN_BYTES), head.get("keys")
+        if head.get("to") != "owner" or run is None:
+            raise _bad()
+        if not isinstance(keys, list) or len(keys) != SERVERS:
+            raise _bad()
+        return cls(run, signed_keys(keys), ask)
+
+
+@dataclass(frozen=True)
+class ServerLetter:
+    """A question to a server, and the session of 16 bytes in which the three meet for it."""
+
+    session: bytes
+    ask: bytes
+
+    def to_bytes(self) -> bytes:
+        """Write it."""
+        return _write("server", {"session": self.session.hex()}, self.ask)
+
+
+def read_at_server(message: bytes) -> KeyLetter | ServerLetter:
+    """Read what a server is asked; H820 if it is nothing that a server answers."""
+    head, ask = _read(message)
+    if head.get("to") == "key":
+        run = digits(head.get("run"), RUN_BYTES)
+        if run is not None and not ask:
+            return KeyLetter(run)
+    session = digits(head.get("session"), SESSION_BYTES)
+    if head.get("to") != "server" or session is None:
+        raise _bad()
+    return ServerLetter(session, ask)
+
+
+def _write(to: str, head: dict[str, Any], ask: bytes) -> bytes:
+    return json.dumps({"to": to, **head}, separators=(",", ":")).encode() + b"\n" + ask
+
+
+def _read(message: bytes) -> tuple[dict[str, Any], bytes]:
+    line, _, ask = message.partition(b"\n")
+    if len(line) > _LONGEST_LINE:
+        raise _bad()
+    return jsonfile.loads(line, Code.BAD_ASK), ask
+
+
+def _bad() -> HedgerowError:
+    return Code.BAD_ASK.error(
+        expected="a question of a run with servers, with its keys or its session",
+        found="another message",
+    )
 
 
 class Relay:
-    """The conductor of a run with servers.
-
-    Parameters
-    ----------
-    config : PartyConfig
-        Of the coordinator.
-    job : TopDownJob
-    coordinator : Coordinator
-    run : bytes of length 16
-        Number of the run (`run_number`), which the servers sign with their keys.
-
-    Attributes
-    ----------
-    coordinator : Coordinator
-    """
+    """The conductor of a run with servers; they sign the number of the `run` with their keys."""
 
     def __init__(
         self, config: PartyConfig, job: TopDownJob, coordinator: Coordinator, run: bytes
@@ -74,13 +150,7 @@ class Relay:
         return found
 
     def hear(self, name: str, answer: bytes) -> None:
-        """Take an answer; a numbered error, and no change, if it cannot be used.
-
-        Raises
-        ------
-        HedgerowError
-            H760 for a key that its server has not signed for this run; else as `Coordinator.hear`.
-        """
+        """Take an answer, as `Coordinator.hear`; H760 for a key not signed for this run."""
         missing = self._missing()
         if name in missing:
             key = SignedKey.from_bytes(answer)
@@ -92,26 +162,26 @@ class Relay:
             raise Code.UNEXPECTED_ANSWER.error(found=f"an answer of {name!r}, who is not asked")
         self.coordinator.hear(self._of_member.get(name, name), answer)
 
-    def lost(self, name: str) -> None:
-        """Go on without an owner, as `Coordinator.lost`; without a server nobody can: H894."""
+    def drop(self, name: str) -> None:
+        """Go on without an owner, as `Coordinator.drop`; without a server nobody can: H894."""
         if name in self._servers:
-            self.coordinator.again()
+            self.coordinator.ask_again()
             raise Code.SERVER_MISSING.error(
                 expected=f"an answer of the server {name}, without which nothing can be released",
                 found="none",
                 fix=f"start {name} again, then the coordinator and the others: they go on where "
                 "they were",
             )
-        self.coordinator.lost(name)
+        self.coordinator.drop(name)
 
     def together(self) -> tuple[str, ...]:
         """Return who of those that are asked now can only answer together."""
         return self._servers if not self._missing() and self.coordinator.together() else ()
 
-    def again(self) -> None:
+    def ask_again(self) -> None:
         """Begin another attempt of the servers, in a session of its own."""
         self._session = secrets.token_bytes(SESSION_BYTES)
-        self.coordinator.again()
+        self.coordinator.ask_again()
 
     def _missing(self) -> list[str]:
         """Servers whose keys are not here yet."""
@@ -121,10 +191,7 @@ class Relay:
 def run_number(log: RunLog) -> bytes:
     """Return the number of a run: that of its log, or one that was never used before.
 
-    Raises
-    ------
-    HedgerowError
-        H867 for a log that does not begin with it.
+    H867 for a log that does not begin with it.
     """
     for entry, _ in log.each():
         number = digits(entry.get("run"), RUN_BYTES)

@@ -2,13 +2,18 @@
 
 It knows no network. Participants come and ask what is wanted of them (`Rounds.next`), and bring
 their answers (`Rounds.answer`); whoever watches the clock calls `Rounds.tick`. What the questions
-mean is the business of the conductor, `topdown.coordinator.Coordinator`: any participant
-whom it names is served alike; who can only answer together is asked when all are there
-(`hedgerow.parties.topdown.gathering`).
+mean is the business of the conductor, `topdown.coordinator.Coordinator`: any participant whom it
+names is served alike.
+
+Who can only answer together gets the question when all of them are there (`Gathering`): three
+servers compute with each other, and to send two of them to a meeting that the third does not come
+to helps nobody. So each waits at the coordinator until all have asked what is wanted. Whoever asks
+again instead of answering has failed, and makes the others fail: they come back, and the next
+attempt begins when all are there. Who is missing then is known by name.
 
 All that has happened is appended to a log before anybody hears of it, so that a coordinator that
 was killed goes on with the same question to the same participants
-(`hedgerow.parties.topdown.record.replay`).
+(`hedgerow.parties.topdown.log.replay`).
 
 Cost: an answer is written once; what else happens takes a line of some hundred bytes.
 """
@@ -16,38 +21,120 @@ Cost: an answer is written once; what else happens takes a line of some hundred 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.journal import Entry
-from hedgerow.parties.topdown.deadlines import Deadlines
-from hedgerow.parties.topdown.gathering import Gathering
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.record import Record
-from hedgerow.parties.topdown.turns import Conductor, Status, Turn, digest
+from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
+from hedgerow.parties.topdown.log import Record
+from hedgerow.parties.topdown.turns import Conductor, RoundsStatus, Turn, digest
 
 _logger = logging.getLogger(__name__)
+
+
+class Gathering:
+    """Who waits for whom; used under the lock of `Rounds`.
+
+    `group` can only answer together, now, and is often nobody; `at_work` has the question of the
+    last attempt and has not come back.
+    """
+
+    def __init__(self) -> None:
+        self.group: tuple[str, ...] = ()
+        self.at_work: set[str] = set()
+        self._here: dict[str, object] = {}
+        self._due: set[str] = set()
+
+    def renew(self, group: tuple[str, ...]) -> None:
+        """Hear who answers together in the question that is open now."""
+        if group != self.group:
+            self.group = group
+            self.at_work.clear()
+            self._due.clear()
+
+    def come(self, name: str) -> object:
+        """Note that somebody asks what is wanted; return a ticket."""
+        # Of a process that was killed the last request may still be here: the new one counts.
+        self._here[name] = ticket = object()
+        self.at_work.discard(name)
+        return ticket
+
+    def leave(self, name: str, ticket: object) -> None:
+        """Note that somebody waits no longer."""
+        if self.holds(name, ticket):
+            del self._here[name]
+
+    def holds(self, name: str, ticket: object) -> bool:
+        """Whether this is the newest request of somebody."""
+        return self._here.get(name) is ticket
+
+    def waits(self, name: str) -> bool:
+        """Whether somebody of the group is here, and waits for the others."""
+        return name in self.group and name in self._here
+
+    def complete(self) -> bool:
+        """Whether all are here, and another attempt can begin."""
+        return bool(self.group) and not self._due and self._here.keys() >= set(self.group)
+
+    def begin(self) -> None:
+        """Let all of them have the question."""
+        self._due = set(self.group)
+
+    def take(self, name: str, ticket: object) -> bool:
+        """Whether somebody gets the question now."""
+        if name not in self._due or not self.holds(name, ticket):
+            return False
+        self._due.discard(name)
+        self.at_work.add(name)
+        return True
+
+
+class Deadlines:
+    """Who was asked when, and when each called first; used under the lock of `Rounds`."""
+
+    def __init__(self, timeouts: TopDownTimeouts, gathering: Gathering) -> None:
+        self._timeouts, self._gathering = timeouts, gathering
+        self.arrived: dict[str, float] = {}
+        self._seen: dict[str, float] = {}
+        self._since: dict[str, tuple[str, float]] = {}
+
+    def note_asks(self, asks: Mapping[str, bytes], now: float) -> list[str]:
+        """Note what is asked now; return who is asked something new."""
+        found = []
+        for name, ask in asks.items():
+            known = self._since.get(name)
+            if known is None or known[0] != digest(ask):
+                self._since[name] = (digest(ask), now)
+                found.append(name)
+        return found
+
+    def note_call(self, name: str, now: float) -> None:
+        """Note that somebody is there."""
+        self._seen[name] = now
+        self.arrived.setdefault(name, now)
+
+    def until(self, name: str) -> float:
+        """Return until when an answer of somebody who is asked is waited for."""
+        since = self._since[name][1]
+        if self._gathering.waits(name):
+            # The others are to blame.
+            return math.inf
+        if name in self._gathering.group and name not in self._gathering.at_work:
+            # It was there and has not come back, or has never come.
+            return max(since, self._seen.get(name, since)) + self._timeouts.join
+        if name not in self.arrived:
+            return since + self._timeouts.join
+        return max(since, self.arrived[name]) + self._timeouts.answer
 
 
 class Rounds:
     """A run at its coordinator; for all threads.
 
-    Parameters
-    ----------
-    job : TopDownJob
-    conductor : Conductor
-        New, or as the log says.
-    record : Record
-        What was kept beside it.
-    keep : callable
-        Called as ``keep(entries, answer)`` with what is to be appended; it is on the disk when this
-        returns.
-    finish : callable
-        Returns the model when nobody is asked any more.
-    clock : callable
-        Seconds, by which participants are late.
+    What has happened goes to ``keep(entries, answer)``, which returns when it is on the disk;
+    `finish` returns the model when nobody is asked any more; participants are late by `clock`.
     """
 
     def __init__(
@@ -79,14 +166,11 @@ class Rounds:
     def next(self, name: str, seconds: float) -> Turn:
         """Return what a participant is asked, waiting for it as long as given.
 
-        Raises
-        ------
-        HedgerowError
-            H841 if the run goes on without it, or why the run has stopped.
+        H841 if the run goes on without it, or why the run has stopped.
         """
         end = time.monotonic() + seconds
         with self._changed:
-            self._deadlines.seen(name, self._clock())
+            self._deadlines.note_call(name, self._clock())
             ticket = self._gathering.come(name)
             try:
                 while True:
@@ -98,7 +182,7 @@ class Rounds:
                     if ask is not None:
                         if self._refused.pop(name, None) is not None:
                             self._changed.notify_all()
-                        self.record.sent(name, len(ask))
+                        self.record.note_question(name, len(ask))
                         return Turn("ask", number, ask, self._awaited())
                     left = end - time.monotonic()
                     if left <= 0 or self._closing or not self._gathering.holds(name, ticket):
@@ -106,25 +190,13 @@ class Rounds:
                     self._changed.wait(left)
             finally:
                 self._gathering.leave(name, ticket)
-                self._deadlines.seen(name, self._clock())
+                self._deadlines.note_call(name, self._clock())
 
     def answer(self, name: str, ask: str, data: bytes, *, private: bool = True) -> bool:
-        """Take an answer.
+        """Take an answer to the question of a SHA-256; return whether it counts.
 
-        Parameters
-        ----------
-        name : str
-        ask : str
-            SHA-256 of the question, in hexadecimal digits.
-        data : bytes
-        private : bool
-            Whether the noise in it was drawn as it must be; False is for tests.
-
-        Returns
-        -------
-        bool
-            Whether it counts: not if it comes so late that the round went on without it. The same
-            answer again counts, and changes nothing.
+        Not if it comes so late that the round went on without it. The same answer again counts, and
+        changes nothing.
 
         Raises
         ------
@@ -133,7 +205,7 @@ class Rounds:
             cannot use, H841, or why the run has stopped.
         """
         with self._changed:
-            self._deadlines.seen(name, self._clock())
+            self._deadlines.note_call(name, self._clock())
             self._check(name)
             asked = self._asks.get(name)
             if asked is None or digest(asked) != ask:
@@ -143,19 +215,19 @@ class Rounds:
             except HedgerowError as error:
                 if self._conductor.asks().keys() != self._asks.keys():
                     # Answers that do not fit together are forgotten, all of them.
-                    self.record.again()
+                    self.record.note_attempt()
                 self._bad(name, error)
                 raise
-            self.record.heard(name, ask, digest(data), len(data), private)
+            self.record.note_answer(name, ask, digest(data), len(data), private)
             self._refused.pop(name, None)
             self._advance(data)
             return True
 
-    def taken(self, name: str) -> None:
+    def confirm_model(self, name: str) -> None:
         """Hear that a participant has the model on its own disk."""
         with self._changed:
             if self.model is not None and name not in self.record.told:
-                self.record.tell(name)
+                self.record.note_model(name)
                 self._keep(self.record.take(), b"")
             self._changed.notify_all()
 
@@ -165,7 +237,7 @@ class Rounds:
             if self.model is not None or self.error is not None:
                 return
             for name in list(self._asks):
-                if self._deadlines.of(name) > self._clock() or name not in self._asks:
+                if self._deadlines.until(name) > self._clock() or name not in self._asks:
                     continue
                 if self.job.dropouts == "wait":
                     if name not in self._late:
@@ -175,10 +247,10 @@ class Rounds:
                 elif self.error is None:
                     self._lose(name, "no answer in time")
 
-    def status(self) -> Status:
+    def status(self) -> RoundsStatus:
         """Return how far the run is."""
         with self._changed:
-            return Status(
+            return RoundsStatus(
                 round=self._conductor.round,
                 waiting_for=self._awaited(),
                 late=tuple(name for name in self._asks if name in self._late),
@@ -225,8 +297,8 @@ class Rounds:
         if name not in self._gathering.group:
             return self._asks.get(name)
         if self._gathering.complete():
-            self._conductor.again()
-            self.record.again()
+            self._conductor.ask_again()
+            self.record.note_attempt()
             self._refresh()
             self._gathering.begin()
         return self._asks[name] if self._gathering.take(name, ticket) else None
@@ -265,7 +337,7 @@ class Rounds:
     def _note(self, name: str, error: HedgerowError) -> str:
         number, why = self._conductor.round, f"{error.code.number} {error.found}"
         _log("refused", participant=name, round=number, outcome=error.code.number)
-        self.record.refused(name, number, why)
+        self.record.note_refusal(name, number, why)
         self._refused[name] = why
         return why
 
@@ -273,7 +345,7 @@ class Rounds:
         """Go on without a participant; or the run stops instead, and can be resumed."""
         number = self._conductor.round
         try:
-            self._conductor.lost(name)
+            self._conductor.drop(name)
         except HedgerowError as error:
             # The question stands, for when the participant is back.
             found = f"{error.found} without {name} ({why})"
@@ -281,7 +353,7 @@ class Rounds:
             return
         _log("lost", participant=name, round=number, why=why)
         # Before the next round is looked at, which would ask it again.
-        self.record.lost(name, number, why, out=out)
+        self.record.note_loss(name, number, why, out=out)
         self._gone.add(name)
         self._advance()
 
@@ -297,11 +369,11 @@ class Rounds:
     def _refresh(self) -> None:
         self._asks = dict(self._conductor.asks())
         for name in [name for name in self._asks if name in self.record.out]:
-            self._conductor.lost(name)
+            self._conductor.drop(name)
             self._asks = dict(self._conductor.asks())
         self._gathering.renew(self._conductor.together())
         self._gone -= set(self._asks)
-        self._late -= set(self._deadlines.asked(self._asks, self._clock()))
+        self._late -= set(self._deadlines.note_asks(self._asks, self._clock()))
         if not self._asks and self.model is None:
             self.model = self._finish()
             _log("done", round=self._conductor.round)

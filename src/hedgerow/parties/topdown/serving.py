@@ -12,7 +12,7 @@ What it must not forget (its key, and its shares of what is about to be opened) 
 the operator's key and on the disk before anything of it leaves.
 
 Reveals: to the public, the released numbers; to this server, uniform numbers and who was left out.
-Cost: `hedgerow.protocols.topdown.sums.cost_answer` for every question, and one meeting.
+Cost: `protocols.topdown.secure_splits.cost_answer` for every question, and one meeting.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.sealing_keys import RUN_BYTES, SignedKey, digits
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.worker import RunMeter
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.letters import KeyLetter, read_at_server
+from hedgerow.parties.topdown.job import TopDownJob, check_part
 from hedgerow.parties.topdown.participant import Participant
-from hedgerow.parties.topdown.parts import check_part
+from hedgerow.parties.topdown.relay import KeyLetter, read_at_server
 from hedgerow.protocols.topdown.server import SecureServers
 
 MEETING_SECONDS = 20.0
@@ -55,16 +54,8 @@ _logger = logging.getLogger(__name__)
 class Serving(Participant):
     """A server in a run; use `take_part` to see it through.
 
-    Parameters
-    ----------
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    job : TopDownJob
-        This server's own copy.
-    insecure_seed : int, optional
-        Repeatable noise, for tests: nothing is private then, the policy must allow it, and owners
-        refuse it.
+    With an `insecure_seed`, for tests, nothing is private, the policy must allow it, and owners
+    refuse it.
 
     Raises
     ------
@@ -100,7 +91,7 @@ class Serving(Participant):
         self._open(operator_key(config.folder))
 
     def _begin(self) -> None:
-        plan, data = self.job.make_plan(), self._kept.data
+        plan, data = self.job.make_plan(), self.memory.data
         if data == _FORGOTTEN:
             if not self.model.exists():
                 raise Code.ANSWERS_LOST.error(found=f"no {self.model}, at the end of the run")
@@ -134,22 +125,18 @@ class Serving(Participant):
             ledger=self._ledger,
         )
 
-    def _answered(self, ask: bytes) -> bytes | None:
+    def _answer(self, ask: bytes) -> bytes | None:
         """Answer a question; None if the servers did not come together, and are to be asked again.
 
-        Raises
-        ------
-        HedgerowError
-            H820, H821 or H840 as `SecureServers.answers`, H760 for another run of the same job,
-            H811 if the port is taken, or what the network says once that has lasted for
-            ``timeouts.rejoin``.
+        H760 for another run of the same job, H811 if the port is taken, or what the network says
+        once that has lasted for ``timeouts.rejoin``; else as `SecureServers.answers`.
         """
         letter = read_at_server(ask)
         if isinstance(letter, KeyLetter):
-            return self._signed(letter.run)
+            return self._sign_key(letter.run)
         self._session, self._network = letter.session, None
         try:
-            said = self._servers.answer(letter.ask)
+            answer = self._servers.answer(letter.ask)
         except HedgerowError as error:
             if error.code not in _AGAIN or self._has_lasted(letter.ask):
                 raise
@@ -159,11 +146,11 @@ class Serving(Participant):
         finally:
             # The next question has a session of its own.
             self._servers.close()
-            self._metered()
+            self._write_meter()
         self._failing = None
-        return said
+        return answer
 
-    def _signed(self, run: bytes) -> bytes:
+    def _sign_key(self, run: bytes) -> bytes:
         if self._run is None:
             self._run = run
             self._keep(self._servers.state())
@@ -193,7 +180,7 @@ class Serving(Participant):
     def _keep(self, state: bytes) -> None:
         run = "" if self._run is None else self._run.hex()
         head = json.dumps({"key": self._key.secret.hex(), "run": run}, separators=(",", ":"))
-        self._kept.keep(head.encode() + b"\n" + state)
+        self.memory.keep(head.encode() + b"\n" + state)
 
     def _has_lasted(self, ask: bytes) -> bool:
         """Whether attempts at a question have failed for too long."""
@@ -202,13 +189,13 @@ class Serving(Participant):
             self._failing = ask, now
         return now - self._failing[1] > self.config.timeouts.rejoin
 
-    def _metered(self) -> None:
+    def _write_meter(self) -> None:
         """Write down what this attempt has sent to the other servers."""
         if self._network is not None:
             self._attempts += 1
             meter = RunMeter(self.folder / "meter.json", self._attempts)
             meter.write(self._network.meter.snapshot())
 
-    def _finished(self) -> None:
+    def _after_model(self) -> None:
         """Forget the sealing key: parts that somebody has kept cannot be opened any more."""
-        self._kept.keep(_FORGOTTEN)
+        self.memory.keep(_FORGOTTEN)

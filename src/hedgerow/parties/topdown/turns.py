@@ -24,30 +24,21 @@ class Conductor(Protocol):
     def hear(self, name: str, answer: bytes) -> None:
         """Take an answer; a numbered error, and no change, if it cannot be used."""
 
-    def lost(self, name: str) -> None:
+    def drop(self, name: str) -> None:
         """Go on without a participant; a numbered error, and no change, if that cannot be."""
 
     def together(self) -> tuple[str, ...]:
         """Who of those that are asked now can only answer together; often nobody."""
 
-    def again(self) -> None:
+    def ask_again(self) -> None:
         """Ask all of these again, also who has answered: another attempt begins."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What a participant is told when it asks.
+    """What a participant is told when it asks: a question, or the model; who is waited for.
 
-    Attributes
-    ----------
-    state : {"ask", "wait", "done"}
-    round : int
-    payload : bytes
-        The question, or the model.
-    waiting_for : tuple of str
-        Who has not answered yet.
-    dropped : bool
-        Whether the run goes on without this participant.
+    `dropped`: the run goes on without this participant.
     """
 
     state: Literal["ask", "wait", "done"]
@@ -58,21 +49,11 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Status:
-    """How far a run is.
+class RoundsStatus:
+    """How far a run is: who has not answered, who of them should have or has never called.
 
-    Attributes
-    ----------
-    round : int
-    waiting_for, late, absent : tuple of str
-        Who has not answered, who of them should have, and who of them has never called.
-    dropped : tuple of str
-        Without whom the run goes on.
-    refused : dict of str to str
-        Who of those that are waited for was refused last, and why.
-    octets : int
-        Questions and answers so far, in bytes.
-    done : bool
+    `refused` says who of them was refused last, and why; `octets` are of questions and answers so
+    far.
     """
 
     round: int

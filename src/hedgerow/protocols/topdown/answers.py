@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from hedgerow.privacy import NoiseSource, TwoSidedGeometric
 from hedgerow.protocols.as_published import laplace
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.scores import exact_scores, first_branches, totals, unsplit
+from hedgerow.protocols.topdown.scores import exact_scores, first_branches, node_scores, totals
 from hedgerow.trees.counts.leaves import LeafCounts
 from hedgerow.trees.layout import SplitKind
 
 Counts = NDArray[np.int64]
-Arrays = dict[str, Counts]
+CountArrays = dict[str, Counts]
 
 WORTH_BITS = 20
 """A released decrease per record stands on a grid of 2^-20 (as published only)."""
@@ -35,30 +35,18 @@ def weigh_and_split(
     depths: Counts,
     valid: NDArray[np.bool_],
     source: NoiseSource,
-) -> Arrays:
+) -> CountArrays:
     """Answer the first question about nodes: weights, and what the method sends of their splits.
 
-    Parameters
-    ----------
-    counts : LeafCounts
-    plan : TopDownPlan
-    nodes : sequence of int, m of them
-    depths : int64 (m,)
-    valid : bool (m, candidates)
-        Candidates that earlier splits have left open.
-    source : NoiseSource
-
-    Returns
-    -------
-    dict of int64 arrays
-        See `hedgerow.protocols.topdown.splits` for what each method sends.
+    `depths` (m,) are those of the nodes, `valid` (m, candidates) what earlier splits have left
+    open.
     """
     where = np.asarray(nodes, dtype=np.int64)
     classes = counts.class_counts(where)
     weights = classes.sum(axis=1)
     if plan.is_private:
-        weights = per_depth(depths, weights, plan.weigh, source)
-    found: list[Arrays] = []
+        weights = noisy_by_depth(depths, weights, plan.weigh, source)
+    found: list[CountArrays] = []
     for block in _blocks(len(where), counts):
         at = (where[block], depths[block], valid[block], classes[block])
         found.append(_of_block(counts, plan, *at, source))
@@ -74,15 +62,17 @@ def _of_block(
     valid: NDArray[np.bool_],
     classes: Counts,
     source: NoiseSource,
-) -> Arrays:
+) -> CountArrays:
     histogram = counts.histogram(nodes)
     if plan.method == "noisy-counts":
         cells = cells_of(plan, histogram)
         return {
-            "cells": per_depth(depths, cells, plan.counts, source) if plan.is_private else cells
+            "cells": noisy_by_depth(depths, cells, plan.counts, source)
+            if plan.is_private
+            else cells
         }
     scores = exact_scores(plan, histogram)
-    before = unsplit(plan, classes)
+    before = node_scores(plan, classes)
     if not plan.is_private:
         lowest = np.iinfo(np.int64).min
         choice = np.argmax(np.where(valid, scores, lowest), axis=1)
@@ -91,11 +81,11 @@ def _of_block(
         choice, worth = _published(plan, scores - before[:, None], classes, depths, valid, source)
     else:
         choice = np.empty(len(nodes), dtype=np.int64)
-        for depth, here in of_depths(depths):
+        for depth, here in places_by_depth(depths):
             choice[here] = plan.choose(depth)(scores[here], source, valid=valid[here])
         worth = np.take_along_axis(scores, choice[:, None], axis=1)[:, 0] - before
         if plan.method != "local-rnm":
-            worth = per_depth(depths, worth, plan.value, source)
+            worth = noisy_by_depth(depths, worth, plan.value, source)
     return {"choice": choice} if plan.method == "local-rnm" else {"choice": choice, "worth": worth}
 
 
@@ -134,15 +124,18 @@ def recount(
     depths: Counts,
     among: Sequence[Sequence[int]],
     source: NoiseSource,
-) -> Arrays:
+) -> CountArrays:
     """Count the locally best splits of each node (LocalRNM's second step), one after the other."""
     where = np.asarray(nodes, dtype=np.int64)
     parts: list[Counts] = []
     for block in _blocks(len(where), counts):
         histogram = counts.histogram(where[block])
-        parts += [of_candidates(plan, histogram[i], some) for i, some in enumerate(among[block])]
+        parts += [count_candidates(plan, histogram[i], some) for i, some in enumerate(among[block])]
     if plan.is_private:
-        keys = [(int(depth), n_of(plan, some)) for depth, some in zip(depths, among, strict=True)]
+        keys = [
+            (int(depth), n_histograms_of(plan, some))
+            for depth, some in zip(depths, among, strict=True)
+        ]
         for key in sorted(set(keys)):
             here = [i for i, each in enumerate(keys) if each == key]
             sizes = np.cumsum([len(parts[i]) for i in here])[:-1]
@@ -154,7 +147,7 @@ def recount(
 
 def label(
     counts: LeafCounts, plan: TopDownPlan, leaves: Sequence[int], source: NoiseSource
-) -> Arrays:
+) -> CountArrays:
     """Count the classes of the leaves (line 14)."""
     classes = counts.class_counts(np.asarray(leaves, dtype=np.int64))
     return {"classes": plan.label(classes, source) if plan.is_private else classes}
@@ -170,12 +163,12 @@ def groups_of(plan: TopDownPlan, some: Sequence[int]) -> list[list[int]]:
     return list(found.values())
 
 
-def n_of(plan: TopDownPlan, some: Sequence[int]) -> int:
+def n_histograms_of(plan: TopDownPlan, some: Sequence[int]) -> int:
     """Return the number of histograms for candidates."""
     return len(groups_of(plan, some))
 
 
-def of_candidates(plan: TopDownPlan, histogram: Counts, some: Sequence[int]) -> Counts:
+def count_candidates(plan: TopDownPlan, histogram: Counts, some: Sequence[int]) -> Counts:
     """Count a node (total bins, k) by candidates: the cells of each group, flat.
 
     Thresholds t_1 < ... < t_q of an attribute make q + 1 cells between them; values make a cell
@@ -204,13 +197,13 @@ def cells_of(plan: TopDownPlan, histogram: Counts) -> Counts:
     return np.stack([first, totals(histogram, plan.candidates) - first], axis=2)
 
 
-def of_depths(depths: Counts) -> Iterator[tuple[int, NDArray[np.intp]]]:
+def places_by_depth(depths: Counts) -> Iterator[tuple[int, NDArray[np.intp]]]:
     """Yield every depth with the places where it stands, the smallest first."""
     for depth in np.unique(depths):
         yield int(depth), np.flatnonzero(depths == depth)
 
 
-def per_depth(
+def noisy_by_depth(
     depths: Counts,
     values: Counts,
     mechanism: Callable[[int], TwoSidedGeometric],
@@ -218,7 +211,7 @@ def per_depth(
 ) -> Counts:
     """Add noise to values (m, ...), the noise of each node that of its depth."""
     out = np.empty_like(values)
-    for depth, here in of_depths(depths):
+    for depth, here in places_by_depth(depths):
         out[here] = mechanism(depth)(values[here], source)
     return out
 

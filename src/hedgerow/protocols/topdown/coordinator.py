@@ -2,7 +2,7 @@
 
 Paper: wang2020topdown, algorithm 1.
 
-1. The plan (`plan_topdown`) is public, and every owner charges its worst case first.
+1. The plan (`TopDownOptions.plan`) is public, and every owner charges its worst case first.
 2. The coordinator asks about the root, then, round by round, about all nodes below leaves that may
    be split (lines 8 to 11): their number of records, and PrivateSplit.
 3. Leaves worth splitting go into a queue by weight times worth (lines 12 and 13); the best is split
@@ -19,66 +19,35 @@ Cost: about as many rounds as the tree has levels (twice as many for `LocalRNM`)
 leaves; bytes per node and owner 8 (1 + c), c the cells that the method counts.
 
 The coordinator here has no network: whoever carries the bytes asks it what to send (`asks`) and
-tells it what came back (`hear`, `lost`).
+tells it what came back (`hear`, `drop`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.options import check_option
-from hedgerow.protocols.topdown.growth import Growth
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.growth import BestFirstGrowth
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.secure import SecureCounts
 from hedgerow.protocols.topdown.splits import (
-    LocalRNM,
-    NoisyCounts,
     PrivateSplit,
     Rounds,
-    SingleMachine,
+    private_split,
 )
-from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask, pack, unpack
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, Arrays, Ask, TopDownAnswer, pack, unpack
 from hedgerow.trees.tree import Tree
 
 Dropouts = Literal["go on", "wait"]
 
 
-def private_split(plan: TopDownPlan) -> PrivateSplit:
-    """Return the implementation of PrivateSplit that a plan names."""
-    if plan.method == "secure-counts":
-        return SecureCounts(plan)
-    made: dict[str, Callable[[TopDownPlan], PrivateSplit]] = {
-        "single-machine": SingleMachine,
-        "noisy-counts": NoisyCounts,
-        "local-rnm": LocalRNM,
-    }
-    return made[plan.method](plan)
-
-
-class Party(Protocol):
-    """Whoever answers the coordinator's questions, such as an `Owner`."""
-
-    def answer(self, ask: bytes) -> bytes:
-        """Answer a question."""
-
-
 @dataclass(frozen=True)
-class Traffic:
-    """What went between the coordinator and the others so far.
-
-    Attributes
-    ----------
-    rounds : int
-        Questions that were answered.
-    sent, received : int
-        Bytes, as the coordinator sees it.
-    """
+class CoordinatorTraffic:
+    """Questions that were answered so far, and bytes as the coordinator sees it."""
 
     rounds: int
     sent: int
@@ -88,20 +57,9 @@ class Traffic:
 class Coordinator:
     """Grows the tree from answers; see the head of this module.
 
-    Parameters
-    ----------
-    plan : TopDownPlan
-    owners : sequence of str
-        Names, in a fixed order; at most ``plan.n_owners``.
-    dropouts : {"go on", "wait"}
-        Whether a round ends without those who were lost, for good, or waits for them.
-    least : int
-        Owners below which growth cannot go on.
-
-    Raises
-    ------
-    HedgerowError
-        H501 for names that are not distinct, or too many of them.
+    Owners have names, in a fixed order, at most ``plan.n_owners`` (H501); a round ends without
+    those who were lost, for good, or waits for them (`dropouts`), and growth cannot go on with less
+    than `least` owners.
     """
 
     def __init__(
@@ -128,7 +86,7 @@ class Coordinator:
                 fix="plan again with n_owners",
             )
         self.lost_owners: list[str] = []
-        self._growth = Growth(plan)
+        self._growth = BestFirstGrowth(plan)
         self._split = private_split(plan)
         self._log: list[Arrays] = []
         self._answers: dict[str, tuple[Arrays, bytes]] = {}
@@ -158,9 +116,9 @@ class Coordinator:
         return self._split
 
     @property
-    def traffic(self) -> Traffic:
+    def traffic(self) -> CoordinatorTraffic:
         """Rounds and bytes so far."""
-        return Traffic(self.round, self._sent, self._received)
+        return CoordinatorTraffic(self.round, self._sent, self._received)
 
     def asks(self) -> dict[str, bytes]:
         """Return who has yet to answer, and what each is asked; nobody when the tree is ready."""
@@ -175,11 +133,8 @@ class Coordinator:
     def hear(self, name: str, answer: bytes) -> None:
         """Take an answer.
 
-        Raises
-        ------
-        HedgerowError
-            H823 from somebody who is not asked or has answered, or about another question; H822
-            for one that cannot be read. The coordinator stands where it stood.
+        Raises ------ HedgerowError H823 from somebody who is not asked or has answered, or about
+        another question; H822 for one that cannot be read. The coordinator stands where it stood.
         """
         if self._ask is None or name not in self._participants():
             raise Code.UNEXPECTED_ANSWER.error(found=f"an answer of {name!r}, who is not asked")
@@ -194,17 +149,11 @@ class Coordinator:
         self._received += len(answer)
         self._end_round()
 
-    def lost(self, name: str) -> None:
-        """Hear that somebody does not answer.
-
-        Raises
-        ------
-        HedgerowError
-            H824 if too few owners are left, or if the one lost cannot be done without.
-        """
+    def drop(self, name: str) -> None:
+        """Hear that somebody does not answer; H824 if it is needed, or too few are left."""
         if name not in self.owners:
             if name in self._participants():
-                self.again()
+                self.ask_again()
                 raise Code.TOO_FEW_OWNERS.error(
                     expected=f"an answer of {name!r}, without whom nothing can be released",
                     found="none",
@@ -226,7 +175,7 @@ class Coordinator:
             return ()
         return tuple(name for name in self._participants() if name not in self.owners)
 
-    def again(self) -> None:
+    def ask_again(self) -> None:
         """Ask all of `together` again, also who has answered: another attempt of servers."""
         for name in self.together():
             self._answers.pop(name, None)
@@ -248,25 +197,25 @@ class Coordinator:
 
     def _read(self, name: str, message: bytes) -> Arrays:
         assert self._ask is not None
-        try_answer = Answer.from_bytes(message)
-        if try_answer.plan != self.plan.digest:
+        answer = TopDownAnswer.from_bytes(message)
+        if answer.plan != self.plan.digest:
             raise Code.UNEXPECTED_ANSWER.error(
                 expected=f"an answer in the plan {self.plan.digest[:16]}",
-                found=f"one of {name!r} in the plan {try_answer.plan[:16]!r}",
+                found=f"one of {name!r} in the plan {answer.plan[:16]!r}",
                 fix="make sure that all parties have the same job and domain",
             )
-        if try_answer.round != self.round:
+        if answer.round != self.round:
             raise Code.UNEXPECTED_ANSWER.error(
                 expected=f"an answer in round {self.round}",
-                found=f"one of {name!r} in round {try_answer.round}",
+                found=f"one of {name!r} in round {answer.round}",
             )
-        if try_answer.nodes != self._ask.nodes:
+        if answer.nodes != self._ask.nodes:
             raise Code.UNEXPECTED_ANSWER.error(
                 expected="an answer about the nodes that were asked about",
                 found=f"one of {name!r} about others",
             )
         layout = self._split.layout(self._ask)
-        arrays = try_answer.arrays
+        arrays = answer.arrays
         for key, shape in layout.items():
             found = arrays.get(key)
             kind = np.uint8 if shape is None else np.int64
@@ -342,7 +291,7 @@ class Coordinator:
                 expected="the state of a coordinator of this plan", found="another file"
             )
         try:
-            return cls._resumed(plan, head, arrays)
+            return cls._replay(plan, head, arrays)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             if isinstance(error, HedgerowError):
                 raise
@@ -351,7 +300,7 @@ class Coordinator:
             ) from error
 
     @classmethod
-    def _resumed(cls, plan: TopDownPlan, head: dict[str, Any], arrays: Arrays) -> Self:
+    def _replay(cls, plan: TopDownPlan, head: dict[str, Any], arrays: Arrays) -> Self:
         self = cls(plan, head["owners"], dropouts=head["dropouts"], least=head["least"])
         for number in range(head["rounds"]):
             begin = f"{number}/"
@@ -369,26 +318,3 @@ class Coordinator:
                 self._answers[name] = self._read(name, message.tobytes()), message.tobytes()
         self._sent, self._received = head["traffic"]
         return self
-
-
-def grow_topdown(
-    plan: TopDownPlan, owners: Mapping[str, Party], others: Mapping[str, Party] | None = None
-) -> tuple[Tree, Traffic]:
-    """Grow a tree with all parties in this process.
-
-    Parameters
-    ----------
-    plan : TopDownPlan
-    owners, others : mapping of str to Party
-        By name, in the order of the owners; and whoever else takes part.
-
-    Returns
-    -------
-    Tree, Traffic
-    """
-    parties = {**owners, **(others or {})}
-    coordinator = Coordinator(plan, tuple(owners))
-    while asks := coordinator.asks():
-        for name, ask in asks.items():
-            coordinator.hear(name, parties[name].answer(ask))
-    return coordinator.tree(), coordinator.traffic

@@ -1,4 +1,4 @@
-"""Best-first growth of DP-TopDown, as a sequence of questions.
+"""Algorithm TopDown: best-first growth, as a sequence of questions.
 
 Paper: wang2020topdown, algorithm 1.
 
@@ -6,36 +6,182 @@ The paper asks about the two children of one leaf at a time. Here one question l
 leaves that may still be split: each node is asked about once whichever way, so it costs no more, a
 tree of M splits takes about as many questions as it has levels, and the splits that are made in the
 end are those that best-first order makes.
+
+`TreeShape` is what was looked at so far, the same at everybody who takes part: the root is node 0,
+and the i-th split that is made, from 0, has the children 2i + 1 and 2i + 2.
 """
 
 from __future__ import annotations
 
+import copy
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.errors import Code
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.shape import Shape
+from hedgerow.trees.growing.reachable import undecided_candidates
 from hedgerow.trees.layout import SplitKind
 from hedgerow.trees.tree import Tree
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Question:
-    """What growth has to know next.
+class TreeShape:
+    """Nodes with their depths and what a record can still have in them.
 
-    Attributes
-    ----------
-    expand : tuple of (node, candidate)
-        Splits since the last question, which the nodes rest on.
-    nodes : tuple of int
-        Nodes to be weighed and split, or leaves to be labelled.
-    leaves : bool
-        Which of the two.
+    `depth` and `parent` are by node (the root has 1 and -1), `splits` has (node, candidate) in the
+    order in which they were made.
+    """
+
+    def __init__(self, plan: TopDownPlan, splits: Sequence[tuple[int, int]] = ()) -> None:
+        self.plan = plan
+        self.depth = [1]
+        self.parent = [-1]
+        self.splits: list[tuple[int, int]] = []
+        self._split_of: dict[int, int] = {}
+        self._possible = [np.ones(plan.candidates.total_bins, dtype=np.bool_)]
+        self.expand(splits)
+
+    def copy(self) -> TreeShape:
+        """Return a copy that grows on its own."""
+        other = copy.copy(self)
+        other.depth, other.parent = self.depth.copy(), self.parent.copy()
+        other.splits, other._split_of = self.splits.copy(), self._split_of.copy()
+        other._possible = self._possible.copy()
+        return other
+
+    @property
+    def n_nodes(self) -> int:
+        """Nodes so far."""
+        return len(self.depth)
+
+    @property
+    def looks_left(self) -> int:
+        """Leaves below which one may still look: 4M - 1 in all, so most looks may be in vain."""
+        return 4 * self.plan.n_splits - 1 - len(self.splits)
+
+    def children(self, node: int) -> tuple[int, int] | None:
+        """Return the children of a node, None if it has none."""
+        number = self._split_of.get(node)
+        return None if number is None else (2 * number + 1, 2 * number + 2)
+
+    def choice(self, node: int) -> int:
+        """Return the candidate by which a node was split."""
+        return self.splits[self._split_of[node]][1]
+
+    def check(self, expand: Sequence[tuple[int, int]]) -> None:
+        """Raise H820 or H821 unless these nodes exist, can be split, and were not."""
+        if len(expand) > self.looks_left:
+            raise Code.BAD_ASK.error(
+                expected=f"at most {self.looks_left + len(self.splits):,} splits to look at",
+                found=f"{len(self.splits) + len(expand):,}",
+            )
+        new: set[int] = set()
+        for node, candidate in expand:
+            if not 0 <= node < self.n_nodes:
+                raise Code.BAD_ASK.error(
+                    expected=f"a node from 0 to {self.n_nodes - 1}", found=f"node {node}"
+                )
+            if node in self._split_of or node in new:
+                raise Code.ASKED_TWICE.error(found=f"a second split of node {node}")
+            if self.depth[node] > self.plan.max_depth:
+                raise Code.BAD_ASK.error(
+                    expected=f"splits down to depth {self.plan.max_depth}",
+                    found=f"one of a node at depth {self.depth[node]}",
+                )
+            if not 0 <= candidate < len(self.plan.candidates):
+                raise Code.BAD_ASK.error(
+                    expected=f"a candidate below {len(self.plan.candidates)}",
+                    found=f"candidate {candidate}",
+                )
+            new.add(node)
+
+    def expand(self, expand: Sequence[tuple[int, int]]) -> None:
+        """Make splits that `check` has let pass."""
+        for node, candidate in expand:
+            self._split_of[node] = len(self.splits)
+            self.splits.append((node, candidate))
+            first = self._first_side[candidate]
+            for side in (first, self._second_side[candidate]):
+                self.depth.append(self.depth[node] + 1)
+                self.parent.append(node)
+                self._possible.append(self._possible[node] & side)
+
+    def open_nodes(self, first: int) -> tuple[int, ...]:
+        """Return the nodes from `first` on that are to be weighed and split."""
+        within = range(first, self.n_nodes)
+        return tuple(node for node in within if self.depth[node] <= self.plan.max_depth)
+
+    def check_nodes(self, nodes: Sequence[int], first: int) -> None:
+        """Raise H820 unless a question about splits names all new nodes, from `first` on."""
+        if not nodes or tuple(nodes) != self.open_nodes(first):
+            raise Code.BAD_ASK.error(
+                expected="the new nodes, in their order", found=f"{len(nodes)} other nodes"
+            )
+
+    def check_leaves(self, nodes: Sequence[int]) -> None:
+        """Raise H820 unless a record is in one of these nodes at most."""
+        known = all(node < self.n_nodes for node in nodes)
+        if not nodes or not known or not self._is_antichain(nodes):
+            raise Code.BAD_ASK.error(
+                expected="leaves of the tree, none below another", found="other nodes"
+            )
+
+    def depths(self, nodes: Sequence[int]) -> NDArray[np.int64]:
+        """Return the depths of some nodes, int64 (m,)."""
+        return np.array([self.depth[node] for node in nodes], dtype=np.int64)
+
+    def undecided(self, nodes: Sequence[int]) -> NDArray[np.bool_]:
+        """Tell which candidates earlier splits have left open, bool (m, candidates)."""
+        total = self.plan.candidates.total_bins
+        possible = np.array([self._possible[node] for node in nodes]).reshape(-1, total)
+        return undecided_candidates(possible, self.plan.candidates)
+
+    def can_divide(self, nodes: Sequence[int]) -> NDArray[np.bool_]:
+        """Tell which nodes some candidate can still divide, given the splits above, bool (m,)."""
+        total = self.plan.candidates.total_bins
+        possible = np.array([self._possible[node] for node in nodes]).reshape(-1, total)
+        held = np.add.reduceat(possible, self.plan.candidates.offset[:-1], axis=1, dtype=np.int64)
+        return np.asarray((held > 1).any(axis=1))
+
+    def _is_antichain(self, nodes: Sequence[int]) -> bool:
+        """Whether the nodes are distinct and none lies below another."""
+        chosen = set(nodes)
+        if len(chosen) != len(nodes):
+            return False
+        # A node's number is above its parent's.
+        below = np.zeros(self.n_nodes, dtype=np.bool_)
+        for node in range(1, self.n_nodes):
+            parent = self.parent[node]
+            below[node] = below[parent] or parent in chosen
+        return not any(below[node] for node in chosen)
+
+    @cached_property
+    def _first_side(self) -> NDArray[np.bool_]:
+        those = self.plan.candidates
+        feature = np.repeat(np.arange(those.n_features), those.n_bins)
+        value = np.arange(those.total_bins) - those.offset[feature]
+        threshold = (those.kind == SplitKind.THRESHOLD)[:, None]
+        taken = np.where(threshold, value <= those.cut[:, None], value == those.cut[:, None])
+        return np.asarray(taken | (feature != those.feature[:, None]))
+
+    @cached_property
+    def _second_side(self) -> NDArray[np.bool_]:
+        those = self.plan.candidates
+        feature = np.repeat(np.arange(those.n_features), those.n_bins)
+        return np.asarray(~self._first_side | (feature != those.feature[:, None]))
+
+
+@dataclass(frozen=True)
+class NodeQuestion:
+    """What growth has to know next: weights and splits of nodes, or labels of leaves.
+
+    `expand` are the splits (node, candidate) since the last question, which the nodes rest on.
     """
 
     expand: tuple[tuple[int, int], ...]
@@ -44,19 +190,11 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Found:
+class NodeEstimates:
     """What PrivateSplit found about the nodes of a question, in their order.
 
-    Attributes
-    ----------
-    weight : float64 (m,)
-        Noisy number of records.
-    choice : int64 (m,)
-        Candidate.
-    worth : float64 (m,)
-        Noisy decrease of the impurity per record, J.
-    counts : float64 (m, classes), optional
-        Noisy class counts, of leaves.
+    `weight` (m,) is the noisy number of records, `choice` (m,) the candidate, `worth` (m,) the
+    noisy decrease of the impurity per record, J; `counts` (m, classes) are noisy, of leaves.
     """
 
     weight: Floats
@@ -65,24 +203,16 @@ class Found:
     counts: Floats | None = None
 
 
-class Growth:
+class BestFirstGrowth:
     """Algorithm 1 without its data: asks, hears, and makes the tree.
 
-    Parameters
-    ----------
-    plan : TopDownPlan
-
-    Attributes
-    ----------
-    shape : Shape
-        What was looked at; the splits in it are more than those of the tree.
-    made : list of int
-        Nodes that were split, best first.
+    `shape` is what was looked at, and has more splits than the tree; `made` are the nodes that were
+    split, best first.
     """
 
     def __init__(self, plan: TopDownPlan) -> None:
         self.plan = plan
-        self.shape = Shape(plan)
+        self.shape = TreeShape(plan)
         self.made: list[int] = []
         self._queue: list[tuple[float, int]] = []  # minus the priority, node
         self._choice: dict[int, int] = {}
@@ -90,14 +220,14 @@ class Growth:
         self._least = 0.0
         self._labels: Floats | None = None
         self._leaves: tuple[int, ...] = ()
-        self._told = 0  # splits that a question has named
-        self._asked: Question | None = Question((), (0,))
+        self._n_named = 0  # splits that a question has named
+        self._asked: NodeQuestion | None = NodeQuestion((), (0,))
 
-    def question(self) -> Question | None:
+    def question(self) -> NodeQuestion | None:
         """Return what is to be asked now; None when the tree is ready."""
         return self._asked
 
-    def hear(self, found: Found) -> None:
+    def hear(self, found: NodeEstimates) -> None:
         """Take what was found about the question, and go on."""
         assert self._asked is not None
         if self._asked.leaves:
@@ -111,7 +241,7 @@ class Growth:
             self._offer(0, self._queue)
         self._advance()
 
-    def _weigh(self, nodes: tuple[int, ...], found: Found) -> None:
+    def _weigh(self, nodes: tuple[int, ...], found: NodeEstimates) -> None:
         """Find the priority of each node (line 13), and whether it is pushed (line 12)."""
         worth = np.minimum(found.worth, self._largest_worth)
         priority = np.maximum(found.weight, 0.0) * worth
@@ -138,7 +268,7 @@ class Growth:
             children = self.shape.children(self._queue[0][1])
             if children is None:
                 if nodes := self._look_below():
-                    self._asked = Question(self._untold(), nodes)
+                    self._asked = NodeQuestion(self._new_splits(), nodes)
                     return
                 # Nothing below the deepest level is asked about; the next question names these.
                 continue
@@ -147,11 +277,11 @@ class Growth:
             for child in children:
                 self._offer(child, self._queue)
         self._leaves = self._ends()
-        self._asked = Question(self._untold(), self._leaves, leaves=True)
+        self._asked = NodeQuestion(self._new_splits(), self._leaves, leaves=True)
 
-    def _untold(self) -> tuple[tuple[int, int], ...]:
+    def _new_splits(self) -> tuple[tuple[int, int], ...]:
         """Return the splits that no question has named yet."""
-        at, self._told = self._told, len(self.shape.splits)
+        at, self._n_named = self._n_named, len(self.shape.splits)
         return tuple(self.shape.splits[at:])
 
     def _look_below(self) -> tuple[int, ...]:
@@ -174,7 +304,7 @@ class Growth:
                 self._offer(child, queue)
         first = self.shape.n_nodes
         self.shape.expand([(node, self._choice[node]) for node in unknown])
-        return self.shape.asked(first)
+        return self.shape.open_nodes(first)
 
     def _ends(self) -> tuple[int, ...]:
         if not self.made:

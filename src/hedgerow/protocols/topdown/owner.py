@@ -1,45 +1,50 @@
-"""`Owner`: one owner's side of DP-TopDown, without a network.
+"""One owner's side of DP-TopDown, without a network.
 
 An owner trusts nobody with its rows, the coordinator least: it answers the questions of the plan
 that it agreed to and charged, each once, about nodes that its own record of the tree has. The same
 question again gets the same bytes; one that would draw twice about the same records is refused.
+
+The counts of a `SecureOwner` leave as shares, and without noise of its own. It checks questions as
+every owner does: each node is shared once, whatever the coordinator or the servers ask for, so that
+no second release about the same records can be made without it.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+
+from hedgerow.crypto.sealed import KEY_BYTES
 from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.topdown.answers import label, recount, weigh_and_split
+from hedgerow.protocols.topdown.growth import TreeShape
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.shape import Shape
-from hedgerow.protocols.topdown.wire import Answer, Arrays, Ask
+from hedgerow.protocols.topdown.secure_splits import SecureSplits
+from hedgerow.protocols.topdown.wire import Arrays, Ask, TopDownAnswer, seal_parts
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Encoded, check_capacity
 from hedgerow.trees.counts.leaves import LeafCounts
 
 _STATE_FIELDS = {"hedgerow", "version", "plan", "name", "round", "phase", "splits", "ask", "answer"}
 
+_ROUNDS = 2
+"""Of a question: one of the owners, one of the servers."""
+
 
 class Owner:
-    """An owner with its table.
+    """An owner with its table, of rows of the plan's domain; none at all is allowed.
+
+    The ledger is charged now, before the first answer, for the worst case; where there is none, the
+    caller has made sure that this was done.
 
     Reveals: what its answers hold, which the plan's releases list, to the public.
     Cost: one answer per round; its bytes follow from the question.
-
-    Parameters
-    ----------
-    table : Encoded or LeafCounts
-        Rows of the plan's domain; none at all is allowed, and nobody else can tell.
-    plan : TopDownPlan
-    name : str
-    source : NoiseSource
-        Where noise comes from.
-    ledger : Ledger, optional
-        Charged now, before the first answer, for the worst case; not charged if it was already,
-        which the caller then has made sure of.
 
     Raises
     ------
@@ -59,24 +64,14 @@ class Owner:
     ) -> None:
         self.plan, self.name, self.source = plan, name, source
         self.counts = counts_of(table, plan)
-        self.shape = Shape(plan)
+        self.shape = TreeShape(plan)
         self._round, self._phase = -1, "begin"
         self._ask, self._answer = b"", b""
         if ledger is not None:
-            charge(plan, ledger, source)
+            charge_plan(plan, ledger, source)
 
     def answer(self, ask: bytes) -> bytes:
-        """Answer a question.
-
-        Parameters
-        ----------
-        ask : bytes
-            As the coordinator sent it.
-
-        Returns
-        -------
-        bytes
-            To be kept (`state`) before it is sent.
+        """Answer a question, as the coordinator sent it; keep `state` before the answer is sent.
 
         Raises
         ------
@@ -97,13 +92,13 @@ class Owner:
             nodes, choices = zip(*asked.expand, strict=True)
             counts = counts.after(nodes, choices)
         arrays = self._draw(asked, shape, counts)
-        answer = Answer(self.plan.digest, asked.round, asked.nodes, arrays).to_bytes()
+        answer = TopDownAnswer(self.plan.digest, asked.round, asked.nodes, arrays).to_bytes()
         # All at once, and last: after a failure the owner stands where it stood.
         self.shape, self.counts = shape, counts
         self._round, self._phase, self._ask, self._answer = asked.round, asked.phase, ask, answer
         return answer
 
-    def _draw(self, ask: Ask, shape: Shape, table: LeafCounts) -> Arrays:
+    def _draw(self, ask: Ask, shape: TreeShape, table: LeafCounts) -> Arrays:
         """Draw the answer, with the splits of the question made."""
         if ask.phase == "leaves":
             return label(table, self.plan, ask.nodes, self.source)
@@ -147,22 +142,16 @@ class Owner:
             return ("recount",)
         return ("nodes", "leaves")
 
-    def _check_nodes(self, ask: Ask, shape: Shape, first: int) -> None:
+    def _check_nodes(self, ask: Ask, shape: TreeShape, first: int) -> None:
         """Check what is asked about, once the splits of the question are made."""
         if ask.phase == "recount":
             self._check_recount(ask)
         elif ask.among:
             raise Code.BAD_ASK.error(found=f"candidates in phase {ask.phase!r}")
-        elif ask.phase == "nodes" and (not ask.nodes or ask.nodes != shape.asked(first)):
-            raise Code.BAD_ASK.error(
-                expected="the new nodes, in their order", found=f"{len(ask.nodes)} other nodes"
-            )
-        elif ask.phase == "leaves":
-            known = all(node < shape.n_nodes for node in ask.nodes)
-            if not ask.nodes or not known or not shape.is_antichain(ask.nodes):
-                raise Code.BAD_ASK.error(
-                    expected="leaves of the tree, none below another", found="other nodes"
-                )
+        elif ask.phase == "nodes":
+            shape.check_nodes(ask.nodes, first)
+        else:
+            shape.check_leaves(ask.nodes)
 
     def _check_recount(self, ask: Ask) -> None:
         last = Ask.from_bytes(self._ask)
@@ -207,12 +196,8 @@ class Owner:
     ) -> Self:
         """Go on from `state`; the ledger was charged by whoever wrote it.
 
-        `more` are the further parameters of the owner, where its kind has some.
-
-        Raises
-        ------
-        HedgerowError
-            H820 for a state that is damaged, of another plan or of another owner.
+        `more` are the further parameters of the owner, where its kind has some. H820 for a state
+        that is damaged, of another plan or of another owner.
         """
         data = _read(state)
         if data["plan"] != plan.digest or data["name"] != name:
@@ -231,17 +216,12 @@ class Owner:
         return self
 
 
-def charge(plan: TopDownPlan, ledger: Ledger, source: NoiseSource, *, joint: bool = False) -> None:
-    """Charge the worst case of a plan.
+def charge_plan(
+    plan: TopDownPlan, ledger: Ledger, source: NoiseSource, *, joint: bool = False
+) -> None:
+    """Charge the worst case of a plan, of one owner or, `joint`, of all owners together.
 
-    Parameters
-    ----------
-    plan : TopDownPlan
-    ledger : Ledger
-        Marked as not private if the noise is seeded or there is none.
-    source : NoiseSource
-    joint : bool
-        Whether the ledger is that of all owners together.
+    The ledger is marked as not private if the noise is seeded or there is none.
     """
     if not plan.domain.is_public and not ledger.not_private and plan.is_private:
         raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")
@@ -286,3 +266,74 @@ def _read(state: bytes) -> dict[str, Any]:
             "because it cannot know what it has answered",
         ) from None
     return dict(data)
+
+
+class SecureOwner(Owner):
+    """An owner with its table, in method "secure-counts"; the source is of shares and seals alone.
+
+    Three public `server_keys`, in the order of the servers, must be authentic: taken from the job
+    that all parties have agreed on, or checked by `hedgerow.crypto.sealed.check_signed`. Whoever
+    could put two keys of its own in their place would read the counts. None: `take_keys` comes
+    before the first answer.
+
+    Reveals: nothing by itself. Once the servers have added noise, what the plan's releases list, to
+    the public.
+    Cost: `hedgerow.protocols.topdown.wire.sealed_sizes` for each answer.
+
+    Raises
+    ------
+    HedgerowError
+        As `Owner`, and H760 for keys that are not three different ones.
+    """
+
+    def __init__(
+        self,
+        table: Encoded | LeafCounts,
+        plan: TopDownPlan,
+        *,
+        name: str,
+        source: NoiseSource,
+        ledger: Ledger | None = None,
+        server_keys: Sequence[bytes] | None = (),
+    ) -> None:
+        self._splits = SecureSplits(plan)
+        self.server_keys: tuple[bytes, ...] = ()
+        if server_keys is not None:
+            self.take_keys(server_keys)
+        super().__init__(table, plan, name=name, source=source, ledger=ledger)
+
+    def take_keys(self, server_keys: Sequence[bytes]) -> None:
+        """Take the servers' public keys, as for the parameter `server_keys`."""
+        self.server_keys = _check_keys(server_keys)
+
+    def _check(self, ask: Ask) -> None:
+        _check_keys(self.server_keys)
+        due = 0 if self._round < 0 else self._round + _ROUNDS
+        if self._round < ask.round != due:
+            raise Code.BAD_ASK.error(expected=f"round {due}", found=f"round {ask.round}")
+        super()._check(replace(ask, round=self._round + 1) if ask.round == due else ask)
+
+    def _draw(self, ask: Ask, shape: TreeShape, table: LeafCounts) -> Arrays:
+        nodes = np.asarray(ask.nodes, dtype=np.int64)
+        if ask.phase == "leaves":
+            counts = table.class_counts(nodes)
+        else:
+            counts = table.histogram(nodes).transpose(0, 2, 1)
+        expected, ring = self._splits.shared_array(ask.phase, len(nodes))
+        assert counts.shape == expected
+        keys = self.server_keys
+        return seal_parts(counts, ring, ask, shape.splits, self.name, keys, self._entropy)
+
+    def _entropy(self, n: int) -> bytes:
+        return self.source.bytes(n).tobytes()
+
+
+def _check_keys(keys: Sequence[bytes]) -> tuple[bytes, ...]:
+    found = tuple(bytes(key) for key in keys)
+    if len(set(found)) != SERVERS or any(len(key) != KEY_BYTES for key in found):
+        raise Code.SEALED_REFUSED.error(
+            expected=f"{SERVERS} different public keys of {KEY_BYTES} bytes, one for each server",
+            found=f"{len(set(found))} keys",
+            fix="pass server_keys= as the servers have published them",
+        )
+    return found

@@ -1,55 +1,138 @@
 """Everything about a DP-TopDown tree that is fixed before a row is touched.
 
-Paper: wang2020topdown, algorithm 1.
+Paper: wang2020topdown, algorithm 1, section 3 (the function B(d)) and figure 1 (the share of the
+leaves); dwork2014foundations, ghosh2012universally for the mechanisms.
 
 All owners and the coordinator hold the same plan; its digest stands in every message, so nobody can
-be talked into another epsilon. What is charged is the worst case over the plan: the nodes of every
-depth up to `max_depth`, and the leaves.
+be talked into another epsilon.
+
+What is released. A record is in one node of each depth, in one leaf and at one owner; which one
+depends on its attributes and on earlier releases alone. So nodes of a depth, leaves and owners are
+siblings, and depths and leaves add up. Which nodes are asked about follows from earlier releases:
+growth may stop early, or look below a leaf that it does not split in the end, and is charged as if
+it reached every depth up to `max_depth`. Everything that an owner sends is released as if to the
+public: the coordinator sees all of it and is trusted by nobody, and the tree follows from it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, Self
+from typing import Any, Literal
 
 from hedgerow.errors import Code
-from hedgerow.options import check_option
-from hedgerow.privacy import NoisyMax, Release, TwoSidedGeometric
-from hedgerow.privacy.planning import cost_text, plan_text, plan_total
-from hedgerow.protocols.topdown.budget import DepthBudget, divide, shares_of_depths
-from hedgerow.protocols.topdown.releases import releases_of
-from hedgerow.protocols.topdown.rules import (
-    LEAF_SHARE,
-    MIN_GAIN,
-    NODE_SHARES,
-    Accounting,
-    Histograms,
-    Method,
-    check_plan,
-    depth_for,
+from hedgerow.privacy import (
+    EACH,
+    ROOT,
+    By,
+    NoisyMax,
+    Opening,
+    Partition,
+    Release,
+    Scope,
+    TwoSidedGeometric,
+    part,
+    step,
 )
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
+from hedgerow.privacy.planning import cost_text, plan_text, plan_total
+from hedgerow.protocols.as_published import DATA_SCALED
+from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.replicated.core import EVERYONE
 from hedgerow.tables import Domain
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import Criterion, Public, criterion_named
 
+Method = Literal["single-machine", "noisy-counts", "local-rnm", "secure-counts"]
+Histograms = Literal["feature", "split"]
+Impurity = Literal["gini", "entropy", "max"]
+Accounting = Literal["strict", "paper"]
+
+AUDIENCE = "public"
+NODE_NUMBERS = "choice, worth and weight of nodes"
+LEAF_NUMBERS = "class counts of leaves"
+OUT_OF_RANGE = "counts out of range"
+
 GRID_BITS = 10
 """Real scores stand on a grid of 2^-10 records: far below the noise of any useful epsilon."""
+DEEPEST = 24
+"""Deepest split by rule."""
+NODE_TO_NOISE = 3.0
+"""A depth is worth its budget while a node of average size holds so many times its noise."""
+PLAN_VERSION = 1
 _MOST_ROWS = (1 << 31) - 1
-_VERSION = 1
+_EXACT = "splits and leaves"
+_LEAF = "class counts of each leaf"
+
+
+@dataclass(frozen=True)
+class DepthBudget:
+    """Epsilon of the nodes of one depth: number of records, split, worth of the split.
+
+    The last is 0 where that is no release of its own.
+    """
+
+    weight: float
+    choice: float
+    value: float
+
+
+def shares_of_depths(budget: str | Sequence[float], max_depth: int) -> tuple[Fraction, ...]:
+    """Return B(1), ..., B(max_depth), which sum to 1: equal, halving, or as the numbers given."""
+    if isinstance(budget, str):
+        parts = [Fraction(1, 2**d if budget == "decay" else 1) for d in range(1, max_depth + 1)]
+    else:
+        parts = [Fraction(part) for part in budget]
+    total = sum(parts)
+    return tuple(part / total for part in parts)
+
+
+def divide(
+    epsilon: float,
+    depths: Sequence[Fraction],
+    leaf_share: float,
+    node_shares: tuple[float, float, float],
+) -> tuple[tuple[DepthBudget, ...], float]:
+    """Cut epsilon into the parts of every depth, and that of the leaves.
+
+    Parts are rounded down, so that their exact sum never exceeds epsilon. H201 or H212 for an
+    epsilon that is none, or too small to be divided.
+    """
+    check_whole_epsilon(epsilon)
+    whole, leaves = Fraction(epsilon), Fraction(leaf_share)
+    of_node = [Fraction(share) for share in node_shares]
+    total = sum(of_node)
+    nodes = tuple(
+        DepthBudget(*(_down(whole * (1 - leaves) * depth * share / total) for share in of_node))
+        for depth in depths
+    )
+    leaf = _down(whole * leaves)
+    smallest = min(leaf, *(min(each.weight, each.choice) for each in nodes))
+    if smallest <= 0:
+        raise Code.BAD_EPSILON.error(
+            found=f"epsilon={epsilon!r}, too small for {len(depths)} depths and the leaves"
+        )
+    return nodes, leaf
+
+
+def _down(part: Fraction) -> float:
+    found = float(part)
+    return math.nextafter(found, 0.0) if Fraction(found) > part else found
 
 
 @dataclass(frozen=True, eq=False)
 class TopDownPlan:
-    """DP-TopDown in public numbers; made by `plan_topdown`, which says what they mean."""
+    """DP-TopDown in public numbers; made by `TopDownOptions.plan`, which says what they mean."""
 
     domain: Domain
     method: Method
     histograms: Histograms
-    criterion: str
+    criterion: Impurity
     epsilon: float | None
     n_splits: int
     max_depth: int
@@ -146,21 +229,139 @@ class TopDownPlan:
         """Mechanism of the class counts of a leaf."""
         return _geometric(self._spending[1], 1)
 
+    def releases(self, *, joint: bool = False) -> list[Release]:
+        """Return the worst case: what one owner charges, or all owners in one ledger.
+
+        The latter, `joint`, is for several owners, of whom none has a record of another.
+        """
+        root = ROOT / part(Partition("owners", By.OWNERS), EACH) if joint else ROOT
+        if not self.is_private:
+            return [Release("exact", math.inf, 0.0, 1.0, root / step("tree"), AUDIENCE, _EXACT)]
+        found: list[Release] = []
+        for depth in range(1, self.max_depth + 1):
+            nodes = root / step(f"depth {depth}") / part(Partition("nodes", By.ATTRIBUTES), EACH)
+            found += self._releases_at(depth, nodes)
+        leaves = root / step("leaves") / part(Partition("leaves", By.ATTRIBUTES), EACH)
+        return [*found, self._count_release(self.label, self.n_classes, leaves, _LEAF)]
+
+    def openings(self) -> list[Opening]:
+        """Return what servers may open, for each question anew: nothing but with secret counts."""
+        if self.method != "secure-counts":
+            return []
+        every = range(1, self.max_depth + 1)
+        return [*self.node_openings(every), *self.leaf_openings()]
+
+    def node_openings(self, depths: Iterable[int]) -> list[Opening]:
+        """Return what a question of so many `owners` about so many `nodes` of depths may open."""
+        reasons = [_EXACT]
+        if self.is_private:
+            kinds = ("split", "worth of the split", "number of records")
+            reasons = [f"{kind} {_of_nodes(depth)}" for depth in depths for kind in kinds]
+        follows = "0 for every owner that follows the protocol, whatever its records are"
+        return [
+            Opening(OUT_OF_RANGE, EVERYONE, ("owners",), independent=follows),
+            Opening(NODE_NUMBERS, AUDIENCE, ("nodes", 3), derived=tuple(reasons)),
+        ]
+
+    def leaf_openings(self) -> list[Opening]:
+        """Return what the question about so many leaves (`nodes`) may open."""
+        reason = _LEAF if self.is_private else _EXACT
+        return [Opening(LEAF_NUMBERS, AUDIENCE, ("nodes", self.n_classes), derived=(reason,))]
+
+    def _releases_at(self, depth: int, nodes: Scope) -> list[Release]:
+        at = _of_nodes(depth)
+        weight = self._count_release(self.weigh(depth), 1, nodes, f"number of records {at}")
+        if self.method == "noisy-counts":
+            by_split, those = self.histograms == "split", self.candidates
+            n_cells = self.n_classes * (2 * len(those) if by_split else those.total_bins)
+            counts = self.counts(depth)
+            return [weight, self._count_release(counts, n_cells, nodes, f"histograms {at}")]
+        found = [weight, self._choice_release(depth, nodes, f"split {at}")]
+        if self.method == "local-rnm":
+            n_cells = 2 * self.n_owners * self.n_classes
+            counts, reason = self.recounts(depth, self.n_owners), f"counts of the best splits {at}"
+            found.append(self._count_release(counts, n_cells, nodes, reason))
+        elif self.accounting == "strict":
+            reason = f"worth of the split {at}"
+            found.append(self._count_release(self.value(depth), 1, nodes, reason))
+        return found
+
+    def _choice_release(self, depth: int, nodes: Scope, reason: str) -> Release:
+        m, epsilon = len(self.candidates), self.at(depth).choice
+        if self.accounting == "paper":
+            # The paper's noise is scaled by the number of records of the node, which is private.
+            name = DATA_SCALED.name
+            return Release(name, math.inf, 0.0, 1.0, nodes, AUDIENCE, reason, claimed=epsilon)
+        return self._release(self.choose(depth), m, m, nodes, reason)
+
+    def _count_release(
+        self, mechanism: TwoSidedGeometric, m: int, scope: Scope, reason: str
+    ) -> Release:
+        return self._release(mechanism, m, 2 * m, scope, reason)
+
+    def _release(
+        self,
+        mechanism: TwoSidedGeometric | NoisyMax,
+        m: int,
+        variables: int,
+        scope: Scope,
+        reason: str,
+    ) -> Release:
+        # Coins on shares have finitely many bits.
+        on_shares = self.method == "secure-counts"
+        return Release(
+            mechanism=mechanism.name,
+            epsilon=mechanism.epsilon,
+            delta=precision(mechanism, m).delta if on_shares else mechanism.delta(m),
+            sensitivity=mechanism.sensitivity,
+            scope=scope,
+            audience=AUDIENCE,
+            reason=reason,
+            variables=variables,
+        )
+
+    def affordable_depth(self, capacity: int) -> int:
+        """Return the deepest depth at which records outnumber the noise, by a public rule.
+
+        With equal shares a further depth costs all others, and nodes of depth d hold
+        capacity/2^(d-1) records on average. Where shares halve, a further depth costs the others
+        nothing, so that the limit is a node of all records. `max_depth` is not used.
+        """
+        deepest = min(self.n_splits, DEEPEST)
+        if not self.is_private:
+            return deepest
+        depth = 1
+        while depth < deepest:
+            noise = replace(self, max_depth=depth + 1)._noise_in_records(depth + 1)
+            records = capacity if self.budget == "decay" else capacity / 2**depth
+            if records < NODE_TO_NOISE * noise:
+                break
+            depth += 1
+        return depth
+
+    def _noise_in_records(self, depth: int) -> float:
+        """Return about how many records the noise of a choice at that depth is worth."""
+        among = math.log(max(len(self.candidates), 2))
+        if self.method == "noisy-counts":
+            return self.n_histograms / self.at(depth).choice * math.sqrt(2 * self.n_owners) * among
+        sensitivity = self.score.add_remove(self.public)
+        owners = self.n_owners if self.method == "local-rnm" else 1
+        return sensitivity / self.at(depth).choice * owners * among
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything in the plan, 64 hexadecimal digits."""
         text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(b"hedgerow/topdown/v1" + text.encode()).hexdigest()
 
-    def releases(self, *, joint: bool = False) -> list[Release]:
-        """Return the worst case: what one owner charges, or all owners in one ledger.
-
-        Parameters
-        ----------
-        joint : bool
-            For several owners, of whom none has a record of another.
-        """
-        return releases_of(self, joint)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data, which `read_plan` reads."""
+        found = {name: getattr(self, name) for name in PLAN_FIELDS}
+        found["domain"] = self.domain.to_dict()
+        for name in ("budget", "node_shares"):
+            if isinstance(found[name], tuple):
+                found[name] = list(found[name])
+        return found | {"version": PLAN_VERSION}
 
     def __str__(self) -> str:
         return plan_text(self._heading, self.releases())
@@ -178,136 +379,14 @@ class TopDownPlan:
 
     def __getstate__(self) -> dict[str, Any]:
         # What follows from the numbers is not part of them, and cannot all be copied.
-        return {name: getattr(self, name) for name in _FIELDS}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        found = {name: getattr(self, name) for name in _FIELDS}
-        found["domain"] = self.domain.to_dict()
-        for name in ("budget", "node_shares"):
-            if isinstance(found[name], tuple):
-                found[name] = list(found[name])
-        return found | {"version": _VERSION}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read what `to_dict` wrote; anything else raises H501."""
-        if not isinstance(data, dict) or set(data) != {*_FIELDS, "version"}:
-            raise Code.BAD_PARAMETER.error(expected="a plan as it was written", found="other data")
-        if data["version"] != _VERSION:
-            raise Code.BAD_PARAMETER.error(
-                expected=f"a plan of version {_VERSION}", found=f"version {data['version']!r}"
-            )
-        found = {name: data[name] for name in _FIELDS}
-        found["domain"] = Domain.from_dict(data["domain"], source="the plan")
-        for name in ("budget", "node_shares"):
-            if isinstance(found[name], list):
-                found[name] = tuple(found[name])
-        plan = cls(**found)
-        check_plan(plan)
-        return plan
+        return {name: getattr(self, name) for name in PLAN_FIELDS}
 
 
-_FIELDS = tuple(field.name for field in fields(TopDownPlan))
+PLAN_FIELDS = tuple(field.name for field in fields(TopDownPlan))
 
 
-def plan_topdown(
-    domain: Domain,
-    *,
-    epsilon: float | None = 1.0,
-    method: Method = "single-machine",
-    histograms: Histograms = "feature",
-    criterion: str = "gini",
-    n_splits: int = 512,
-    max_depth: int | None = None,
-    budget: str | Sequence[float] = "uniform",
-    leaf_share: float = LEAF_SHARE,
-    node_shares: Sequence[float] | None = None,
-    min_gain: float = MIN_GAIN,
-    error: float = 0.1,
-    lookahead: int | None = None,
-    accounting: Accounting = "strict",
-    capacity: int | None = None,
-    n_owners: int = 1,
-) -> TopDownPlan:
-    """Plan DP-TopDown from public numbers.
-
-    Parameters
-    ----------
-    domain : Domain
-        Public description of the tables of all owners.
-    epsilon : float or None
-        Whole budget (the paper's alpha), add/remove neighbours; None grows without noise.
-    method : {"single-machine", "noisy-counts", "local-rnm", "secure-counts"}
-        The implementation of PrivateSplit.
-    histograms : {"feature", "split"}
-        Noisy counts of one histogram per attribute, or, as in the paper, of one per split.
-    criterion : {"gini", "entropy", "max"}
-        Score of a split, weighted by records; "entropy" needs a capacity.
-    n_splits : int
-        M, the largest number of splits.
-    max_depth : int, optional
-        Depth of the deepest node that may be split; the root has depth 1. By default a public
-        rule, which needs a capacity.
-    budget : {"uniform", "decay"} or sequence of float
-        B(d): equal shares, halved with each depth, or in the proportions given.
-    leaf_share : float
-        Share of epsilon for the leaves (the paper's LPF).
-    node_shares : three floats, optional
-        How a node's budget is divided: number of records; choice of the split (histograms, for
-        noisy counts); worth of the split (counts of the best ones, for "local-rnm").
-    min_gain : float
-        A leaf whose noisy decrease of the impurity per record is not above this is not split.
-    error : float
-        A leaf with less than error / n_splits of all records, by its noisy weight, is not split.
-    lookahead : int, optional
-        Leaves that are looked below in one round; by default all that may still be split. It
-        changes the number of rounds and neither the cost nor, without noise, the tree.
-    accounting : {"strict", "paper"}
-        "paper" draws as published; what that costs is in the ledger, beside what is claimed.
-    capacity : int, optional
-        Public upper bound on the number of records of all owners; the domain's by default.
-    n_owners : int
-        Owners at most.
-
-    Raises
-    ------
-    HedgerowError
-        H116 without target classes, H208 without a capacity where one is needed, H501 for numbers
-        with which no tree can be grown, H201 for an epsilon too small to be divided.
-    """
-    check_option("method", method, Method)
-    capacity = domain.capacity if capacity is None else capacity
-    if max_depth is None and not isinstance(budget, str):
-        max_depth = len(budget)
-    shares = NODE_SHARES[method, accounting == "paper"] if node_shares is None else node_shares
-    made = TopDownPlan(
-        domain=domain,
-        method=method,
-        histograms=histograms,
-        criterion=criterion,
-        epsilon=float(epsilon) if isinstance(epsilon, int | float) else epsilon,
-        n_splits=n_splits,
-        max_depth=1 if max_depth is None else max_depth,
-        budget=budget if isinstance(budget, str) else tuple(float(share) for share in budget),
-        leaf_share=leaf_share,
-        node_shares=tuple(float(share) for share in shares),  # type: ignore[arg-type]
-        min_gain=min_gain,
-        error=error,
-        lookahead=lookahead,
-        accounting=accounting,
-        capacity=capacity,
-        n_owners=n_owners,
-    )
-    check_plan(made)
-    if max_depth is not None:
-        return made
-    if capacity is None:
-        raise Code.MISSING_CAPACITY.error(
-            found="no capacity, and no max_depth",
-            fix="declare capacity in the domain, or set max_depth",
-        )
-    return replace(made, max_depth=depth_for(made, capacity))
+def _of_nodes(depth: int) -> str:
+    return f"of each node at depth {depth}"
 
 
 @lru_cache(maxsize=512)

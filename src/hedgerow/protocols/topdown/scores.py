@@ -24,7 +24,7 @@ def exact_scores(plan: TopDownPlan, histogram: Counts) -> Counts:
     )
 
 
-def unsplit(plan: TopDownPlan, classes: Counts) -> Counts:
+def node_scores(plan: TopDownPlan, classes: Counts) -> Counts:
     """Score nodes as they are, on the same grid; classes (m, k) gives int64 (m,)."""
     n = classes.sum(axis=1)
     if plan.criterion == "max":
@@ -55,13 +55,9 @@ def totals(histogram: NDArray[Any], candidates: Candidates) -> NDArray[Any]:
 
 
 class Branches(NamedTuple):
-    """Estimates of what both branches of each candidate hold.
+    """Estimates of what both branches of each candidate hold, (m, candidates, k).
 
-    Attributes
-    ----------
-    first, second : float64 (m, candidates, k)
-    variance : two arrays (1, candidates)
-        Of a count of either branch, in units of the variance of one noisy cell.
+    `variance` (1, candidates) of a count of either branch is in units of that of one noisy cell.
     """
 
     first: Floats
@@ -123,24 +119,12 @@ def decrease(
     criterion: str,
     noise: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> Floats:
-    """Return the decrease of the impurity per record, from counts of the branches.
+    """Return the decrease of the impurity per record from noisy counts (..., k) of branches.
 
-    Noise alone makes branches differ: a count with noise of variance v has an expected square that
-    is v too large. Where the variances are given, what they add to the decrease, to second order,
-    is subtracted; else the smallest branches would win by their noise.
-
-    Parameters
-    ----------
-    first, second : shape (..., k)
-        Noisy counts; those below 0 count as 0.
-    criterion : {"gini", "entropy", "max"}
-    noise : two arrays of shape (...), optional
-        Variance of one count of either branch.
-
-    Returns
-    -------
-    float64, shape (...)
-        0 where nothing is left to divide.
+    Counts below 0 count as 0, and the decrease is 0 where nothing is left to divide. Noise alone
+    makes branches differ: a count with noise of variance v has an expected square that is v too
+    large. Where `noise` gives the variance of one count of either branch, what it adds to the
+    decrease, to second order, is subtracted; else the smallest branches would win by their noise.
     """
     left, right = np.maximum(first, 0.0), np.maximum(second, 0.0)
     whole = left + right

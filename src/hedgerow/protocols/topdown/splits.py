@@ -1,6 +1,6 @@
 """PrivateSplit at the coordinator: what to ask, and what the noisy answers come to.
 
-Paper: wang2020topdown, section 3.
+Paper: wang2020topdown, section 3; `SecureCounts` is not in it.
 
 `SingleMachine` (RNM)
     One owner of all records chooses by noisy max over exact scores. The paper also publishes the
@@ -11,16 +11,26 @@ Paper: wang2020topdown, section 3.
 `LocalRNM`
     Every owner sends its own best split by noisy max; noisy counts of these few decide.
 `SecureCounts`
-    See `hedgerow.protocols.topdown.secure`.
+    On shares, so that k owners pay the noise of one curator. Owners answer with sealed shares of
+    their counts, one part for each of three servers; the coordinator passes them on, unread; the
+    servers answer with the released numbers, all three with the same. These have the law of
+    `SingleMachine` on the union of the tables (`hedgerow.protocols.topdown.secure_splits`).
 
 Weights and labels travel with them: noisy, by each owner, and added up. The noise of k owners adds
-up too, except under secret sharing.
+up too, except on shares.
+
+Reveals: every answer, to the coordinator, as if to the public. With secret counts that is the
+released numbers and sealed bytes; a server sees uniform numbers, and who was left out.
+Cost: per owner and node 8 (1 + c) bytes, c the cells that the method counts; with secret counts
+about 8 bytes for every class and bin (`wire.sealed_sizes`), and among the servers
+`secure_splits.cost_answer`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -28,18 +38,27 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.topdown.answers import WORTH_BITS, groups_of
-from hedgerow.protocols.topdown.growth import Found, Question
+from hedgerow.protocols.topdown.growth import NodeEstimates, NodeQuestion, TreeShape
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.scores import best_branches, decrease, first_branches, totals
-from hedgerow.protocols.topdown.shape import Shape
-from hedgerow.protocols.topdown.wire import Arrays, Ask
+from hedgerow.protocols.topdown.secure_splits import LEFT_OUT, USED, SecureSplits
+from hedgerow.protocols.topdown.wire import (
+    OF_OWNERS,
+    OF_SERVERS,
+    SERVER_NAMES,
+    Arrays,
+    Ask,
+    sealed_sizes,
+)
 from hedgerow.trees.layout import SplitKind
 
 Layout = Mapping[str, tuple[int, ...] | None]
 """Names and shapes that an answer must have; None for bytes of any length."""
 Floats = NDArray[np.float64]
-Rounds = Generator[Ask, Arrays, Found]
+Rounds = Generator[Ask, Arrays, NodeEstimates]
 _BLOCK = 1 << 21
+
+_CODES = (USED, *(code.value for code in LEFT_OUT))
 
 
 class PrivateSplit(Protocol):
@@ -51,7 +70,7 @@ class PrivateSplit(Protocol):
     def layout(self, ask: Ask) -> Layout:
         """Return what an answer must hold."""
 
-    def check(self, ask: Ask, arrays: Arrays, shape: Shape) -> None:
+    def check(self, ask: Ask, arrays: Arrays, shape: TreeShape) -> None:
         """Raise H822 for numbers that cannot be an answer."""
 
     def join(self, ask: Ask, answers: Mapping[str, Arrays]) -> Arrays:
@@ -60,17 +79,12 @@ class PrivateSplit(Protocol):
     def to_each(self, ask: Ask, participant: str) -> Ask:
         """Return what one participant is asked."""
 
-    def rounds(self, question: Question, shape: Shape, first: int) -> Rounds:
+    def rounds(self, question: NodeQuestion, shape: TreeShape, first: int) -> Rounds:
         """Ask, hear what was joined, and return what was found; `first` is the next round."""
 
 
 class NoisyAnswers:
-    """Noisy numbers of owners that are added up; what the first three implementations share.
-
-    Parameters
-    ----------
-    plan : TopDownPlan
-    """
+    """Noisy numbers of owners that are added up; what the first three implementations share."""
 
     def __init__(self, plan: TopDownPlan) -> None:
         self.plan = plan
@@ -89,7 +103,7 @@ class NoisyAnswers:
             return {"classes": (len(ask.nodes), self.plan.n_classes)}
         return {"weight": (len(ask.nodes),)}
 
-    def check(self, ask: Ask, arrays: Arrays, shape: Shape) -> None:
+    def check(self, ask: Ask, arrays: Arrays, shape: TreeShape) -> None:
         """Any integer can be a noisy count."""
 
     def join(self, ask: Ask, answers: Mapping[str, Arrays]) -> Arrays:
@@ -100,7 +114,7 @@ class NoisyAnswers:
         }
         return summed | {"parties": np.array([len(answers)], dtype=np.int64)}
 
-    def _ask(self, question: Question, number: int) -> Ask:
+    def _ask(self, question: NodeQuestion, number: int) -> Ask:
         phase = "leaves" if question.leaves else "nodes"
         return Ask(self.plan.digest, number, phase, question.expand, question.nodes)
 
@@ -113,16 +127,18 @@ class NoisyAnswers:
 class OneRound(NoisyAnswers, ABC):
     """Implementations that hear all they need about a split at once."""
 
-    def rounds(self, question: Question, shape: Shape, first: int) -> Rounds:
+    def rounds(self, question: NodeQuestion, shape: TreeShape, first: int) -> Rounds:
         """One round."""
         ask = self._ask(question, first)
         heard = yield ask
         if question.leaves:
-            return labelled(heard)
-        return self._found(heard, shape.undecided(question.nodes), shape.depths(question.nodes))
+            return leaf_estimates(heard)
+        return self._estimate(heard, shape.undecided(question.nodes), shape.depths(question.nodes))
 
     @abstractmethod
-    def _found(self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]) -> Found:
+    def _estimate(
+        self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]
+    ) -> NodeEstimates:
         """Return what the joined answers come to."""
 
 
@@ -136,13 +152,15 @@ class SingleMachine(OneRound):
         m = len(ask.nodes)
         return {"weight": (m,), "choice": (m,), "worth": (m,)}
 
-    def check(self, ask: Ask, arrays: Arrays, shape: Shape) -> None:
+    def check(self, ask: Ask, arrays: Arrays, shape: TreeShape) -> None:
         """Choices are candidates."""
         if ask.phase != "leaves":
             check_choices(arrays["choice"], len(self.plan.candidates))
 
-    def _found(self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]) -> Found:
-        return worth_of(self.plan, heard)
+    def _estimate(
+        self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]
+    ) -> NodeEstimates:
+        return node_estimates(self.plan, heard)
 
 
 class NoisyCounts(OneRound):
@@ -157,7 +175,9 @@ class NoisyCounts(OneRound):
         cells = (m, len(those), 2, k) if by_split else (m, those.total_bins, k)
         return {"weight": (m,), "cells": cells}
 
-    def _found(self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]) -> Found:
+    def _estimate(
+        self, heard: Arrays, valid: NDArray[np.bool_], depths: NDArray[np.int64]
+    ) -> NodeEstimates:
         cells, m = heard["cells"], len(heard["weight"])
         each = self._variance(depths, int(heard["parties"][0]))
         choice, worth = np.zeros(m, dtype=np.int64), np.zeros(m)
@@ -168,7 +188,7 @@ class NoisyCounts(OneRound):
             gains = np.where(valid[block], gains, -np.inf)
             choice[block] = np.argmax(gains, axis=1)
             worth[block] = np.max(gains, axis=1)
-        return Found(heard["weight"].astype(np.float64), choice, worth)
+        return NodeEstimates(heard["weight"].astype(np.float64), choice, worth)
 
     def _gains(self, cells: NDArray[np.int64], each: Floats | None) -> Floats:
         """Return the decrease by every candidate, float64 (m, candidates)."""
@@ -203,7 +223,7 @@ class LocalRNM(NoisyAnswers):
             return {"cells": (size * self.plan.n_classes,)}
         return {"weight": (len(ask.nodes),), "choice": (len(ask.nodes),)}
 
-    def check(self, ask: Ask, arrays: Arrays, shape: Shape) -> None:
+    def check(self, ask: Ask, arrays: Arrays, shape: TreeShape) -> None:
         """Choices are candidates."""
         if "choice" in arrays:
             check_choices(arrays["choice"], len(self.plan.candidates))
@@ -215,19 +235,19 @@ class LocalRNM(NoisyAnswers):
             return summed
         return {**summed, "choice": np.stack([each["choice"] for each in answers.values()])}
 
-    def rounds(self, question: Question, shape: Shape, first: int) -> Rounds:
+    def rounds(self, question: NodeQuestion, shape: TreeShape, first: int) -> Rounds:
         """Two rounds: choices, then counts of them."""
         ask = self._ask(question, first)
         heard = yield ask
         if question.leaves:
-            return labelled(heard)
+            return leaf_estimates(heard)
         among = tuple(tuple(np.unique(some).tolist()) for some in heard["choice"].T)
         again = Ask(self.plan.digest, first + 1, "recount", (), question.nodes, among)
         counted = yield again
         cells = counted["cells"].reshape(-1, self.plan.n_classes)
         parties = int(counted["parties"][0])
         choice, worth = self._best(among, cells, shape.depths(question.nodes), parties)
-        return Found(heard["weight"].astype(np.float64), choice, worth)
+        return NodeEstimates(heard["weight"].astype(np.float64), choice, worth)
 
     def _best(
         self,
@@ -272,7 +292,7 @@ class LocalRNM(NoisyAnswers):
         return chosen[leading], gains[leading]
 
 
-def worth_of(plan: TopDownPlan, heard: Arrays) -> Found:
+def node_estimates(plan: TopDownPlan, heard: Arrays) -> NodeEstimates:
     """Turn a released choice and its worth into what growth wants.
 
     The worth is n times the decrease, on the grid of the scores; noisy as published it is the
@@ -283,14 +303,14 @@ def worth_of(plan: TopDownPlan, heard: Arrays) -> Found:
         worth = heard["worth"] / 2.0**WORTH_BITS
     else:
         worth = heard["worth"] / 2.0**plan.shift / np.maximum(weight, 1.0)
-    return Found(weight, heard["choice"], worth)
+    return NodeEstimates(weight, heard["choice"], worth)
 
 
-def labelled(heard: Arrays) -> Found:
+def leaf_estimates(heard: Arrays) -> NodeEstimates:
     """Return the noisy class counts of leaves."""
     nothing = np.zeros(0)
     counts = heard["classes"].astype(np.float64)
-    return Found(nothing, nothing.astype(np.int64), nothing, counts)
+    return NodeEstimates(nothing, nothing.astype(np.int64), nothing, counts)
 
 
 def check_choices(choice: NDArray[np.int64], n: int) -> None:
@@ -300,3 +320,106 @@ def check_choices(choice: NDArray[np.int64], n: int) -> None:
             expected=f"candidates from 0 to {n - 1}",
             found=f"{int(choice.min() if choice.min() < 0 else choice.max())}",
         )
+
+
+class SecureCounts:
+    """The coordinator's side of secret counts.
+
+    `left_out` has (round, owner, number of the error) of owners whose counts the servers could not
+    use.
+    """
+
+    def __init__(self, plan: TopDownPlan) -> None:
+        self.plan = plan
+        self.left_out: list[tuple[int, str, str]] = []
+        self._splits = SecureSplits(plan)
+
+    def participants(self, ask: Ask, owners: tuple[str, ...]) -> tuple[str, ...]:
+        """Ask the owners, then the servers."""
+        return SERVER_NAMES if ask.phase in OF_OWNERS else owners
+
+    def to_each(self, ask: Ask, participant: str) -> Ask:
+        """Return the question; to a server only with its own parts, by owner."""
+        if ask.phase not in OF_OWNERS:
+            return ask
+        begin = f"{participant}/"
+        mine = {
+            name.removeprefix(begin): part
+            for name, part in ask.arrays.items()
+            if name.startswith(begin)
+        }
+        return replace(ask, arrays=mine)
+
+    def layout(self, ask: Ask) -> Layout:
+        """Expect a sealed part for each server; or numbers, and whose counts are in them."""
+        if ask.phase not in OF_OWNERS:
+            return dict.fromkeys(SERVER_NAMES)
+        m, owners = len(ask.nodes), len(self._owners(ask))
+        if OF_OWNERS[ask.phase] == "leaves":
+            return {"classes": (m, self.plan.n_classes), "used": (owners,)}
+        return {"weight": (m,), "choice": (m,), "worth": (m,), "used": (owners,)}
+
+    def check(self, ask: Ask, arrays: Arrays, shape: TreeShape) -> None:
+        """Refuse parts of another length than the question asks for, and choices that are none."""
+        if ask.phase not in OF_OWNERS:
+            sizes = sealed_sizes(*self._splits.shared_array(ask.phase, len(ask.nodes)))
+            for name, size in sizes.items():
+                if arrays[name].shape != (size,):
+                    raise Code.BAD_ANSWER.error(
+                        expected=f"a part of {size} bytes for {name}",
+                        found=f"shape {arrays[name].shape}",
+                    )
+            return
+        if not np.isin(arrays["used"], _CODES).all():
+            raise Code.BAD_ANSWER.error(
+                expected=f"one of {_CODES} for each owner", found="another number"
+            )
+        if "choice" in arrays:
+            check_choices(arrays["choice"], len(self.plan.candidates))
+
+    def join(self, ask: Ask, answers: Mapping[str, Arrays]) -> Arrays:
+        """Collect the parts for each server; of the servers' answers, all equal or H822, one."""
+        if ask.phase not in OF_OWNERS:
+            return {
+                f"{server}/{owner}": parts[server]
+                for server in SERVER_NAMES
+                for owner, parts in answers.items()
+            }
+        first = answers[SERVER_NAMES[0]]
+        for name in SERVER_NAMES[1:]:
+            if any(not np.array_equal(first[key], answers[name][key]) for key in first):
+                raise Code.BAD_ANSWER.error(
+                    expected="the same numbers from all three servers",
+                    found=f"others from {name}",
+                    fix="find out which server does not follow the protocol; none of it was used",
+                )
+        return first
+
+    def rounds(self, question: NodeQuestion, shape: TreeShape, first: int) -> Rounds:
+        """Ask twice: for parts of the owners, then for numbers of the servers."""
+        phase = "leaves" if question.leaves else "nodes"
+        ask = Ask(self.plan.digest, first, phase, question.expand, question.nodes)
+        parts = yield ask
+        pass_on = replace(ask, round=first + 1, phase=OF_SERVERS[phase], arrays=parts)
+        heard = yield pass_on
+        owners = self._owners(pass_on)
+        for owner, number in zip(owners, heard["used"].tolist(), strict=True):
+            if number != USED:
+                self.left_out.append((first + 1, owner, f"H{number}"))
+        return leaf_estimates(heard) if question.leaves else node_estimates(self.plan, heard)
+
+    def _owners(self, ask: Ask) -> list[str]:
+        begin = f"{SERVER_NAMES[0]}/"
+        return [name.removeprefix(begin) for name in ask.arrays if name.startswith(begin)]
+
+
+def private_split(plan: TopDownPlan) -> PrivateSplit:
+    """Return the implementation of PrivateSplit that a plan names."""
+    if plan.method == "secure-counts":
+        return SecureCounts(plan)
+    made: dict[str, Callable[[TopDownPlan], PrivateSplit]] = {
+        "single-machine": SingleMachine,
+        "noisy-counts": NoisyCounts,
+        "local-rnm": LocalRNM,
+    }
+    return made[plan.method](plan)

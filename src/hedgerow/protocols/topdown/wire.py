@@ -1,22 +1,34 @@
-"""Messages of DP-TopDown as bytes: a line of JSON, then the arrays one after the other.
+"""Messages of DP-TopDown as bytes: questions, answers, and sealed parts of secret counts.
 
-No pickle, and no length is taken from a peer's word: what a message must hold follows from the
-plan and the question, and anything else is refused.
+A message is a line of JSON, then arrays one after the other. No pickle, and no length is taken from
+a peer's word: what a message must hold follows from the plan and the question, and anything else is
+refused.
+
+With secret counts an owner cuts the counts of the nodes that it is asked about into shares
+(`hedgerow.secure.replicated.outside`): server 0 gets two seeds, servers 1 and 2 a seed and the
+correction. Each part is sealed to the key of its server and bound to the plan, the question, the
+owner and the server, so that the coordinator, who passes it on, can do nothing with it but that.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
 from hedgerow.jsonfile import loads
+from hedgerow.protocols.sharing.sealed_parts import open_dealt, seal_dealt, sealed_size
+from hedgerow.secure.replicated.core import SERVERS
+from hedgerow.secure.replicated.outside import Dealt
+from hedgerow.secure.ring import Ring
 
 VERSION = 1
 MOST_HEADER = 1 << 26
@@ -36,28 +48,23 @@ _ANSWER_FIELDS = {"hedgerow", "version", "plan", "round", "nodes", "arrays"}
 
 Arrays = Mapping[str, NDArray[Any]]
 
+SERVER_NAMES = tuple(f"server {i}" for i in range(SERVERS))
+"""Participants beside the owners."""
+OF_SERVERS = {"nodes": "servers", "leaves": "servers, leaves"}
+"""Phase in which the servers hear what owners answered in a phase."""
+OF_OWNERS = {after: before for before, after in OF_SERVERS.items()}
+Splits = Sequence[tuple[int, int]]
+
 
 @dataclass(frozen=True)
 class Ask:
     """One question of the coordinator; everything in it is public.
 
-    Attributes
-    ----------
-    plan : str
-        Digest of the plan.
-    round : int
-        From 0, without a gap.
-    phase : str
-        ``"nodes"``: weigh and split; ``"recount"``: count the splits in `among`; ``"leaves"``:
-        count classes; ``"servers"``: what the owners' sealed counts come to.
-    expand : tuple of (node, candidate)
-        Splits that are made now, in order; each adds two nodes.
-    nodes : tuple of int
-        The nodes that are asked about.
-    among : tuple of tuple of int
-        Candidates of each node, to be recounted.
-    arrays : mapping
-        What the coordinator passes on from others.
+    `phase` is ``"nodes"``: weigh and split; ``"recount"``: count the splits in `among`, by node;
+    ``"leaves"``: count classes; ``"servers"`` and ``"servers, leaves"``: what the owners' sealed
+    counts come to. `round` is from 0, without a gap; `expand` are splits (node, candidate) that are
+    made now, in order, each of which adds two nodes; `arrays` is what the coordinator passes on
+    from others.
     """
 
     plan: str
@@ -110,16 +117,8 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What one party answers.
-
-    Attributes
-    ----------
-    plan, round, nodes
-        Of the question.
-    arrays : mapping of str to ndarray
-        Integers; what leaves an owner is noisy, or sealed for a server.
-    """
+class TopDownAnswer:
+    """What one party answers; what leaves an owner is noisy, or sealed for a server."""
 
     plan: str
     round: int
@@ -138,7 +137,7 @@ class Answer:
         return pack(head, self.arrays)
 
     @classmethod
-    def from_bytes(cls, message: bytes) -> Answer:
+    def from_bytes(cls, message: bytes) -> TopDownAnswer:
         """Read what `to_bytes` wrote; anything else raises H822."""
         head, arrays = unpack(message, Code.BAD_ANSWER)
         if set(head) != _ANSWER_FIELDS or head["hedgerow"] != "topdown answer":
@@ -207,3 +206,73 @@ def _wholes(value: object) -> bool:
 
 def _lists(value: object) -> bool:
     return isinstance(value, list) and all(map(_wholes, value))
+
+
+def question_of(ask: Ask, splits: Splits) -> bytes:
+    """Return the digest of a question to the owners, also as the servers hear of it later.
+
+    It names the whole tree that was looked at, as whoever asks for the digest has it (`splits`,
+    those of the question included), not only what is new: noise follows the depth that the servers
+    have for a node, and the charge the depth that the owner has. Who was shown another tree gets
+    another digest.
+    """
+    behind = ask.phase in OF_OWNERS
+    public = [
+        ask.plan,
+        ask.round - behind,
+        OF_OWNERS.get(ask.phase, ask.phase),
+        [list(pair) for pair in splits],
+        list(ask.nodes),
+    ]
+    text = json.dumps(public, separators=(",", ":"))
+    return hashlib.sha256(b"hedgerow/topdown question/v2" + text.encode()).digest()
+
+
+def context_of(ask: Ask, splits: Splits, owner: str, server: int) -> bytes:
+    """Return what a part is bound to: question (plan and round included), owner and server."""
+    bound = ["topdown part 2", question_of(ask, splits).hex(), owner, server]
+    return json.dumps(bound, separators=(",", ":")).encode()
+
+
+def seal_parts(
+    counts: NDArray[np.int64],
+    ring: Ring,
+    ask: Ask,
+    splits: Splits,
+    owner: str,
+    keys: Sequence[bytes],
+    entropy: Callable[[int], bytes],
+) -> dict[str, NDArray[np.uint8]]:
+    """Share counts over a ring and seal the part of each server, by its name.
+
+    Reveals: nothing; a server alone sees uniform numbers, and all others sealed ones, as long as
+    the three public `keys`, in the order of the servers, are authentic.
+    Cost: `sealed_sizes`.
+    """
+    sealed = seal_dealt(
+        counts, ring, lambda server: context_of(ask, splits, owner, server), keys, entropy
+    )
+    return {
+        name: np.frombuffer(part, dtype=np.uint8)
+        for name, part in zip(SERVER_NAMES, sealed, strict=True)
+    }
+
+
+def open_part(
+    sealed: NDArray[np.uint8],
+    key: SealingKey,
+    ask: Ask,
+    splits: Splits,
+    owner: str,
+    server: int,
+    shape: tuple[int, ...],
+    ring: Ring,
+) -> Dealt:
+    """Open the part of an owner at a server; H760 if changed, or of another question."""
+    context = context_of(ask, splits, owner, server)
+    return open_dealt(sealed.tobytes(), key, context, server, shape, ring, repr(owner))
+
+
+def sealed_sizes(shape: tuple[int, ...], ring: Ring) -> Mapping[str, int]:
+    """Return the bytes of every server's sealed part, from public numbers."""
+    return {name: sealed_size(shape, ring, server) for server, name in enumerate(SERVER_NAMES)}

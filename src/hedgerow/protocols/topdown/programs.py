@@ -1,6 +1,6 @@
-"""DP-TopDown on secret counts, run: on plain numbers, simulated, or by servers in processes.
+"""Runs of DP-TopDown: owners here, and servers on plain numbers, simulated, or in processes.
 
-The same owners, servers and coordinator in all three; only who computes and who carries the bytes
+The same owners, servers and coordinator in all of them; only who computes and who carries the bytes
 differs, so that the same seeds give the same tree.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,12 +25,13 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.run import LIMIT, EngineName
-from hedgerow.protocols.topdown.coordinator import Coordinator, Dropouts, Traffic
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
+from hedgerow.protocols.topdown.coordinator import Coordinator, CoordinatorTraffic, Dropouts
+from hedgerow.protocols.topdown.options import read_plan
+from hedgerow.protocols.topdown.owner import SecureOwner
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.secure import SecureCounts
-from hedgerow.protocols.topdown.secure_owner import SecureOwner
 from hedgerow.protocols.topdown.server import Computed, SecureServers
+from hedgerow.protocols.topdown.splits import SecureCounts
+from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.leaves import LeafCounts
@@ -46,25 +47,15 @@ _PATIENCE = 3600.0
 class SecureRun:
     """A tree, and how it came about.
 
-    Attributes
-    ----------
-    tree : Tree
-    traffic : Traffic
-        Between the coordinator and all others.
-    ledger : Ledger
-        Of the servers, charged for the worst case of all owners.
-    learned : dict of str to list of dict
-        What the public and the servers learned: name, times, values, why.
-    meter : Reading
-        Rounds and bytes among the servers; nothing where one process computes in the clear.
-    seconds : float
-        By the clock, without the start of processes.
-    left_out : list of (round, owner, number of an error)
-        Owners whose counts could not be used.
+    `traffic` is between the coordinator and all others, `meter` among the servers (nothing where
+    one process computes in the clear); the ledger is the servers', charged for the worst case of
+    all owners; `learned` lists what the public and the servers learned: name, times, values, why;
+    `seconds` are without the start of processes; `left_out` are the owners whose counts could not
+    be used, with round and number of the error.
     """
 
     tree: Tree
-    traffic: Traffic
+    traffic: CoordinatorTraffic
     ledger: Ledger = field(repr=False)
     learned: Mapping[str, list[dict[str, Any]]] = field(repr=False)
     meter: Reading = field(repr=False)
@@ -79,25 +70,12 @@ def run_secure(
     *,
     seed: int | None = None,
 ) -> SecureRun:
-    """Grow a tree from the tables of several owners.
+    """Grow a tree from the tables of several owners, by name, on secret counts.
 
-    Parameters
-    ----------
-    plan : TopDownPlan
-        With method "secure-counts".
-    tables : mapping of str to Encoded
-        By owner.
-    engine : {"clear", "simulate", "processes"}
-        One process on plain numbers, from which nothing is hidden; the three servers in this
-        process; or each of them in a process of its own, and the owners with the coordinator in a
-        fourth, over mutual TLS.
-    seed : int, optional
-        Repeatable noise, recorded as not private.
-
-    Raises
-    ------
-    HedgerowError
-        H211 if the servers' records differ; else what owners, coordinator and servers refuse.
+    `engine` "clear" is one process on plain numbers, from which nothing is hidden; "simulate" has
+    the three servers in this process; "processes" has each of them in a process of its own, and the
+    owners with the coordinator in a fourth, over mutual TLS. A `seed` makes the noise repeatable,
+    recorded as not private. H211 if the servers' records differ.
     """
     check_option("engine", engine, EngineName)
     if engine == "processes":
@@ -150,26 +128,17 @@ def left_out_of(coordinator: Coordinator) -> list[tuple[int, str, str]]:
 def topdown_program(
     network: Network, job: Mapping[str, Any], own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Be one party of a run in processes: a server, or the coordinator with all owners.
+    """Be one party of a run in processes: a server, or the coordinator with all owners (`own`).
 
     1. Every server makes its sealing key and sends the public half to the coordinator's party,
        over the connection that both have authenticated.
     2. The coordinator sends every server its question, and gets its answer; an empty question
        ends the run.
 
-    Reveals: as `hedgerow.protocols.topdown.secure`.
+    Reveals: as `hedgerow.protocols.topdown.splits.SecureCounts`.
     Cost: that, and 8 bytes for every question and answer.
-
-    Parameters
-    ----------
-    network : Network
-        Of four parties.
-    job : mapping
-        ``plan`` and ``seed``; the same at all parties.
-    own : mapping
-        At the coordinator: ``tables``, by owner.
     """
-    plan = TopDownPlan.from_dict(dict(job["plan"]))
+    plan = read_plan(dict(job["plan"]))
     (party,) = network.local
     if party != COORDINATOR:
         return _serve(network, plan, party, job["seed"])
@@ -236,7 +205,7 @@ def _in_processes(plan: TopDownPlan, tables: Mapping[str, Encoded], seed: int | 
             )
     return SecureRun(
         Tree.from_dict(found["tree"]),
-        Traffic(*found["traffic"]),
+        CoordinatorTraffic(*found["traffic"]),
         Ledger.from_json(servers[0]["ledger"], plan.domain),
         servers[0]["learned"],
         reduce(or_, [among_servers(end.meter) for end in ends[:SERVERS] if end.meter]),
@@ -256,3 +225,22 @@ def _owners(
 
 def _learned(servers: SecureServers) -> dict[str, list[dict[str, Any]]]:
     return {audience: servers.what_was_learned(audience) for audience in ("public", EVERYONE)}
+
+
+class Party(Protocol):
+    """Whoever answers the coordinator's questions, such as an `Owner`."""
+
+    def answer(self, ask: bytes) -> bytes:
+        """Answer a question."""
+
+
+def grow_topdown(
+    plan: TopDownPlan, owners: Mapping[str, Party], others: Mapping[str, Party] | None = None
+) -> tuple[Tree, CoordinatorTraffic]:
+    """Grow a tree with all owners, by name and in order, in this process."""
+    parties = {**owners, **(others or {})}
+    coordinator = Coordinator(plan, tuple(owners))
+    while asks := coordinator.asks():
+        for name, ask in asks.items():
+            coordinator.hear(name, parties[name].answer(ask))
+    return coordinator.tree(), coordinator.traffic

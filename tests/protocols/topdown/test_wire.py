@@ -6,17 +6,16 @@ import pytest
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.numbers import SecureSplits
-from hedgerow.protocols.topdown.parts import (
+from hedgerow.protocols.topdown.secure_splits import SecureSplits
+from hedgerow.protocols.topdown.wire import (
     SERVER_NAMES,
+    Ask,
     context_of,
     open_part,
     question_of,
     seal_parts,
     sealed_sizes,
-    shared_array,
 )
-from hedgerow.protocols.topdown.wire import Ask
 from hedgerow.secure.replicated.outside import join_parts
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from tests.protocols.topdown.secure_counts import KEYS, PUBLIC_KEYS, plan_of
@@ -106,5 +105,5 @@ def test_one_server_alone_sees_uniform_numbers() -> None:
 
 def test_shapes_and_rings_follow_from_the_plan() -> None:
     splits = SecureSplits(plan_of())
-    assert shared_array(splits, "nodes", 7) == ((7, 3, 10), splits.ring)
-    assert shared_array(splits, "leaves", 7) == ((7, 3), splits.leaf_ring)
+    assert splits.shared_array("nodes", 7) == ((7, 3, 10), splits.ring)
+    assert splits.shared_array("leaves", 7) == ((7, 3), splits.leaf_ring)

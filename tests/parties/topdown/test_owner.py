@@ -8,13 +8,99 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code
+from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.topdown.accounted import AccountedRun
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.joining import Joining
+from hedgerow.parties.topdown.owner import Joining, OwnerRun, RepeatableSource, last_round
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.tables import encode
 from tests.parties.topdown.topdown_town import SEEDS, Town, make_job, people
 from tests.parties.wire.parties_calls import refuses
+
+JOB = make_job(owners=["north"])
+POLICY = Policy(
+    largest_epsilon_per_job=10.0,
+    allow_exact=True,
+    allowed_protocols=("topdown",),
+    allowed_analysts=(),
+    queries_per_model=0,
+    queries_per_analyst=0,
+    populations={"patients": float("inf")},
+)
+
+
+class Alone(AccountedRun):
+    """An owner whom somebody else carries the messages for."""
+
+    def __init__(self, root: Path, rows: int = 50) -> None:
+        super().__init__("north", StateFolder(root / "state"), POLICY, JOB, private=False)
+        self.rows = rows
+        self._open()
+
+    def _begin(self) -> None:
+        table = encode(people(self.rows, 1), JOB.domain, "ill")
+        self.owner = OwnerRun(self, table, SEEDS["north"])
+
+    def _answer(self, ask: bytes) -> bytes:
+        return self.owner.answer(ask)
+
+
+def test_every_question_may_meet_another_process(tmp_path: Path) -> None:
+    answers = []
+    for folder, anew in ((tmp_path / "one", False), (tmp_path / "other", True)):
+        folder.mkdir()
+        coordinator, run = Coordinator(JOB.make_plan(), ["north"]), Alone(folder)
+        assert run.memory.data is None
+        run.charge()
+        assert last_round(run.memory.data) == -1
+        answers.append([])
+        while asks := coordinator.asks():
+            if anew:
+                run.__exit__(None, None, None)
+                run = Alone(folder)
+            said = run.answer(asks["north"])
+            assert run.answer(asks["north"]) == said
+            assert last_round(run.memory.data) == coordinator.round
+            coordinator.hear("north", said)
+            answers[-1].append(said)
+        run.__exit__(None, None, None)
+    assert answers[0] == answers[1]
+    assert len(answers[0]) > 3
+
+
+def test_another_table_is_refused_once_something_was_charged(tmp_path: Path) -> None:
+    with Alone(tmp_path):
+        pass
+    with Alone(tmp_path, rows=51) as run:
+        run.charge()
+    refuses(Code.TABLE_CHANGED, lambda: Alone(tmp_path))
+
+
+@pytest.mark.parametrize("state", [b"0\n", b"0\n{}", b'0\n{"round":[]}', b"x\n{}"])
+def test_how_far_a_state_is_that_is_none(state: bytes) -> None:
+    refuses(Code.ANSWERS_LOST, lambda: last_round(state))
+
+
+@pytest.mark.parametrize("line", [b"", b"x", b"0 zz"])
+def test_a_damaged_state(tmp_path: Path, line: bytes) -> None:
+    with Alone(tmp_path) as run:
+        run.charge()
+        assert run.memory.data is not None
+        run.memory.keep(line + b"\n" + run.memory.data.partition(b"\n")[2])
+    refuses(Code.ANSWERS_LOST, lambda: Alone(tmp_path))
+
+
+def test_a_repeatable_source_goes_on_where_it_was() -> None:
+    source, again = RepeatableSource.insecure_seeded(3), RepeatableSource.insecure_seeded(3)
+    source.bytes(100)
+    later = source.bytes(50)
+    again.bytes(source.drawn - 50)
+    assert again.bytes(50).tolist() == later.tolist()
+    assert again.drawn == 150
+
 
 OWNERS = ("north", "south")
 
@@ -46,13 +132,13 @@ def test_the_account_is_charged_before_the_first_answer_and_once(town: Town, job
     with joined(town, job) as joining:
         assert spent(town).charges == ()
         assert not joining.charged
-        answered = joining._answered
+        answered = joining._answer
 
         def watched(ask: bytes) -> bytes:
             at_the_answer.append(spent(town).charges)
             return answered(ask)
 
-        joining._answered = watched
+        joining._answer = watched
         joining.answer(first_ask(job))
         assert joining.charged
     (charges,) = at_the_answer
@@ -133,7 +219,7 @@ def test_no_answer_leaves_that_was_not_kept(town: Town, job: TopDownJob, monkeyp
         def full(data: bytes) -> None:
             raise Code.STATE_NOT_WRITTEN.error(found="a full disk")
 
-        monkeypatch.setattr(joining._kept, "keep", full)
+        monkeypatch.setattr(joining.memory, "keep", full)
         refuses(Code.STATE_NOT_WRITTEN, lambda: joining.answer(first_ask(job)))
 
 
@@ -221,7 +307,7 @@ def test_a_question_that_the_plan_does_not_allow_draws_nothing(town: Town, job: 
     other = make_job(owners=list(OWNERS), plan={"epsilon": 7.0})
     with joined(town, job) as joining:
         joining.charge()
-        before = joining._kept.data
+        before = joining.memory.data
         refuses(Code.BAD_ASK, lambda: joining.answer(first_ask(other)))
         refuses(Code.BAD_ASK, lambda: joining.answer(b"nonsense"))
-        assert joining._kept.data == before
+        assert joining.memory.data == before

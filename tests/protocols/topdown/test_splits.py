@@ -5,12 +5,12 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Coordinator, grow_topdown
+from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.parts import SERVER_NAMES
-from hedgerow.protocols.topdown.plan import plan_topdown
-from hedgerow.protocols.topdown.secure import SecureCounts
-from hedgerow.protocols.topdown.wire import Answer
+from hedgerow.protocols.topdown.programs import grow_topdown
+from hedgerow.protocols.topdown.splits import SecureCounts
+from hedgerow.protocols.topdown.wire import SERVER_NAMES, TopDownAnswer
 from hedgerow.trees.tree import Tree
 from tests.protocols.topdown.secure_counts import (
     answer_all,
@@ -44,7 +44,7 @@ def test_without_noise_it_is_the_tree_of_one_machine_with_all_records(criterion:
     options = {"epsilon": None, "criterion": criterion, "n_splits": 6, "max_depth": 4}
     plan = plan_of(n_owners=3, **options)
     found = grown(plan, owners_of(plan), servers_of(plan))
-    alone = plan_topdown(plan.domain, method="single-machine", **options)
+    alone = TopDownOptions(method="single-machine", **options).plan(plan.domain)
     table = joined({name: table_of(i) for i, name in enumerate(NAMES)})
     owner = Owner(table, alone, name="one", source=NoiseSource.insecure_seeded(0))
     expected, _ = grow_topdown(alone, {"one": owner})
@@ -55,7 +55,7 @@ def test_without_noise_it_is_the_tree_of_one_machine_with_all_records(criterion:
 def test_the_noise_is_that_of_one_curator_and_not_of_every_owner(chi_square) -> None:
     """The same mechanisms as with a single machine, whose laws the servers' numbers have."""
     plan = plan_of(n_owners=3)
-    alone = plan_topdown(plan.domain, method="single-machine", epsilon=4.0, max_depth=3)
+    alone = TopDownOptions(method="single-machine", epsilon=4.0, max_depth=3).plan(plan.domain)
     for depth in (1, 2, 3):
         for number in ("weigh", "choose", "value"):
             ours, theirs = (getattr(each, number)(depth) for each in (plan, alone))
@@ -64,7 +64,7 @@ def test_the_noise_is_that_of_one_curator_and_not_of_every_owner(chi_square) -> 
     _, asks = asked(plan, owners_of(plan, n=20))
     for seed in range(60):
         answer = servers_of(plan, seed=seed, computed="clear").answers(asks)["server 0"]
-        weights.append(int(Answer.from_bytes(answer).arrays["weight"][0]) - 60)
+        weights.append(int(TopDownAnswer.from_bytes(answer).arrays["weight"][0]) - 60)
     mechanism = plan.weigh(1)
     reach = np.arange(-2, 3)
     law = mechanism.law(reach)
@@ -80,7 +80,7 @@ def test_an_owner_that_drops_out_is_done_without() -> None:
     for name in NAMES[:2]:
         coordinator.hear(name, owners[name].answer(coordinator.asks()[name]))
     assert set(coordinator.asks()) == {"cordoba"}
-    coordinator.lost("cordoba")
+    coordinator.drop("cordoba")
     assert set(coordinator.asks()) == set(SERVER_NAMES)
     two = plan_of(n_owners=2, epsilon=None, n_splits=2)
     found = grown(plan, owners, servers, coordinator)
@@ -94,7 +94,7 @@ def test_a_server_cannot_be_done_without_and_all_are_asked_again() -> None:
     coordinator, asks = asked(plan, owners)
     answers = servers.answers(asks)
     coordinator.hear("server 0", answers["server 0"])
-    refused(lambda: coordinator.lost("server 2"), Code.TOO_FEW_OWNERS)
+    refused(lambda: coordinator.drop("server 2"), Code.TOO_FEW_OWNERS)
     assert coordinator.asks() == asks
     found = grown(plan, owners, servers, coordinator)
     again = servers_of(plan)
@@ -119,11 +119,11 @@ def test_servers_that_say_different_things_are_found_out() -> None:
     owners, servers = owners_of(plan), servers_of(plan)
     coordinator, asks = asked(plan, owners)
     answers = servers.answers(asks)
-    other = Answer.from_bytes(answers["server 1"])
+    other = TopDownAnswer.from_bytes(answers["server 1"])
     arrays = {**other.arrays, "weight": other.arrays["weight"] + 1}
     for name in ("server 0", "server 2"):
         coordinator.hear(name, answers[name])
-    lie = Answer(other.plan, other.round, other.nodes, arrays).to_bytes()
+    lie = TopDownAnswer(other.plan, other.round, other.nodes, arrays).to_bytes()
     error = refused(lambda: coordinator.hear("server 1", lie), Code.BAD_ANSWER)
     assert "server 1" in error.found
 
@@ -133,17 +133,17 @@ def test_answers_that_cannot_be_are_refused_and_change_nothing() -> None:
     owners, servers = owners_of(plan), servers_of(plan)
     coordinator = Coordinator(plan, list(owners))
     ask = coordinator.asks()["berlin"]
-    good = Answer.from_bytes(owners["berlin"].answer(ask))
+    good = TopDownAnswer.from_bytes(owners["berlin"].answer(ask))
     short = {**good.arrays, "server 1": good.arrays["server 1"][:-1]}
-    bad = Answer(good.plan, good.round, good.nodes, short).to_bytes()
+    bad = TopDownAnswer(good.plan, good.round, good.nodes, short).to_bytes()
     refused(lambda: coordinator.hear("berlin", bad), Code.BAD_ANSWER)
     assert coordinator.asks()["berlin"] == ask
     refused(lambda: coordinator.hear("server 0", good.to_bytes()), Code.UNEXPECTED_ANSWER)
     answer_all(coordinator, owners, servers)
-    told = Answer.from_bytes(servers.answers(coordinator.asks())["server 0"])
+    told = TopDownAnswer.from_bytes(servers.answers(coordinator.asks())["server 0"])
     for name, value in (("choice", 8), ("choice", -1), ("used", 3)):
         wrong = {**told.arrays, name: np.full_like(told.arrays[name], value)}
-        message = Answer(told.plan, told.round, told.nodes, wrong).to_bytes()
+        message = TopDownAnswer(told.plan, told.round, told.nodes, wrong).to_bytes()
         refused(lambda m=message: coordinator.hear("server 0", m), Code.BAD_ANSWER)
 
 
@@ -151,11 +151,11 @@ def test_who_was_left_out_is_told() -> None:
     plan = plan_of(epsilon=None, n_splits=1)
     owners, servers = owners_of(plan), servers_of(plan)
     coordinator = Coordinator(plan, list(owners))
-    spoilt = Answer.from_bytes(owners["berlin"].answer(coordinator.asks()["berlin"]))
+    spoilt = TopDownAnswer.from_bytes(owners["berlin"].answer(coordinator.asks()["berlin"]))
     part = spoilt.arrays["server 2"].copy()
     part[-1] ^= 1
     arrays = {**spoilt.arrays, "server 2": part}
-    message = Answer(spoilt.plan, spoilt.round, spoilt.nodes, arrays).to_bytes()
+    message = TopDownAnswer(spoilt.plan, spoilt.round, spoilt.nodes, arrays).to_bytes()
     coordinator.hear("berlin", message)
     coordinator.hear("amsterdam", owners["amsterdam"].answer(coordinator.asks()["amsterdam"]))
     grown(plan, owners, servers, coordinator)
@@ -175,5 +175,5 @@ def test_a_server_is_handed_its_own_parts_only() -> None:
         coordinator.hear(name, answer)
     for server, ask in coordinator.asks().items():
         for answer in answers.values():
-            for other, part in Answer.from_bytes(answer).arrays.items():
+            for other, part in TopDownAnswer.from_bytes(answer).arrays.items():
                 assert (part.tobytes() in ask) == (other == server)

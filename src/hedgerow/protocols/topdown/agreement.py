@@ -47,33 +47,23 @@ class Stage(IntEnum):
     """The numbers are known here."""
 
 
-class Agreed(NamedTuple):
+class Agreement(NamedTuple):
     """What the servers have agreed on.
 
-    Attributes
-    ----------
-    stage : Stage
-        FRESH if the numbers are to be computed, else what they are to be opened from is kept.
-    tag : bytes of length 32
-        Of the draw: the one that all have kept, or that of the one to come, never used before.
+    FRESH if the numbers are to be computed, else what they are to be opened from is kept; and the
+    tag of the draw: the one that all have kept, or that of the one to come, never used before.
     """
 
     stage: Stage
     tag: bytes
 
 
-def agree(network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_BYTES)) -> Agreed:
+def agree(
+    network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_BYTES)
+) -> Agreement:
     """Compare question, stage and draw with the other servers: one round.
 
-    Parameters
-    ----------
-    network : Network
-    question : Ask
-        Without the parts, which differ.
-    stage : Stage
-        Of the servers that live here.
-    tag : bytes of length 32
-        Of the draw that is kept here, if one is.
+    The question is without the parts, which differ; stage and tag are those of what is kept here.
 
     Raises
     ------
@@ -95,26 +85,26 @@ def agree(network: Network, question: Ask, stage: Stage, tag: bytes = bytes(TAG_
     stages = {one[DIGEST_BYTES] for one in said}
     tags = {one[DIGEST_BYTES + 1 : -_FRESH_BYTES] for one in said}
     if Stage.FRESH not in stages and len(tags) == 1:
-        return Agreed(Stage.KEPT, tag)
+        return Agreement(Stage.KEPT, tag)
     if max(stages) >= Stage.OPENING:
         raise Code.ANSWERS_LOST.error(
             expected="all three servers to have kept what was opened",
             found="a server that says it knows nothing of it",
         )
     # Nobody has let go of a share, so that nobody has seen anything of any draw.
-    return Agreed(
+    return Agreement(
         Stage.FRESH, hashlib.sha256(b"hedgerow/topdown draw/v1" + b"".join(said)).digest()
     )
 
 
-def all_kept(network: Network) -> None:
+def await_kept(network: Network) -> None:
     """Return once every server has said that its shares are kept: one round, no payload."""
     nothing = np.zeros(0, dtype=np.uint8)
     _exchange(network, "kept", {p: nothing for p in network.local if p < SERVERS})
 
 
-def cost_meeting() -> Cost:
-    """State the cost of `agree` and `all_kept` together."""
+def cost_agreement() -> Cost:
+    """State the cost of `agree` and `await_kept` together."""
     return Cost.equal(2, 2 * _MESSAGE_BYTES, SERVERS)
 
 

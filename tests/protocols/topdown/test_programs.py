@@ -1,7 +1,7 @@
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.topdown.secure_run import run_secure
+from hedgerow.protocols.topdown.programs import run_secure
 from tests.net.readings import same_bytes
 from tests.protocols.topdown.secure_counts import plan_of, table_of
 

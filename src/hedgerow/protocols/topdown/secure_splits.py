@@ -21,49 +21,130 @@ the node. For ``gini`` the score of one cell of records falls by 0 to 2 * 2^s, w
 difference within [-2 * 2^s, 2 * 2^s]. For ``max`` both move within [0, 1], their difference within
 [-1, 1]. It is the sensitivity of the score itself: 2 << s and 1. Nothing here needs that the
 histograms of two attributes agree, so it also holds where another owner's do not, as long as every
-number stays in the range for which the scores are exact (`hedgerow.protocols.topdown.checks`).
+number stays in the range for which the scores are exact.
+
+That range is checked (`within_range`). An owner that shares anything else than counts from 0 to the
+capacity could push a sum to where a comparison wraps around: one record of another owner would then
+move a score by more than the noise covers. So the servers check every owner's counts by themselves,
+before they are added: what an owner that follows the protocol shares always passes, and one that
+does not is left out. A hostile owner can still lie within the range: claim records that it does not
+have, or histograms of two attributes that do not agree. That spoils the tree, and costs the other
+owners no privacy, because the sensitivities hold for any such counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.privacy.leakage import Mark, leave_unmarked
 from hedgerow.protocols.growers.choices import fitting_ring
 from hedgerow.protocols.growers.scores import Scores
-from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.sharing.sealed_parts import Parts, fitting, secret_of
+from hedgerow.protocols.topdown.agreement import cost_agreement
+from hedgerow.protocols.topdown.growth import TreeShape
+from hedgerow.protocols.topdown.plan import (
+    LEAF_NUMBERS,
+    NODE_NUMBERS,
+    OUT_OF_RANGE,
+    TopDownPlan,
+)
+from hedgerow.protocols.topdown.wire import OF_OWNERS, Ask
 from hedgerow.secure.argmax import argmax, cost_argmax
+from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.noise.batch import Draws, cost_draw_batch, draw_batch
 from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.replicated.core import EVERYONE
+from hedgerow.secure.replicated.outside import cost_fit_together
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Engine, Secret, concatenate, stack
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import GINI, MAX, Public
 from hedgerow.trees.layout import SplitKind
 
+_BLOCK: Final = 1 << 21  # numbers that are compared at once, at about 300 bytes in the simulator
+
 NUMBERS = ("choice", "value", "weight")
 """What is released of a node that may be split, in this order."""
+USED = 0
+LEFT_OUT = (Code.SHARES_DIFFER, Code.CAPACITY_EXCEEDED)
+"""Why an owner's counts are left out: parts that do not fit together, or numbers out of range."""
+
+
+def within_range(counts: Secret, candidates: Candidates, capacity: int) -> NDArray[np.bool_]:
+    """Tell whose counts (owners, nodes, classes, total bins) could be those of a table; (owners,).
+
+    1. For every count c, and every attribute with n records in a node: the top bits of c, of
+       capacity - c and of capacity - n. The first two say that c is from 0 to the capacity; then
+       no n wraps around, and the third says that it is no more than the capacity.
+    2. Add them up for every owner, and open the sum.
+
+    The cells of an attribute times the capacity stay below half of the ring.
+
+    Reveals: to the servers, how many numbers of an owner are out of range: 0, where it follows
+    the protocol.
+    Cost: `cost_within_range`; nodes are compared in blocks, public, that cost their rounds anew.
+    """
+    owners, nodes = counts.shape[:2]
+    each = _numbers_of_node(counts.shape[2:], candidates)
+    wrong = stack(
+        [
+            less_than(_numbers_to_test(counts[:, block], candidates, capacity), 0).sum(axis=1)
+            for block in _blocks(nodes, owners * each)
+        ]
+    ).sum(axis=0)
+    opened = counts.engine.open(wrong, OUT_OF_RANGE, EVERYONE)
+    assert opened is not None
+    found: NDArray[np.bool_] = opened == 0
+    return found
+
+
+def cost_within_range(
+    engine: Engine, shape: tuple[int, int, int, int], candidates: Candidates, ring: Ring
+) -> Cost:
+    """State the cost of `within_range` for counts of a shape."""
+    owners, nodes = shape[:2]
+    each = owners * _numbers_of_node(shape[2:], candidates)
+    total = engine.cost("open", shape=(owners,), ring=ring, to=EVERYONE)
+    for block in _blocks(nodes, each):
+        total += cost_less_than(engine, each * (block.stop - block.start), ring)
+    return total
+
+
+def _numbers_to_test(counts: Secret, candidates: Candidates, capacity: int) -> Secret:
+    """Return the numbers whose top bits must be 0, (owners, numbers)."""
+    by_bin = counts.sum(axis=2).cumsum(axis=-1)
+    ends = by_bin[..., candidates.offset[1:] - 1]
+    totals = concatenate([ends[..., :1], ends[..., 1:] - ends[..., :-1]], axis=-1)
+    parts = (counts, capacity - counts, capacity - totals)
+    return concatenate([part.reshape(len(counts), -1) for part in parts], axis=1)
+
+
+def _numbers_of_node(shape: tuple[int, ...], candidates: Candidates) -> int:
+    classes, bins = shape
+    return 2 * classes * bins + candidates.n_features
+
+
+def _blocks(nodes: int, numbers: int) -> Iterator[slice]:
+    step = max(1, _BLOCK // numbers)
+    return (slice(at, min(at + step, nodes)) for at in range(0, nodes, step))
 
 
 @dataclass(frozen=True, eq=False)
 class SecureSplits:
     """The numbers of a batch of nodes, from secret histograms.
 
-    Parameters
-    ----------
-    plan : TopDownPlan
-        With a capacity, and criterion "gini" or "max".
-
-    Raises
-    ------
-    HedgerowError
-        H208 without a capacity, H501 for another criterion, or for numbers that do not fit.
+    H208 for a plan without a capacity, H501 for another criterion than "gini" or "max", or for
+    numbers that do not fit.
     """
 
     plan: TopDownPlan
@@ -126,35 +207,30 @@ class SecureSplits:
         noise = self._draws("label", 1, 1).drawn.variable.length if self.plan.is_private else 0
         return fitting_ring(Z16, self.records + (1 << noise))
 
+    def shared_array(self, phase: str, nodes: int) -> tuple[tuple[int, ...], Ring]:
+        """Return shape and ring of what an owner shares in a phase of the owners."""
+        if phase == "leaves":
+            return (nodes, self.plan.n_classes), self.leaf_ring
+        return self.histogram_shape(nodes), self.ring
+
     def histogram_shape(self, nodes: int) -> tuple[int, int, int]:
         """Shape of the counts of some nodes that may be split."""
         return nodes, self.plan.n_classes, self.plan.candidates.total_bins
 
     def numbers(self, hist: Secret, depths: Sequence[int], valid: NDArray[np.bool_]) -> Secret:
-        """Compute the numbers of nodes; they may be opened to the public, and once only.
+        """Compute `NUMBERS` of nodes, (nodes, 3) over `wide`; to be opened to the public, once.
 
         1. Counts are lifted; noise of all depths and all three numbers is drawn in one pass.
         2. Scores of all candidates and of the node itself.
         3. z = (score + noise + bound + 1) * allowed; argmax.
         4. The score of the choice is the inner product of scores and choice.
 
+        `hist` (nodes, classes, total bins) is over `ring`, sums over all owners, each within its
+        range; `valid` (nodes, candidates) says what may be chosen, and is public.
+
         Reveals: nothing; every number has its noise.
         Cost: `cost`; rounds do not depend on the number of nodes or depths, as long as the scores
         are computed in one block.
-
-        Parameters
-        ----------
-        hist : Secret, shape (nodes, classes, total bins)
-            Over `ring`; sums over all owners, each within its range.
-        depths : sequence of int
-            Of each node; the root has depth 1.
-        valid : bool array, shape (nodes, candidates)
-            What may be chosen; public.
-
-        Returns
-        -------
-        Secret over `wide`, shape (nodes, 3)
-            `NUMBERS`; the choice is the index of a candidate.
         """
         engine, m, c = hist.engine, len(depths), len(self.plan.candidates)
         self._check(hist, depths, valid)
@@ -274,3 +350,100 @@ class SecureSplits:
             raise Code.BAD_PARAMETER.error(
                 expected="a candidate for every node that may be split", found="a node without one"
             )
+
+
+@dataclass(frozen=True)
+class SecretNumbers:
+    """The numbers of a question, to be opened, and whose counts are in them.
+
+    `used` (owners,) is 0, or the number of the error for which an owner was left out.
+    """
+
+    numbers: Secret
+    used: NDArray[np.int64]
+
+
+def opening_name(ask: Ask) -> str:
+    """Return the name of the opening of a question's numbers."""
+    return LEAF_NUMBERS if OF_OWNERS[ask.phase] == "leaves" else NODE_NUMBERS
+
+
+def declare(
+    plan: TopDownPlan,
+    ask: Ask,
+    shape: TreeShape,
+    *,
+    ledger: Ledger,
+    mark: Mark = leave_unmarked,
+) -> Leakage:
+    """Declare what the plan lets a question open, its splits being made in `shape`."""
+    if OF_OWNERS[ask.phase] == "leaves":
+        openings = plan.leaf_openings()
+    else:
+        openings = plan.node_openings(np.unique(shape.depths(ask.nodes)).tolist())
+    return Leakage(openings, ledger=ledger, mark=mark, owners=len(ask.arrays), nodes=len(ask.nodes))
+
+
+def compute_numbers(
+    engine: Engine, splits: SecureSplits, ask: Ask, shape: TreeShape, parts: Parts
+) -> SecretNumbers:
+    """Check and add up the owners' counts, and compute the numbers; H824 if nobody's are left.
+
+    The names of the arrays of `ask` are the owners; `shape` has the splits of the question made.
+
+    Reveals: to the servers, who was left out and why.
+    Cost: part of `cost_answer`.
+    """
+    phase = OF_OWNERS[ask.phase]
+    owners = list(ask.arrays)
+    used = np.zeros(len(owners), dtype=np.int64)
+    fits = fitting(engine, parts, len(owners))
+    used[~fits] = Code.SHARES_DIFFER.value
+    size, ring = splits.shared_array(phase, len(ask.nodes))
+    counts = [
+        secret_of(engine, parts, at, size, ring)
+        if fits[at]
+        else engine.public(np.zeros(size, dtype=np.uint8), ring)
+        for at in range(len(owners))
+    ]
+    every = stack(counts)
+    if phase == "nodes":
+        assert splits.plan.capacity is not None
+        inside = within_range(every, splits.plan.candidates, splits.plan.capacity)
+        used[fits & ~inside] = Code.CAPACITY_EXCEEDED.value
+    kept = np.flatnonzero(used == USED)
+    if not kept.size:
+        raise Code.TOO_FEW_OWNERS.error(
+            expected="counts of at least one owner",
+            found=f"none that can be used, of {', '.join(owners)}",
+        )
+    total = every[kept].sum(axis=0)
+    if phase == "leaves":
+        return SecretNumbers(splits.leaf_numbers(total), used)
+    depths = shape.depths(ask.nodes).tolist()
+    return SecretNumbers(splits.numbers(total, depths, shape.undecided(ask.nodes)), used)
+
+
+def answer_arrays(
+    ask: Ask, numbers: NDArray[np.int64], used: NDArray[np.int64]
+) -> dict[str, NDArray[np.int64]]:
+    """Return what a server answers."""
+    if OF_OWNERS[ask.phase] == "leaves":
+        return {"classes": numbers, "used": used}
+    choice, worth, weight = numbers.T
+    return {"weight": weight, "choice": choice, "worth": worth, "used": used}
+
+
+def cost_answer(engine: Engine, splits: SecureSplits, ask: Ask, shape: TreeShape) -> Cost:
+    """State what one question costs three servers, opening and farewell included."""
+    k, m, phase = len(ask.arrays), len(ask.nodes), OF_OWNERS[ask.phase]
+    total = cost_agreement() + cost_fit_together(k) + Cost.equal(3, KEY_BYTES, engine.n_parties)
+    if phase == "leaves":
+        shown, ring = (m, splits.plan.n_classes), splits.leaf_ring
+        total += splits.cost_leaves(engine, m)
+    else:
+        shown, ring = (m, 3), splits.wide
+        whole = (k, *splits.histogram_shape(m))
+        total += cost_within_range(engine, whole, splits.plan.candidates, splits.ring)
+        total += splits.cost(engine, shape.depths(ask.nodes).tolist())
+    return total + engine.cost("open", shape=shown, ring=ring, to=engine.everyone)

@@ -7,7 +7,7 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.net.simulator import Simulator
-from hedgerow.protocols.topdown.meeting import Stage, agree, all_kept, cost_meeting
+from hedgerow.protocols.topdown.agreement import Stage, agree, await_kept, cost_agreement
 from hedgerow.protocols.topdown.wire import Ask
 from tests.protocols.topdown.secure_counts import meeting
 from tests.secure.engines import metered
@@ -97,7 +97,7 @@ def test_cost_is_as_declared() -> None:
 
     def both() -> None:
         agree(network, QUESTION, FRESH)
-        all_kept(network)
+        await_kept(network)
 
     engine = type("Metered", (), {"network": network, "n_parties": 3})
-    assert metered(engine, both) == cost_meeting()
+    assert metered(engine, both) == cost_agreement()
