@@ -1,6 +1,7 @@
 """Every fault ends all three parties within the timeout, with a number, peer and step."""
 
-from typing import get_args
+import time
+from typing import Any, get_args
 
 import pytest
 
@@ -44,27 +45,48 @@ def test_every_fault_is_tried() -> None:
 
 
 @pytest.mark.parametrize("kind", CAUSES)
-def test_a_fault_in_the_last_step_ends_all_three(kind: Kind) -> None:
+def test_a_fault_in_the_last_step_ends_all_three(kind: Kind, tmp_path) -> None:
     # Only silence takes the whole timeout; all else is seen at once.
     timeout = 1.0 if CAUSES[kind] is Code.PEER_TIMEOUT else 10.0
     fault = Fault(kind, "faulty", seconds=timeout + 0.5)
-    ends = run_parties(faulty_at_the_end, args=[timeout], check=False, faults={FAULTY: fault})
-    for party, end in enumerate(ends):
-        assert end.error is not None, party
-        assert end.value is None
-        assert end.seconds < timeout + GRACE
-        assert "Traceback" not in end.log
+    lost = CAUSES[kind] is Code.PEER_GONE
+    ends = run_apart(fault, timeout) if lost else run_here(Club(tmp_path), fault, timeout)
+    for party, (error, seconds) in enumerate(ends):
+        assert error is not None, party
+        assert seconds < timeout + GRACE
         if (kind, party) == ("die", FAULTY):
             # Nothing is left that could know a step.
-            assert end.error.code is Code.PARTY_FAILED
+            assert error.code is Code.PARTY_FAILED
             continue
-        assert "party " in str(end.error)
+        assert "party " in str(error)
         # A peer that is behind may learn of it in an earlier step.
-        assert any(f"step {step!r}" in str(end.error) for step in STEPS)
+        assert any(f"step {step!r}" in str(error) for step in STEPS)
     # A frame that comes twice fits the first time; the next step finds the second.
     where = "farewell" if kind == "repeat" else "faulty"
-    causes = [str(end.error) for end in ends if end.error.code is CAUSES[kind]]
+    causes = [str(error) for error, _ in ends if error.code is CAUSES[kind]]
     assert any(f"party {FAULTY}" in text and f"step {where!r}" in text for text in causes)
+
+
+def run_apart(fault: Fault, timeout: float) -> list[Any]:
+    """Run the parties as processes, of which one may be lost: error and seconds of each."""
+    ends = run_parties(faulty_at_the_end, args=[timeout], check=False, faults={FAULTY: fault})
+    assert not any("Traceback" in end.log or end.value for end in ends)
+    return [(end.error, end.seconds) for end in ends]
+
+
+def run_here(club: Club, fault: Fault, timeout: float) -> list[Any]:
+    """Run the parties as threads: error and seconds of each."""
+    seconds: dict[int, float] = {}
+
+    def timed(network) -> None:
+        start = time.monotonic()
+        try:
+            faulty_at_the_end(network, timeout)
+        finally:
+            seconds[network.local[0]] = time.monotonic() - start
+
+    errors = club.run(timed, {FAULTY: {"fault": fault}})
+    return [(error, seconds[party]) for party, error in enumerate(errors)]
 
 
 def test_a_short_delay_is_no_fault(tmp_path) -> None:

@@ -4,6 +4,8 @@ import copy
 import os
 import pickle
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.openings import Seats
 from hedgerow.secure.ring import Z16, Z64
+from tests.net.net_parties import Club
 from tests.secure.replicated.three_server_programs import open_last
 from tests.secure.replicated.wires import SEED, Recorder, apart, everything
 
@@ -116,39 +119,48 @@ def test_an_outsider_sees_fresh_halves_of_the_value() -> None:
     assert np.mean(one == three) < 0.1
 
 
-def test_an_opening_in_the_last_step() -> None:
-    ends = run_parties(open_last, args=[20.0, "server"])
-    assert [end.value.tolist() for end in ends] == [[9, 16, 25]] * 3
+def ends_of(folder: Path, n: int, *args: Any, fault: Fault | None = None) -> list[Any]:
+    """Run `open_last` at n parties over TLS; return values, or the numbered errors.
+
+    Parties are threads; where one is lost, processes.
+    """
+    faults = {} if fault is None else {1: fault}
+    if fault is None or fault.kind not in ("cut", "die"):
+        changes = {party: {"fault": spoilt} for party, spoilt in faults.items()}
+        return Club(folder, n).run(lambda network: open_last(network, *args), changes)
+    ends = run_parties(open_last, n, args, check=False, faults=faults)
+    assert all("Traceback" not in end.log for end in ends)
+    return [end.value if end.error is None else end.error for end in ends]
+
+
+def test_an_opening_in_the_last_step(tmp_path: Path) -> None:
+    ends = ends_of(tmp_path, 3, 20.0, "server")
+    assert [end.tolist() for end in ends] == [[9, 16, 25]] * 3
 
 
 KINDS = ["drop", "cut", "garbage", "half", "die", "wrong step"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fault_in_the_last_opening_leaves_nobody_with_a_value(kind: str) -> None:
+def test_a_fault_in_the_last_opening_leaves_nobody_with_a_value(kind: Any, tmp_path: Path) -> None:
     # Only silence takes the whole timeout.
     timeout = 1.0 if kind == "half" else 20.0
-    faults = {1: Fault(kind, "open")}
-    ends = run_parties(open_last, args=[timeout, "server"], check=False, faults=faults)
-    assert [end.value for end in ends] == [None] * 3
-    assert all(end.error is not None and "Traceback" not in end.log for end in ends)
+    ends = ends_of(tmp_path, 3, timeout, "server", fault=Fault(kind, "open"))
+    assert all(isinstance(end, HedgerowError) for end in ends)
     # Server 2 lacks the share that server 1 spoils; it may hear of a lost peer a step before.
-    assert re.search("party .* step '(mul|open)'", str(ends[2].error))
+    assert re.search("party .* step '(mul|open)'", str(ends[2]))
 
 
 @pytest.mark.parametrize("kind", ["drop", "garbage", "half", "die"])
-def test_a_fault_in_an_opening_leaves_the_analyst_with_nothing(kind: str) -> None:
+def test_a_fault_in_an_opening_leaves_the_analyst_with_nothing(kind: Any, tmp_path: Path) -> None:
     timeout = 1.0 if kind == "half" else 20.0
-    faults = {1: Fault(kind, "open", peer=3)}
-    ends = run_parties(open_last, 4, [timeout, "analyst"], check=False, faults=faults)
-    assert ends[3].value is None
-    assert re.search("party .* step 'open'", str(ends[3].error))
-    assert all("Traceback" not in end.log for end in ends)
+    ends = ends_of(tmp_path, 4, timeout, "analyst", fault=Fault(kind, "open", peer=3))
+    assert isinstance(ends[3], HedgerowError)
+    assert re.search("party .* step 'open'", str(ends[3]))
 
 
 @pytest.mark.parametrize("odd", [["other", "server"], ["own", "server 0"]], ids=["name", "plan"])
-def test_servers_that_open_different_things_open_nothing(odd: list[str]) -> None:
-    ends = run_parties(open_last, args=[20.0, "server", odd], check=False)
-    assert [end.value for end in ends] == [None] * 3
-    assert all(end.error is not None for end in ends)
-    assert Code.BAD_FRAME in {end.error.code for end in ends if end.error}
+def test_servers_that_open_different_things_open_nothing(odd: list[str], tmp_path: Path) -> None:
+    ends = ends_of(tmp_path, 3, 20.0, "server", odd)
+    assert all(isinstance(end, HedgerowError) for end in ends)
+    assert Code.BAD_FRAME in {end.code for end in ends}
