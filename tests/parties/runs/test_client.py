@@ -74,7 +74,7 @@ def test_the_expected_time_grows_with_the_nodes(monkeypatch: pytest.MonkeyPatch)
 
     def at(level: int, attempt: int = 1) -> RunStatus:
         status = RunStatus("r", "running", attempt, level=level, depth=4, nodes=2**level)
-        return clock.timed(status)
+        return clock.estimate(status)
 
     assert at(0).left is None
     now[0] += 9.0

@@ -72,10 +72,10 @@ def test_what_a_finished_stage_has_paid_pays_for_nothing_else(tmp_path: Path) ->
     ledger = opened(tmp_path)
     ledger.charge(release("structure"))
     # The stage of the first charge is found done; an equal one is another one.
-    ledger.reached(2)
+    ledger.mark_reached(2)
     ledger.charge(release("level"))
     assert len(ledger.entries) == 3
-    refuses(Code.BAD_LEDGER_FILE, lambda: ledger.reached(4))
+    refuses(Code.BAD_LEDGER_FILE, lambda: ledger.mark_reached(4))
 
 
 def test_marks_and_reservations_are_recognised(tmp_path: Path) -> None:

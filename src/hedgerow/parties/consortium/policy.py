@@ -265,7 +265,7 @@ class Policy(Numbered):
         elif value is None:
             line = f"no line {key}: owners of an upload of the job alone"
         else:
-            line = f"{key} = {_written(value)}"
+            line = f"{key} = {_toml_value(value)}"
         fix = f"ask for less, or ask this party's operator to change {key} in policy.toml"
         if exact:
             fix = (
@@ -298,10 +298,10 @@ def _lifetime(name: object, value: Any) -> Any:
         raise ValueError(f"{name}: {error.found}") from None
 
 
-def _written(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     """Write a value as in TOML."""
     if isinstance(value, tuple):
-        return f"[{', '.join(_written(item) for item in value)}]"
+        return f"[{', '.join(_toml_value(item) for item in value)}]"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -83,9 +83,9 @@ class AnswerRun:
         leakage = Leakage(openings, ledger=ChargedQueries(book.ledger, len(queries)))
         engine = self._engine = ReplicatedEngine(self._network, leakage, session=self._draw)
         model = book.kind.model(engine, plan, self._shares)
-        shared = self._joined(engine, queries)
+        shared = self._join_bits(engine, queries)
         step = block_rows(model)
-        parts = [self._answered(model, block, what) for block in _blocks(shared, step)]
+        parts = [self._answer_block(model, block, what) for block in _blocks(shared, step)]
         result = parts[0] if len(parts) == 1 else concatenate(parts)
         found: dict[QueryKey, Array] = {}
         at = 0
@@ -107,7 +107,7 @@ class AnswerRun:
         audience = f"analyst {query.key.analyst}"
         return replace(opening, name=f"{opening.name} ({k})", audience=audience)
 
-    def _joined(self, engine: ReplicatedEngine, queries: Sequence[Pending]) -> SecretBits:
+    def _join_bits(self, engine: ReplicatedEngine, queries: Sequence[Pending]) -> SecretBits:
         """Put the bits of all queries side by side, without the padding of each."""
         (me,) = self._network.local
         parts = []
@@ -119,7 +119,7 @@ class AnswerRun:
         every = np.concatenate(parts, axis=-1)
         return SecretBits(engine, every.shape[-1], pack(every))
 
-    def _answered(self, model: SecretForest, block: SecretBits, what: str) -> Secret:
+    def _answer_block(self, model: SecretForest, block: SecretBits, what: str) -> Secret:
         book = self._book
         asked = expand_queries(book.plan.layout, model.ring, block)
         if book.votes:

@@ -262,7 +262,7 @@ class Analyst:
             if refused:
                 # The server that has a reason of its own says more than those that follow it.
                 raise min(refused, key=lambda e: e.code is Code.QUERY_REFUSED_ELSEWHERE)
-            done = _answered(found)
+            done = _replies_with_answers(found)
             if set(HALVES) <= set(done):
                 return done
             if time.monotonic() + pause > end:
@@ -312,7 +312,7 @@ class Analyst:
         while len(found) < len(servers):
             number, reply = replies.get()
             found[number] = reply
-            if set(HALVES) <= set(_answered(found)):
+            if set(HALVES) <= set(_replies_with_answers(found)):
                 break
             final = isinstance(reply, HedgerowError) and reply.code not in _AGAIN
             if final and reply.code is not Code.QUERY_REFUSED_ELSEWHERE:  # type: ignore[union-attr]
@@ -355,7 +355,7 @@ class Analyst:
         )
 
 
-def _answered(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:
+def _replies_with_answers(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:
     """Return the replies that bring an answer."""
     return {
         server: reply

@@ -185,18 +185,18 @@ class BatchSession:
 
     def turn(self) -> int:
         """Take one turn; return how many queries were answered."""
-        said = self._announced()
+        said = self._announce()
         if not said.keys:
             return 0
         begun = time.monotonic()
-        here = self._gathered(said)
+        here = self._gather(said)
         book = self._book(said)
-        rows = self._compared(said, book, here)
+        rows = self._compare(said, book, here)
         verdicts = {
             key: verdict([rows[s][k] for s in range(SERVERS)]) for k, key in enumerate(said.keys)
         }
         errors = self._refusals(said, book, here, rows, verdicts)
-        agreed = self._agreed(said, errors)
+        agreed = self._agree(said, errors)
         asked = [key for key in said.keys if verdicts[key] == "run" and agreed[key] == ADMITTED]
         kept = [key for key in said.keys if verdicts[key] == "commit"]
         draws: dict[QueryKey, str] = {}
@@ -217,7 +217,7 @@ class BatchSession:
             _logger.info("batch", extra={"event": event | {"seconds": seconds}})
         return len(draws)
 
-    def _announced(self) -> Announcement:
+    def _announce(self) -> Announcement:
         room = self.room.limits.batch_queries
         size = announcement_bytes(room)
         plan = [Route(0, server, (size,), "uint8") for server in (1, 2)]
@@ -235,7 +235,7 @@ class BatchSession:
         self.network.exchange("announce", plan, {0: data, 1: data})
         return said
 
-    def _gathered(self, said: Announcement) -> dict[QueryKey, Pending | None]:
+    def _gather(self, said: Announcement) -> dict[QueryKey, Pending | None]:
         """Return what is here, after a moment for queries that are still on their way."""
         fresh = [key for key in said.keys if key not in self._missed] if self.me else []
         here = self.room.get(said.model, said.keys, fresh)
@@ -257,7 +257,7 @@ class BatchSession:
         _logger.warning("answers", extra={"event": {"model": said.model, "found": "other shares"}})
         return None
 
-    def _compared(
+    def _compare(
         self, said: Announcement, book: ModelBook | None, here: Mapping[QueryKey, Pending | None]
     ) -> list[list[Row]]:
         """Tell the others what is here, and return what all of them say."""
@@ -324,7 +324,7 @@ class BatchSession:
             ahead[key.analyst] += query.asked.n
         return errors
 
-    def _agreed(
+    def _agree(
         self, said: Announcement, errors: Mapping[QueryKey, HedgerowError | None]
     ) -> dict[QueryKey, int]:
         """Tell the others what is admitted here, and return what all admit."""

@@ -61,7 +61,7 @@ class Catalogue:
         if not fields:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
             return {}, json.dumps({"models": known}).encode()
-        manifest = self._named(caller, fields)
+        manifest = self._find_model(caller, fields)
         text = manifest.to_json().encode()
         left, tree = 0, b""
         if caller.role == "analyst" and manifest.kind in ANSWERED:
@@ -74,7 +74,7 @@ class Catalogue:
     def _show(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """Report on one: ``model``. The reply's payload is a `ModelReport`."""
         del payload
-        manifest = self._named(caller, fields)
+        manifest = self._find_model(caller, fields)
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
@@ -98,7 +98,7 @@ class Catalogue:
         )
         return {}, report.to_json()
 
-    def _named(self, caller: Caller, fields: Fields) -> ModelManifest:
+    def _find_model(self, caller: Caller, fields: Fields) -> ModelManifest:
         """Return the model that a request names, if the caller may know it."""
         if set(fields) != {"model"} or not isinstance(fields["model"], str):
             raise Code.BAD_REQUEST.error(expected="model, or nothing", found="other fields")

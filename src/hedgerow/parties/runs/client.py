@@ -101,7 +101,7 @@ class RunClient(ServerClient):
         clock, before, reached = _Clock(), None, time.monotonic()
         while True:
             try:
-                status = clock.timed(self.status(run))
+                status = clock.estimate(self.status(run))
                 reached = time.monotonic()
             except HedgerowError:
                 if time.monotonic() - reached > self._config.timeouts.rejoin:
@@ -173,7 +173,7 @@ class _Clock:
         self._seen: dict[int, tuple[float, int]] = {}
         self._attempt = 0
 
-    def timed(self, status: RunStatus) -> RunStatus:
+    def estimate(self, status: RunStatus) -> RunStatus:
         """Return a status with the expected time."""
         if status.attempt != self._attempt:
             self._seen, self._attempt = {}, status.attempt

@@ -104,7 +104,7 @@ class Stages:
             )
         self._session, self._entries = session, entries
         # A server that has read what is opened now may claim next time that it never had it.
-        self._confirmed(common)
+        self._confirm_stages(common)
         if common < len(self.kept):
             gone = self.kept[common:]
             self._journal.append({"first": common})
@@ -138,7 +138,7 @@ class Stages:
         )
         self.kept.append(kept)
         self._confirm(tag)
-        self._confirmed(len(self.kept))
+        self._confirm_stages(len(self.kept))
         self.on_save(kept)
 
     def mark(self, opening: str) -> None:
@@ -153,7 +153,7 @@ class Stages:
         """Let others open the journal."""
         self._journal.close()
 
-    def _confirmed(self, stages: int) -> None:
+    def _confirm_stages(self, stages: int) -> None:
         """Write down how many stages all servers have; that never becomes less."""
         if stages > self.confirmed:
             self._journal.append({"confirmed": stages})

@@ -143,12 +143,12 @@ class RunWorker:
 
     def work(self) -> None:
         """Do all of it; numbered errors where it cannot be done."""
-        with self._meet() as self.network, self._metered():
+        with self._meet() as self.network, self._metering():
             common = agreeing.agree_on_stages(self.network, [k.tag for k in self.stages.kept])
             self.stages.begin(self.session, common, lambda: len(self.ledger.entries))
             self.stages.confirm_with(lambda tag: agreeing.confirm(self._network, tag))
-            self.stages.on_load = lambda kept: self.ledger.reached(kept.entries)
-            self.stages.on_save = self._kept
+            self.stages.on_load = lambda kept: self.ledger.mark_reached(kept.entries)
+            self.stages.on_save = self._on_stage
             self.say("met", stages=common)
             made = self.stages.load(MODEL)
             if made is None:
@@ -230,12 +230,12 @@ class RunWorker:
         nodes = self.plan.nodes(done)
         self.say("level", level=done, depth=self.job.levels, nodes=nodes)
 
-    def _kept(self, kept: KeptStage) -> None:
+    def _on_stage(self, kept: KeptStage) -> None:
         self.say("stage", stage=kept.stage, number=kept.number)
         self.meter.write(self._network.meter.snapshot())
 
     @contextmanager
-    def _metered(self) -> Iterator[None]:
+    def _metering(self) -> Iterator[None]:
         """Write down what was sent, however the attempt ends."""
         try:
             yield

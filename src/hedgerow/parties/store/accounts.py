@@ -94,7 +94,7 @@ class Accounts:
         key = _job_key(key)
         _check(population, key, epsilon, delta)
         with self._open(population) as journal:
-            spent = _spent(journal)
+            spent = _total_of(journal)
             if not self._admits(population, spent, key, epsilon, delta):
                 return False
             entry = {
@@ -119,7 +119,7 @@ class Accounts:
         if not self.state.path(FOLDER, population + ENDING).exists():
             return AccountTotal(0.0, 0.0, ())
         with self._open(population) as journal:
-            return _spent(journal)
+            return _total_of(journal)
 
     def populations(self) -> list[str]:
         """Return the populations that have an account, in order."""
@@ -150,14 +150,14 @@ class Accounts:
     def _open(self, population: str) -> Iterator[Journal]:
         path = self.state.path(FOLDER, population + ENDING)
         # One thread at a time: a journal has one reader, even within a process.
-        with self._lock, _opened(path, population, self.patience, create=True) as journal:
+        with self._lock, _open_journal(path, population, self.patience, create=True) as journal:
             yield journal
 
 
 def read_account(path: Path, population: str, patience: float = PATIENCE) -> AccountTotal:
     """Return what the account in a file, which must exist, has paid; H867 or H868 if it cannot."""
-    with _opened(path, population, patience, create=False) as journal:
-        return _spent(journal)
+    with _open_journal(path, population, patience, create=False) as journal:
+        return _total_of(journal)
 
 
 def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
@@ -173,7 +173,9 @@ def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
 
 
 @contextmanager
-def _opened(path: Path, population: str, patience: float, *, create: bool) -> Iterator[Journal]:
+def _open_journal(
+    path: Path, population: str, patience: float, *, create: bool
+) -> Iterator[Journal]:
     """Open an account when no other process has it open any more."""
     end, about = time.monotonic() + patience, {"kind": KIND, "population": population}
     while True:
@@ -188,7 +190,7 @@ def _opened(path: Path, population: str, patience: float, *, create: bool) -> It
         yield journal
 
 
-def _spent(journal: Journal) -> AccountTotal:
+def _total_of(journal: Journal) -> AccountTotal:
     charges = tuple(_read(entry, journal) for entry in journal.entries())
     if len({charge.key for charge in charges}) < len(charges):
         raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")

@@ -114,7 +114,7 @@ class Journal:
         with self._lock:
             self._check_open()
             end = os.fstat(self._fd).st_size
-            found = [entry for _, entry, _ in self._verified(end)]
+            found = [entry for _, entry, _ in self._verify_lines(end)]
         return found[1:]
 
     def each(self) -> Iterator[Entry]:
@@ -125,7 +125,7 @@ class Journal:
         with self._lock:
             self._check_open()
             end = os.fstat(self._fd).st_size
-        for number, entry, _ in self._verified(end):
+        for number, entry, _ in self._verify_lines(end):
             if number:
                 yield entry
 
@@ -167,11 +167,11 @@ class Journal:
         size = os.fstat(self._fd).st_size
         end = self._complete(size)
         if end == 0:
-            raise self._damaged(0, "nothing")
-        for number, entry, total in self._verified(end):
+            raise self._damage(0, "nothing")
+        for number, entry, total in self._verify_lines(end):
             self._number, self._sum = number, total
             if number == 0 and entry != self._about:
-                raise self._damaged(
+                raise self._damage(
                     0,
                     f"a journal about {jsonfile.shown(entry)}",
                     f"{self.path} about {self._about}",
@@ -203,15 +203,15 @@ class Journal:
     def _check_tail(self, end: int, size: int, number: int, total: str) -> None:
         """Refuse a last line that is all there but for its end: that was changed, not torn."""
         if size - end > MAX_LINE_BYTES:
-            raise self._damaged(number, "a last line without an end, longer than any")
+            raise self._damage(number, "a last line without an end, longer than any")
         line = os.pread(self._fd, size - end, end)[:-1] + b"\n"
         try:
             _parse(line, number, total)
         except HedgerowError:
             return
-        raise self._damaged(number, "a last line whose end was changed")
+        raise self._damage(number, "a last line whose end was changed")
 
-    def _verified(self, end: int) -> Iterator[tuple[int, Entry, str]]:
+    def _verify_lines(self, end: int) -> Iterator[tuple[int, Entry, str]]:
         """Yield number, entry and sum of every line up to `end`."""
         number, total = -1, _START
         with open(os.dup(self._fd), "rb") as file:
@@ -224,7 +224,7 @@ class Journal:
                 try:
                     entry, total = _parse(line, number, total)
                 except HedgerowError as error:
-                    raise self._damaged(number, error.found) from None
+                    raise self._damage(number, error.found) from None
                 yield number, entry, total
 
     def _write(self, data: bytes) -> None:
@@ -247,7 +247,7 @@ class Journal:
         self._closed = f"a write that failed: {error.strerror}"
         raise Code.STATE_NOT_WRITTEN.error(found=f"{self.path}: {error.strerror}") from None
 
-    def _damaged(self, number: int, found: str, expected: str | None = None) -> HedgerowError:
+    def _damage(self, number: int, found: str, expected: str | None = None) -> HedgerowError:
         return Code.JOURNAL_DAMAGED.error(
             expected=expected, found=f"{self.path}, line {number + 1}: {found}"
         )

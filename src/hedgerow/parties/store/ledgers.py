@@ -4,7 +4,7 @@ A run may take several attempts. Each makes the same charges in the same order, 
 stages that it finds done. A charge that an earlier attempt has recorded, and that this attempt has
 not made yet, is recognised and not recorded again: nothing that it paid for was opened, or it is
 what a finished stage holds and is not drawn again. What a finished stage has paid for is told by
-`reached`, and recognised no more.
+`mark_reached`, and recognised no more.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class DurableLedger(Ledger):
             self._earlier.setdefault(entry, []).append(index)
         self._reading = False
 
-    def reached(self, entries: int) -> None:
+    def mark_reached(self, entries: int) -> None:
         """Count so many entries as made: stages that this attempt found done have paid them."""
         with self._lock:
             if not 0 <= entries <= len(self._entries):

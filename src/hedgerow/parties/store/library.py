@@ -135,7 +135,7 @@ class Library:
             if name not in self._shares:
                 self._shares[name] = open_model(self._state, self._key, name).shares
             self._shares.move_to_end(name)
-            while len(self._shares) > 1 and self._kept() > self._octets:
+            while len(self._shares) > 1 and self._shares_bytes() > self._octets:
                 self._shares.popitem(last=False)
             return self._shares[name]
 
@@ -147,7 +147,7 @@ class Library:
             self._books.clear()
             self._shares.clear()
 
-    def _kept(self) -> int:
+    def _shares_bytes(self) -> int:
         return sum(a.nbytes for shares in self._shares.values() for a in shares.values())
 
     def _open(self, name: str) -> ModelBook:

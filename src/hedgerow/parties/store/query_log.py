@@ -102,7 +102,7 @@ class QueryIndex:
         what, n, digest, draw, done = found
         return Life(Asked(key, what, n, digest), draw, bool(done))
 
-    def drawn(self, draw: str) -> int:
+    def count_drawn(self, draw: str) -> int:
         """Return how many requests a draw answers."""
         with self._working() as base:
             (count,) = base.execute("SELECT count(*) FROM lives WHERE draw = ?", (draw,)).fetchone()
@@ -244,7 +244,7 @@ class QueryLog:
             write_arrays(self._path(draw), arrays, self._key, about=self._about(draw))
         self._add({"held": draw, "keys": [list(key) for key in keys]})
         for old in before:
-            if not self._index.drawn(old):
+            if not self._index.count_drawn(old):
                 with contextlib.suppress(OSError):
                     self._path(old).unlink()
 

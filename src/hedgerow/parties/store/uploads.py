@@ -198,7 +198,7 @@ class _Keeper:
                     f"planes of {manifest.rows} slots",
                     found=f"{payload.left} bytes",
                 )
-            self._store(manifest, _received(manifest, self.server, payload))
+            self._store(manifest, _read_part(manifest, self.server, payload))
         return {"server": self.server, "id": upload, "digest": manifest.digest}, None
 
     def _check_population(self, population: str) -> None:
@@ -221,7 +221,7 @@ class _Keeper:
         if holder != owner:
             raise Code.UPLOAD_ID_RESERVED.error(found=f"id {upload!r}, by {owner}")
         if os.path.lexists(self.state.path(FOLDER, upload)):
-            raise _used(upload)
+            raise _id_used(upload)
 
     def _store(self, manifest: UploadManifest, arrays: Mapping[str, np.ndarray]) -> None:
         self.state.folder(FOLDER)
@@ -231,7 +231,7 @@ class _Keeper:
             folder.mkdir(mode=FOLDER_MODE)
             sync_folder(folder.parent)
         except FileExistsError:
-            raise _used(manifest.id) from None
+            raise _id_used(manifest.id) from None
         except OSError as error:
             raise Code.STATE_NOT_WRITTEN.error(found=f"{folder}: {error.strerror}") from None
         part: Path = self.state.path(FOLDER, manifest.id, PART)
@@ -255,7 +255,7 @@ class _Keeper:
                 self._busy.discard(owner)
 
 
-def _received(manifest: UploadManifest, server: int, payload: Incoming) -> dict[str, np.ndarray]:
+def _read_part(manifest: UploadManifest, server: int, payload: Incoming) -> dict[str, np.ndarray]:
     """Read a server's part and compare it with its digests."""
     arrays: dict[str, np.ndarray] = {}
     for j in seeds_held(server):
@@ -290,5 +290,5 @@ def _about(manifest: UploadManifest) -> dict[str, str | int]:
     return {"kind": "upload", "upload": manifest.id, "manifest": manifest.digest}
 
 
-def _used(upload: str) -> HedgerowError:
+def _id_used(upload: str) -> HedgerowError:
     return Code.UPLOAD_ID_USED.error(found=f"id {upload!r} again")

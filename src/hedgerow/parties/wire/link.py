@@ -144,7 +144,7 @@ class Link:
         Closing a socket with unread bytes resets the connection, and the other side could lose the
         message that tells it why.
         """
-        with contextlib.suppress(OSError, ValueError), self._detached() as raw:
+        with contextlib.suppress(OSError, ValueError), self._detach_socket() as raw:
             raw.shutdown(socket.SHUT_WR)
             end, count = time.monotonic() + _DRAIN_SECONDS, 0
             block = bytearray(BLOCK_BYTES)
@@ -179,7 +179,7 @@ class Link:
         """Close the socket."""
         self._tls.close()
 
-    def _detached(self) -> socket.socket:
+    def _detach_socket(self) -> socket.socket:
         return socket.socket(fileno=self._tls.detach())
 
     def _wait(self, patience: Patience) -> float:

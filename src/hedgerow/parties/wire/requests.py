@@ -200,14 +200,14 @@ def _error(found: object, party: str) -> HedgerowError:
         _harmless(found[part]) for part in ("code", "expected", "found", "fix")
     )
     if name in Code.__members__:
-        error = Code[name].error(expected=expected, found=_placed(what, party), fix=fix)
+        error = Code[name].error(expected=expected, found=_with_place(what, party), fix=fix)
     else:
         error = bad.error(found=f"error {name!r}, which this release does not know: {what}")
     error.party = party
     return error
 
 
-def _placed(found: str, party: str) -> str:
+def _with_place(found: str, party: str) -> str:
     """Say where something was found; of news that was passed on, where, and who says so."""
     told = _PLACE.search(found)
     if told is None or told[1] == party:
