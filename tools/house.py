@@ -34,7 +34,6 @@ ALLOWED = {
     "predict_log_proba": "part of what scikit-learn calls a classifier",
     "get_n_leaves": "as scikit-learn's trees have it",
     "cost_*": "each primitive declares its rounds and bytes; tests compare them with the meter",
-    "same_bytes": "of a meter: tests compare what each way of running a protocol has sent",
 }
 
 
