@@ -6,7 +6,6 @@ a day that not all have.
 """
 
 import json
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,8 +34,8 @@ from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce
+from tests.parties.forked_commands import ForkedCommand
 from tests.parties.free_ports import free_ports
-from tests.parties.topdown.topdown_town import PROGRAM
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER
 
 SITES = ("club", "observatory", "office")
@@ -98,7 +97,7 @@ class SiteTown:
             pyarrow.csv.write_csv(part(name, every=every), self.table(name))
             own = WEATHER.select(COLUMNS[name], target=name == "club" or every)
             self.domain(name).write_text(own.to_toml())
-        self.processes: list[subprocess.Popen[str]] = []
+        self.processes: list[ForkedCommand] = []
 
     def table(self, name: str) -> Path:
         return self.root / f"{name}.csv"
@@ -174,19 +173,14 @@ class SiteTown:
         tables = enumerate(self.tables(job))
         return LocalSites([Site(index, job.protocol_job(), table) for index, table in tables])
 
-    def start(self, name: str, verb: str, job: Path, *options: object) -> subprocess.Popen[str]:
+    def start(self, name: str, verb: str, job: Path, *options: object) -> ForkedCommand:
         """Start a command of a site as a process; its lines are JSON."""
-        process = subprocess.Popen(
-            [PROGRAM, "site", verb, job, *map(str, options), "--format", "json"],
-            cwd=self.parties[name].folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        arguments = ["site", verb, str(job), *map(str, options), "--format", "json"]
+        process = ForkedCommand(self.parties[name].folder, arguments)
         self.processes.append(process)
         return process
 
-    def serve(self, name: str, job: Path, *options: object) -> subprocess.Popen[str]:
+    def serve(self, name: str, job: Path, *options: object) -> ForkedCommand:
         own = ("--table", self.table(name), "--domain", self.domain(name))
         return self.start(name, "serve", job, *own, *options)
 
