@@ -40,11 +40,20 @@ def sections() -> Iterator[str]:
         options = kind.options_type
         yield section(f'Jobs of kind "{name}"', options, set(options.model_fields), jobs=True)
     for options, made in estimators().items():
-        known = set(inspect.signature(made[0]).parameters)
-        yield section(", ".join(f"`{one.__name__}`" for one in made), options, known)
+        known = inspect.signature(made[0]).parameters
+        title = ", ".join(f"`{one.__name__}`" for one in made)
+        # An estimator's epsilon may have a default; a job has to state it.
+        yield section(title, options, set(known), epsilon=repr(known["epsilon"].default))
 
 
-def section(title: str, options: type[Options], known: set[str], *, jobs: bool = False) -> str:
+def section(
+    title: str,
+    options: type[Options],
+    known: set[str],
+    *,
+    jobs: bool = False,
+    epsilon: str = "",
+) -> str:
     """Return a heading, what the options are for, and their table."""
     lines = [f"## {title}", "", (options.__doc__ or "").splitlines()[0], ""]
     same = [name for name, kind in KINDS.items() if kind.options_type is options.__base__]
@@ -54,8 +63,7 @@ def section(title: str, options: type[Options], known: set[str], *, jobs: bool =
     for row in options.reference():
         name = row.key if jobs else row.parameter
         if name in known:
-            # An estimator's epsilon has a default; a job has to state it.
-            default = "1.0" if name == "epsilon" and not jobs else row.default
+            default = epsilon if name == "epsilon" and not jobs else row.default
             default = "" if default == "None" and jobs else f"`{default}`"
             # A key that is not set is left out of a file, and an estimator wants an epsilon.
             stated = jobs or name == "epsilon"

@@ -118,6 +118,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     """
 
     _model_name: ClassVar[str] = "root_"
+    _options_type: ClassVar[type[VerticalOptions]] = VerticalOptions
     insecure_domain_from_data = False
     epsilon: float | None  # type: ignore[assignment]
 
@@ -372,10 +373,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         return self._options().job(n_sites, class_at, len(self.classes_), align=align)
 
     def _options(self) -> VerticalOptions:
-        given = self.get_params(deep=False)
-        # Without one there is no noise, and nothing to check.
-        given = {key: value for key, value in given.items() if (key, value) != ("epsilon", None)}
-        return VerticalOptions.from_parameters(given)
+        return self._options_type.from_parameters(self.get_params(deep=False))
 
     def _seeds(self, site: int) -> tuple[bytes, int]:
         return self._key(site, KEY_BYTES), int.from_bytes(self._key(site, 8), "little")

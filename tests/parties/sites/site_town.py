@@ -34,7 +34,7 @@ from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce
-from tests.parties.forked_commands import ForkedCommand
+from tests.parties.forks import ForkedCommand
 from tests.parties.free_ports import free_ports
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
@@ -31,7 +31,7 @@ Cardinality = Literal["commutative", "secret"]
 
 
 class VerticalOptions(Options):
-    """Parameters of every vertical ID3, between machines and in one process.
+    """ID3 over columns that lie at several sites, between machines or in one process.
 
     Fails with H755 for noise without a depth: what it costs would depend on the records.
     """
@@ -68,6 +68,12 @@ class VerticalOptions(Options):
                 fix="set max_depth",
             )
         return self
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """See `Options.from_parameters`; without an epsilon there is no noise."""
+        given = {key: one for key, one in parameters.items() if (key, one) != ("epsilon", None)}
+        return super().from_parameters(given)
 
     def job(
         self,
