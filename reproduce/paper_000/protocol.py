@@ -25,7 +25,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
 from hedgerow.protocols.hidden.answers import TREES, distribution, winner
-from hedgerow.protocols.hidden.id3 import Grown, grow
+from hedgerow.protocols.hidden.id3 import GrownTrees, grow
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.plan import HiddenPlan
@@ -137,7 +137,7 @@ class Structure:
     `charged`: the ledger after growing, as JSON.
     """
 
-    grown: Grown
+    grown: GrownTrees
     part: Part
     charged: str
     servers: bool = False

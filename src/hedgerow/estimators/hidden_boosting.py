@@ -11,7 +11,7 @@ from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.estimators.hidden_regressor import HiddenRegressor
 from hedgerow.estimators.table import TableClassifier
-from hedgerow.protocols.hidden.boosting_answers import probabilities
+from hedgerow.protocols.hidden.boosting import probabilities
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.options import BoosterOptions, ServerOptions
 from hedgerow.tables import Domain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hedgerow.errors import Code
 from hedgerow.protocols.hidden.answers import TREES
-from hedgerow.protocols.hidden.boosting_answers import BOOSTING
+from hedgerow.protocols.hidden.boosting import BOOSTING
 from hedgerow.protocols.hidden.kind import Kind
 from hedgerow.protocols.hidden.open_id3 import OPEN
 from hedgerow.protocols.hidden.regression import REGRESSION

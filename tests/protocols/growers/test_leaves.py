@@ -16,7 +16,7 @@ from hedgerow.protocols.growers.leaves import (
     NoisyLeafCounts,
     PaperLeaves,
 )
-from hedgerow.protocols.hidden.id3 import Grown
+from hedgerow.protocols.hidden.id3 import GrownTrees
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.ring import Z16, Z32, Ring
 from hedgerow.secure.secret import Engine
@@ -27,17 +27,17 @@ CERTAIN = 1e-4  # seeds are fixed
 DRAWS = 60_000
 
 
-def grown(engine: Engine, levels: list[NDArray[Any]], ring: Ring = Z16) -> Grown:
+def grown(engine: Engine, levels: list[NDArray[Any]], ring: Ring = Z16) -> GrownTrees:
     """Wrap the counts (trees, nodes, k) of all levels, the leaves last; children side by side."""
     hidden = [engine.input(level, 0, level.shape, ring) for level in levels]
     sizes = [level.shape[1] for level in levels]
     parents = [
         np.repeat(np.arange(above), below // above) for above, below in itertools.pairwise(sizes)
     ]
-    return Grown([], hidden[:-1], hidden[-1], parents)
+    return GrownTrees([], hidden[:-1], hidden[-1], parents)
 
 
-def constant(engine: Engine, counts: list[int], n: int = DRAWS) -> Grown:
+def constant(engine: Engine, counts: list[int], n: int = DRAWS) -> GrownTrees:
     leaves = np.broadcast_to(counts, (1, n, len(counts)))
     return grown(engine, [leaves[:, :1], leaves])
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.protocols.hidden.boosting_answers import BOOSTING
+from hedgerow.protocols.hidden.boosting import BOOSTING
 from hedgerow.protocols.hidden.options import plan_boosting
 from tests.protocols.hidden.number_runs import classes, fit, numbers
 

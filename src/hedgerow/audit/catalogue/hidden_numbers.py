@@ -43,7 +43,7 @@ from hedgerow.protocols.hidden.boosting_plan import (
     round_scope,
     tree_scope,
 )
-from hedgerow.protocols.hidden.id3 import Grown, branch_sums, grow, node_totals
+from hedgerow.protocols.hidden.id3 import GrownTrees, branch_sums, grow, node_totals
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
 from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
@@ -176,7 +176,7 @@ def opened_trees(
     public = np.asarray(split)[..., None] == np.arange(chosen.shape[-1])
     choice = table.engine.public(public, table.ring)
     sums = branch_sums(hist, choice, layout)
-    grown = Grown([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
+    grown = GrownTrees([choice], [node_totals(hist, layout)], sums, [np.zeros(2, dtype=np.int64)])
     counts = leaf_update_of(plan, ledger)(grown, plan.tree_rows).counts
     assert counts is not None
     opened = table.engine.open(counts, LEAF, table.engine.everyone)

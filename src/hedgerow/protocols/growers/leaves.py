@@ -22,7 +22,7 @@ from hedgerow.privacy import (
     step,
 )
 from hedgerow.protocols.growers.choices import fitting_ring, widen
-from hedgerow.protocols.hidden.id3 import Grown
+from hedgerow.protocols.hidden.id3 import GrownTrees
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import equal
 from hedgerow.secure.noise.discrete import precision
@@ -55,7 +55,7 @@ class Leaves:
 class LeafUpdate(Protocol):
     """Labels the leaves of grown trees."""
 
-    def __call__(self, grown: Grown, capacity: int) -> Leaves:
+    def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
         """Label.
 
         `capacity`: public bound on every count.
@@ -66,7 +66,7 @@ class LeafUpdate(Protocol):
 class Majority:
     """The most frequent class, the lowest index of equals; an empty leaf asks its parent."""
 
-    def __call__(self, grown: Grown, capacity: int) -> Leaves:
+    def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
         """Label. See `LeafUpdate`.
 
         1. Majority class and emptiness of all nodes of all levels, at once.
@@ -99,7 +99,7 @@ class NoisyLeafCounts:
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
-    def __call__(self, grown: Grown, capacity: int) -> Leaves:
+    def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
         """Label. See `LeafUpdate`."""
         t, leaves, k = grown.leaves.shape
         ring = self.ring(grown.leaves.ring, k, capacity)
@@ -127,7 +127,7 @@ class NoisyLabels:
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
-    def __call__(self, grown: Grown, capacity: int) -> Leaves:
+    def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
         """Label. See `LeafUpdate`."""
         t, leaves, k = grown.leaves.shape
         drawn = precision(self.mechanism, k)
@@ -152,7 +152,7 @@ class PaperLeaves:
     audience: str = "analyst"
     scope: Scope = field(default=ROOT)
 
-    def __call__(self, grown: Grown, capacity: int) -> Leaves:
+    def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
         """Label. See `LeafUpdate`."""
         t, leaves, k = grown.leaves.shape
         flat = widen(grown.leaves, Z64, 0).reshape(-1, k)

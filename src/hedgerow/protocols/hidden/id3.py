@@ -27,7 +27,7 @@ from hedgerow.secure.secret import Engine, Secret, stack
 
 
 @dataclass(frozen=True, eq=False)
-class Grown:
+class GrownTrees:
     """What a level loop leaves behind, all of it secret.
 
     Attributes
@@ -64,7 +64,7 @@ def grow(
     choose: SplitChooser,
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
-) -> Grown:
+) -> GrownTrees:
     """Grow complete trees of a public depth (algorithm 1).
 
     For every level, all nodes of all trees at once:
@@ -112,7 +112,7 @@ def grow(
     leaves = levels[-1].leaves
     assert leaves is not None
     parents = [np.repeat(np.arange(at.totals.shape[1]), layout.arity) for at in levels]
-    return Grown([at.choice for at in levels], [at.totals for at in levels], leaves, parents)
+    return GrownTrees([at.choice for at in levels], [at.totals for at in levels], leaves, parents)
 
 
 class Level(NamedTuple):

@@ -24,7 +24,7 @@ from hedgerow.protocols.growers.leaves import LEAF_LABELS, Leaves
 from hedgerow.protocols.growers.masks import OpenMasks, existing_branches
 from hedgerow.protocols.hidden.id3 import (
     NOTHING_KEPT,
-    Grown,
+    GrownTrees,
     Progress,
     branch_sums,
     no_progress,
@@ -118,7 +118,7 @@ def open_rows(
             possible = below(possible, split, layout.candidates)
         progress(level + 1)
     sums = branch_sums(hist, choices[-1], layout)[:, existing_branches(levels[-1], layout)]
-    grown = Grown(choices, totals, sums, [split.owner for split in levels])
+    grown = GrownTrees(choices, totals, sums, [split.owner for split in levels])
     known = keep.load(LEAF)
     if known is None:
         leaves = leaf_update_of(plan, paid)(grown, plan.tree_rows)
