@@ -13,7 +13,7 @@ export PYTHONDONTWRITEBYTECODE :=
 SOURCES := $(shell find src -name '*.py')
 
 # Rules of the house that hold everywhere; see python tools/house.py check --help.
-RULES := unused
+RULES := unused,names,cycles
 
 .PHONY: demo test slow check docs reproduce clean
 # Two installs into one environment at a time would spoil it.
