@@ -7,6 +7,7 @@ from types import FunctionType
 import pytest
 
 from hedgerow.errors import (
+    RETIRED,
     Code,
     HedgerowError,
     HedgerowWarning,
@@ -23,6 +24,11 @@ PAGES = Path(__file__).parents[1] / "docs" / "errors"
 def test_numbers_are_unique_and_ordered() -> None:
     numbers = [code.value for code in Code]
     assert numbers == sorted(set(numbers))
+
+
+def test_a_retired_number_is_not_given_again() -> None:
+    assert RETIRED
+    assert RETIRED.keys().isdisjoint(code.value for code in Code)
 
 
 def test_every_number_has_its_texts_and_no_text_is_left_over() -> None:

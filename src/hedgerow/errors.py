@@ -112,6 +112,10 @@ class Spec(NamedTuple):
     shell: str | None = None
 
 
+RETIRED = {210: "seeded noise has no guarantee"}
+"""Numbers of errors that nothing raises any more: old messages and logs have them."""
+
+
 @unique
 class Code(Enum):
     """Every numbered error; a retired number stays reserved."""
