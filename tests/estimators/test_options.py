@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import hedgerow
-from hedgerow.estimators.hidden_base import HiddenEstimator
 from hedgerow.protocols.contract import Options
 from hedgerow.protocols.hidden.options import RunOptions
 from hedgerow.protocols.kinds import KINDS
@@ -26,7 +25,7 @@ ESTIMATORS = [
 
 
 def options_of(estimator: Any) -> list[type[Options]]:
-    run = [RunOptions] if issubclass(estimator, HiddenEstimator) else []
+    run = [RunOptions] if "engine" in inspect.signature(estimator).parameters else []
     return [estimator._options_type, *run]
 
 

@@ -27,6 +27,10 @@ from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.topdown.owner import Owner
+from hedgerow.protocols.topdown.plan import TopDownPlan
+from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Encoded, Target
@@ -216,7 +220,34 @@ def curated_cases() -> list[Case]:
     return found
 
 
-CASES = [*server_cases(), *curated_cases()]
+def by_an_owner(plan: TopDownPlan) -> Trained:
+    """Grow best-first from the answers of one owner, which charges before the first."""
+    ledger = Ledger(domain=plan.domain)
+    rng, n = np.random.default_rng(0), 40
+    bins = np.stack([rng.integers(0, k, n) for k in DOMAIN.n_bins], axis=1)
+    table = Encoded(
+        plan.domain,
+        np.asfortranarray(bins, dtype=DOMAIN.dtype),
+        rng.integers(0, 3, n).astype(np.uint8),
+        rng.random(n) < 0.8,
+    )
+    owner = Owner(table, plan, name="owner", source=NoiseSource.system(), ledger=ledger)
+    grow_topdown(plan, {"owner": owner})
+    return Trained(ledger, Leakage(plan.openings(), ledger=ledger))
+
+
+def best_first_cases() -> list[Case]:
+    found = []
+    for method in ("single-machine", "noisy-counts", "local-rnm"):
+        for epsilon in (1.0, None):
+            options = TopDownOptions(epsilon=epsilon, method=method, max_depth=2, n_splits=3)
+            noise = "exact" if epsilon is None else "noisy"
+            name = f"best first by {method}, {noise}"
+            found.append(Case(name, options.plan(DOMAIN), by_an_owner, epsilon))
+    return found
+
+
+CASES = [*server_cases(), *curated_cases(), *best_first_cases()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -16,10 +16,9 @@ from hedgerow.estimators.parameters import (
     domain_to_plan,
 )
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
-from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
+from hedgerow.protocols.hidden.options import RunOptions
 from hedgerow.protocols.hidden.programs import mark_collusion
-from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner, charge_plan, counts_of
@@ -118,6 +117,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     True
     """
 
+    _options_type = TopDownOptions
     _noisy_counts = True
     _importance_criterion = "gini"
 
@@ -298,7 +298,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     def _check_parameters(self) -> None:
         check_domain(self.domain)
         self._options()
-        check_option("engine", self.engine, EngineName)
+        RunOptions.from_parameters({"engine": self.engine})
 
 
 def _owner_names(
