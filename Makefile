@@ -12,9 +12,6 @@ export PYTHONDONTWRITEBYTECODE :=
 # Numba's cache does not notice a change in another file (a kernel, a constant): drop it then.
 SOURCES := $(shell find src -name '*.py')
 
-# Rules of the house that hold everywhere; see python tools/house.py check --help.
-RULES := unused,names,cycles
-
 .PHONY: demo test slow check docs reproduce clean
 # Two installs into one environment at a time would spoil it.
 .NOTPARALLEL:
@@ -40,7 +37,7 @@ check: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python tools/house.py check --rules $(RULES)
+	$(BIN)/python tools/house.py check
 
 # The experiments of a paper: make reproduce SEED=000
 reproduce: .venv/.test .venv/.kernels

@@ -5,13 +5,13 @@ from hedgerow.estimators.cart import CARTClassifier, CARTRegressor
 from hedgerow.estimators.dp_auto import DPClassifier, DPRegressor
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
-from hedgerow.estimators.hidden import HiddenTreeClassifier
-from hedgerow.estimators.hidden_boosting import HiddenBoostingClassifier, HiddenBoostingRegressor
-from hedgerow.estimators.hidden_forest import HiddenForestClassifier
-from hedgerow.estimators.hidden_regressor import HiddenTreeRegressor
+from hedgerow.estimators.hidden.boosting import HiddenBoostingClassifier, HiddenBoostingRegressor
+from hedgerow.estimators.hidden.forest import HiddenForestClassifier
+from hedgerow.estimators.hidden.open_tree import OpenTreeClassifier
+from hedgerow.estimators.hidden.regressor import HiddenTreeRegressor
+from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
 from hedgerow.estimators.id3 import ID3Classifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor
-from hedgerow.estimators.open_tree import OpenTreeClassifier
 from hedgerow.estimators.topdown_tree import TopDownTreeClassifier
 from hedgerow.estimators.vertical_id3 import VerticalID3Classifier
 

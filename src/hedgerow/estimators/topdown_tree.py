@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.hidden_base import check_lists
+from hedgerow.estimators.hidden.base import check_lists
 from hedgerow.estimators.parameters import (
     check_domain,
     domain_to_plan,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.table import TableRegressor
 from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
 from hedgerow.protocols.hidden.regression_plan import RegressionPlan

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden_base import HiddenEstimator
+from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.protocols.hidden.answers import distribution
 from hedgerow.protocols.hidden.options import ServerOptions, TreeOptions

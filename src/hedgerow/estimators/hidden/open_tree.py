@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden import HiddenTreeClassifier
+from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.protocols.hidden.options import OpenTreeOptions, ServerOptions
 from hedgerow.tables import Domain

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from tests.estimators.test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
+from tests.estimators.hidden.test_tree import DOMAIN, ILL, ROWS, code_of, model_of
 
 IDS = np.arange(1000, 1200)
 WHOLE = model_of().fit(ROWS, ILL).predict(ROWS)

@@ -9,7 +9,7 @@ from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators import HiddenTreeClassifier
 from hedgerow.protocols.kinds import KINDS
 from hedgerow.tables import Attribute, Domain, Target
-from tests.estimators.test_hidden import DOMAIN, ILL, ROWS, code_of, model_of
+from tests.estimators.hidden.test_tree import DOMAIN, ILL, ROWS, code_of, model_of
 
 
 @pytest.mark.parametrize(("noise", "noisy"), [("none", False), ("splits+leaves", True)])

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import warn_caller
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden import HiddenClassifier
+from hedgerow.estimators.hidden.tree import HiddenClassifier
 from hedgerow.estimators.parameters import is_count
 from hedgerow.protocols.hidden.options import ForestOptions, ServerOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden_base import HiddenEstimator
-from hedgerow.estimators.hidden_regressor import HiddenRegressor
+from hedgerow.estimators.hidden.base import HiddenEstimator
+from hedgerow.estimators.hidden.regressor import HiddenRegressor
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.protocols.hidden.boosting import probabilities
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan

@@ -1,0 +1,1 @@
+"""Estimators of models on three servers, hidden or opened."""
