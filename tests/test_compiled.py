@@ -56,7 +56,9 @@ caching.CacheImpl._locator_classes = [caching.UserProvidedCacheLocator]
 import numpy as np
 from hedgerow.privacy.mechanisms.coin_kernels import flip
 from hedgerow.tables import Domain, encode
-from hedgerow.trees import chooser, kernels, predict, prune, scoring
+from hedgerow.trees import predict
+from hedgerow.trees.counts import boost_kernels, forest_kernels, kernels
+from hedgerow.trees.growing import scoring, search
 
 # Declared everywhere; the small ones are run, because the large ones take long to compile.
 X = np.arange(8.0)[:, None]

@@ -30,7 +30,7 @@ from hedgerow.net.network import Route
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import write_arrays
 from hedgerow.parties.wire.requests import Request
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
 
 KEY = bytes(range(32))
@@ -199,7 +199,7 @@ def journal(folder: Path) -> dict[str, Any]:
 def messages() -> dict[str, Any]:
     ask = Ask("ab" * 16, 3, "nodes", ((0, 4), (1, 9)), (2, 3), ((1, 2), (5,)))
     counts = np.array([[1, -2], [3, 4]], dtype=np.int64)
-    answer = Answer("ab" * 16, 3, (2, 3), {"counts": counts})
+    answer = TopDownAnswer("ab" * 16, 3, (2, 3), {"counts": counts})
     passed = PassSet(5, 1, 7, (0, 2, 1), 2, 1, (b"\x01" * 32, b""))
     total = Sum(5, (0, 1, 2), 123)
     return {

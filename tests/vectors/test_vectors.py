@@ -22,7 +22,7 @@ from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.wire.requests import PREFIX, Request
-from hedgerow.protocols.topdown.wire import Answer, Ask
+from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
 from tests.vectors.make import stream, table
 
@@ -154,7 +154,7 @@ def test_messages(vectors: Callable[[str], Any]) -> None:
 
     readers: dict[str, Callable[[bytes], bytes]] = {
         "topdown ask": lambda data: Ask.from_bytes(data).to_bytes(),
-        "topdown answer": lambda data: Answer.from_bytes(data).to_bytes(),
+        "topdown answer": lambda data: TopDownAnswer.from_bytes(data).to_bytes(),
         "site set": again,
         "site sum": again,
     }

@@ -248,7 +248,7 @@ def test_a_server_pays_when_it_is_asked_and_not_before(town: Town) -> None:
         assert account.spent("patients").charges == ()
         assert not (party.folder / "state.bin").exists()
         party.answer(KeyLetter(RUN).to_bytes())
-        assert [charge.key for charge in account.spent("patients").charges] == [job.hash]
+        assert [charge.key for charge in account.spent("patients").charges] == [job.account_key]
 
 
 def test_who_may_serve_what(town: Town) -> None:
