@@ -66,8 +66,7 @@ class TreesKind(Kind):
         2. Several trees: their votes are added up; the class with the most votes, the lowest index
            of equals.
 
-        Reveals: nothing.
-        Cost: that of `predict`, and an argmax over the classes where trees vote.
+        Reveals: nothing. Cost: that of `predict`, and an argmax over the classes where trees vote.
         """
         _opened(plan, what)
         found = predict(model, queries)

@@ -85,37 +85,20 @@ def train_boosting(
 
     1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
        infinite: every answer will depend on it.
-    2. Scores of all rows begin at the prior: mean or log-odds where there is no noise, else 0
-       (step 1).
+    2. Scores of all rows begin at the prior (step 1): mean or log-odds without noise, else 0.
     3. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
        mean or one Newton step (step 5), times the learning rate; rows add the value of their leaf
        to their scores (step 6).
     4. The prior is added to the leaves of the first round.
 
+    The table has ``plan.n_slots`` slots; its columns are classes, or presence and target in
+    ``plan.units``. `rows_of` takes a table of presence and gradients of each tree, (trees, n, 2),
+    and returns its rows at the roots. A round that `keep` has, with the scores of rows after it, is
+    not drawn again. Trees come round by round; leaves hold steps with ``plan.fraction`` bits.
+
     Reveals: nothing. Answers are computed from the releases charged here.
     Cost: per round a tree's levels, an exponential and an inverse per row (logistic loss), and a
     product that gives rows the values of their leaves.
-
-    Parameters
-    ----------
-    table : SecretTable
-        Of ``plan.n_slots`` slots; columns are classes, or presence and target in ``plan.units``.
-    plan : BoostingPlan
-    ledger : Ledger
-        Charged for all trees before anything is drawn.
-    progress : callable
-        Told how many levels are done, of all rounds together.
-    keep : Checkpoints
-        Has the rounds that an earlier attempt has done, and gets those of this one: a round that
-        is kept there, with the scores of rows after it, is not drawn again.
-    rows_of : callable
-        Of a table whose columns are presence and gradients of each tree, (trees, n, 2): its rows
-        at the roots.
-
-    Returns
-    -------
-    SecretForest
-        ``plan.n_trees`` trees, round by round; leaves hold steps with ``plan.fraction`` bits.
     """
     check_slots(table, plan)
     paid = plan.charge(ledger)
@@ -147,13 +130,9 @@ def train_boosting(
 class Round:
     """A round that is done, all of it secret.
 
-    Attributes
-    ----------
-    choices : list of Secret, shape (trees, nodes of the level, C)
-    values : Secret, shape (trees, leaves)
-        What the leaves add to scores; of the first round, with the prior.
-    scores : Secret or None, shape (scores, n)
-        Of all rows after it; None after the last.
+    `choices`: (trees, nodes, C) for each level. `values`: (trees, leaves), what leaves add to
+    scores; with the prior in the first round. `scores`: (scores, n) of all rows after it; None
+    after the last.
     """
 
     choices: list[Secret]
@@ -204,15 +183,7 @@ def _from(progress: Progress, before: int) -> Progress:
 
 @dataclass(frozen=True)
 class RoundReleases:
-    """What one round releases: its trees see the same records, so their costs add up.
-
-    Parameters
-    ----------
-    plan : BoostingPlan
-    paid : Payer
-    turn : int
-        Of the round, from 0.
-    """
+    """What one round releases: its trees see the same records, so their costs add up."""
 
     plan: BoostingPlan
     paid: Payer
@@ -267,10 +238,7 @@ def _values(
 
 
 class BoostingKind(Kind):
-    """Boosted trees that nobody sees, of classes or of numbers.
-
-    What may be asked is "class" or "score" for classes, and "value" for a numeric target.
-    """
+    """Boosted trees that nobody sees; asked for "class" or "score", or for "value" of numbers."""
 
     options_type: ClassVar[type[ServerOptions]] = BoostingOptions
     plan_type: ClassVar[type[ServerPlan]] = BoostingPlan
@@ -307,8 +275,7 @@ class BoostingKind(Kind):
         2. Class: of two, the second if the score is not negative; of more, that of the largest
            score, the lowest index of equals.
 
-        Reveals: nothing.
-        Cost: that of `predict`, and a comparison or an argmax for classes.
+        Reveals: nothing. Cost: that of `predict`, and a comparison or an argmax for classes.
         """
         _check(plan, what)
         steps = predict(model, queries)

@@ -48,22 +48,10 @@ _MOST_FRACTION = 20
 class BoostingPlan(ServerPlan):
     """Hidden gradient boosting in public numbers; made by `BoostingOptions.plan`.
 
-    Attributes
-    ----------
-    domain : Domain
-        Its target has classes (logistic loss) or bounds (squared loss).
-    capacity : int
-        Records at most.
-    n_rounds, depth : int
-        Trees of each score, and their levels of splits.
-    learning_rate : float
-    noise : {"none", "splits+leaves"}
-    split_epsilon, sum_epsilon, weight_epsilon : float
-        Of each level of one tree, and of sum and weight of its leaves; 0 where there is no noise.
-    random_splits : bool
-        Splits drawn by public coins, which cost nothing.
-    public_seed : int
-        Of those coins.
+    The target of the domain has classes (logistic loss) or bounds (squared loss). Of each score
+    there are `n_rounds` trees. Epsilons are of each level of one tree, and of sum and weight of its
+    leaves; 0 where there is no noise. `public_seed` is that of the coins of `random_splits`, which
+    cost nothing.
     """
 
     domain: Domain

@@ -28,18 +28,11 @@ from hedgerow.secure.secret import Engine, Secret, stack
 
 @dataclass(frozen=True, eq=False)
 class GrownTrees:
-    """What a level loop leaves behind, all of it secret.
+    """What a level loop leaves behind, all of it secret but the parents.
 
-    Attributes
-    ----------
-    choices : list of Secret, shape (trees, nodes of the level, C)
-        One-hot, level by level, over the ring of the table.
-    totals : list of Secret, shape (trees, nodes of the level, k)
-        Sums of the columns in every node.
-    leaves : Secret, shape (trees, leaves, k)
-        Sums of the columns in every leaf.
-    parents : list of int64 arrays
-        For every level but the first, and for the leaves: the parent of each node.
+    For each level `choices` (trees, nodes, C), one-hot over the ring of the table, and `totals`
+    (trees, nodes, k), the sums of the columns; the same sums for `leaves` (trees, leaves, k).
+    `parents` has the parent of each node for every level but the first, and for the leaves.
     """
 
     choices: list[Secret]
@@ -65,7 +58,7 @@ def grow(
     progress: Progress = no_progress,
     keep: Checkpoints = NOTHING_KEPT,
 ) -> GrownTrees:
-    """Grow complete trees of a public depth (algorithm 1).
+    """Grow complete trees of a public depth (algorithm 1) from a frontier at the roots.
 
     For every level, all nodes of all trees at once:
 
@@ -76,21 +69,11 @@ def grow(
     3. Rows go down (steps 17 to 21). After the last choice they stay: the sums in the leaves are
        those of the chosen attribute's bins, which are known already.
 
+    Levels that `keep` has are not chosen again: their rows go down as they did.
+
     Reveals: nothing, whatever chooser is used; what a chooser opens, it declares.
     Cost: per level one histogram, the scores, the choice and one descent; rounds depend neither on
     rows nor on nodes.
-
-    Parameters
-    ----------
-    frontier : Frontier
-        At the roots.
-    depth : int
-        Levels of splits.
-    score : Scores
-    choose : SplitChooser
-    progress : callable
-    keep : Checkpoints
-        Levels that are kept there are not chosen again: their rows go down as they did.
     """
     layout = frontier.layout
     layout.check_depth(depth)
@@ -164,16 +147,8 @@ def _loaded(engine: Engine, stage: Stage) -> tuple[Level, Valid]:
 def branch_sums(hist: Secret, choice: Choice, layout: Layout) -> Secret:
     """Return the sums in the branches of chosen splits, from the histograms they were chosen by.
 
-    Parameters
-    ----------
-    hist : Secret, shape (trees, nodes, k, B)
-    choice : one-hot, shape (trees, nodes, C)
-    layout : Layout
-
-    Returns
-    -------
-    Secret, shape (trees, nodes * arity, k)
-        Children of a node side by side. One round.
+    Of histograms (trees, nodes, k, B) and one-hot choices (trees, nodes, C), sums of shape (trees,
+    nodes * arity, k), children of a node side by side. One round.
     """
     t, nodes, k, _ = hist.shape
     if layout.branching == "binary":

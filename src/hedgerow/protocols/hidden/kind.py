@@ -28,10 +28,7 @@ Classified = tuple[NDArray[np.int64], NDArray[np.float64] | None]
 
 @dataclass(frozen=True)
 class Made:
-    """What training leaves behind: shares of the servers that live here, and what is public.
-
-    Share axes are in front; what is public is plain data.
-    """
+    """What training leaves behind: shares, share axes in front, and plain data that is public."""
 
     shares: Arrays = field(repr=False)
     public: Any = None

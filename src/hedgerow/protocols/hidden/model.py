@@ -19,18 +19,10 @@ Shares = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class SecretForest:
-    """Complete trees with hidden splits and leaves.
+    """Complete trees with hidden splits and leaves; layout and depth are public.
 
-    Attributes
-    ----------
-    layout : Layout
-        Public.
-    splits : Secret, shape (trees, inner nodes, C)
-        One-hot choice of every node, levels one after the other.
-    values : Secret, shape (trees, leaves, v)
-        What the leaves answer: v numbers.
-    depth : int
-        Public.
+    `splits` (trees, inner nodes, C): one-hot choices, levels one after the other. `values` (trees,
+    leaves, v): v numbers that a leaf answers.
     """
 
     layout: Layout

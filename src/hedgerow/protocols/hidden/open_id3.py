@@ -63,20 +63,12 @@ def train_open(
     Then the leaves: noisy class counts, from which everybody takes the label (algorithm 9), or the
     label alone (algorithm 10, and `MPC-ID3`).
 
+    The ledger is charged, to the public, before anything is drawn. `keep` gets what is going to be
+    opened, before it is opened. Where its `save` returns only when all servers have it, nothing
+    that anybody has seen is ever drawn again.
+
     Reveals: the splits and the noisy counts or labels of the leaves, to the public.
     Cost: that of `hedgerow.protocols.hidden.id3.grow` with one opening per level.
-
-    Parameters
-    ----------
-    table : SecretTable
-    plan : OpenPlan
-    ledger : Ledger
-        Charged, to the public, before anything is drawn.
-    progress : callable
-        Told how many levels are done.
-    keep : Checkpoints
-        Gets what is going to be opened, before it is opened. Where its `save` returns only when all
-        servers have it, nothing that anybody has seen is ever drawn again.
     """
     check_slots(table, plan)
     plan.layout.check_depth(plan.depth)

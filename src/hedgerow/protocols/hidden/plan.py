@@ -49,36 +49,14 @@ _SCORE_BITS = 44
 class HiddenPlan(ServerPlan):
     """A hidden tree or forest in public numbers; made by `TreesOptions.plan`.
 
-    Attributes
-    ----------
-    domain : Domain
-    capacity : int
-        Records at most.
-    branching, depth, criterion
-        Candidates, levels of splits, score.
-    noise : {"none", "leaves", "splits+leaves", "votes"}
-    mechanism : {"discrete", "laplace", "exponential"}
-        The paper's leaf updates (algorithms 12 and 13) in place of the exact discrete ones.
-    leaf_release : {"counts", "labels"}
-        Noisy class counts, which answer with distributions too, or noisy labels alone.
-    split_epsilon, leaf_epsilon : float
-        Of the choice at each level, and of the leaves; 0 where there is no noise.
-    n_trees : int
-    sampling : {"disjoint", "poisson"}
-        Trees on disjoint slots, or on rows that secret coins pick for each tree.
-    rate : float
-        Of Poisson sampling.
-    grower : {"masks", "grouped"}
-    random_splits : bool
-        Splits drawn by public coins (extra trees).
-    public_seed : int
-        Of those coins, and of those that draw attributes.
-    max_features : int
-        Attributes that a node may choose from, drawn by public coins; 0 for all.
-    queries : int
-        Answers of voting trees to all analysts together, repeats included.
-    query_epsilon, delta : float
-        Of one answer of voting trees; of all together, where more than addition counts them.
+    Epsilons are of the choice at each level and of the leaves, 0 where there is no noise;
+    `query_epsilon` is of one answer of voting trees, `delta` of all together, where more than
+    addition counts them. `queries` are answers to all analysts together, repeats included.
+
+    "laplace" and "exponential" are the paper's leaf updates (algorithms 12 and 13) in place of the
+    exact discrete ones. `rate` is of Poisson sampling, in which secret coins pick rows for each
+    tree. `public_seed` is of the coins that draw splits (`random_splits`, extra trees) and the
+    `max_features` attributes that a node may choose from; 0 for all.
     """
 
     domain: Domain

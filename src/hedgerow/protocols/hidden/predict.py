@@ -13,25 +13,15 @@ from hedgerow.secure.secret import Secret
 
 
 def predict(model: SecretForest, queries: Secret) -> Secret:
-    """Find the leaf value of every query in every tree.
+    """Find the leaf value of every query in every tree, (q, trees, v), of one-hot rows (q, B).
 
-    1. The side or value that every node would send every query to: one secret matrix product
-       (steps 4 and 5 of all calls).
+    1. The side or value that every node would send every query to: one secret matrix product (steps
+       4 and 5 of all calls).
     2. From the leaves up, each node passes on the value of the child that the query takes: one
        round per level (steps 6 to 8).
 
     Reveals: nothing.
     Cost: `cost` of one product and one multiplication per level; depth + 1 rounds.
-
-    Parameters
-    ----------
-    model : SecretForest
-    queries : Secret, shape (q, B)
-        One-hot rows.
-
-    Returns
-    -------
-    Secret, shape (q, trees, v)
     """
     if model.layout.branching == "binary":
         return _binary(model, queries)

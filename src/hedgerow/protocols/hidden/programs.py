@@ -2,9 +2,8 @@
 
 Parties 0, 1 and 2 are the servers. In training the owners are parties 3, 4, ...; when a model is
 asked, party 3 is the analyst. A program gets a `job`, which is public and the same at all parties,
-and `own`: for every party that lives in the process (all of them in the simulator, one elsewhere),
-what nobody else is handed. Both are plain data, see `hedgerow.net.values.write_value`; keys of
-`own` are party numbers as text.
+and `own`: for every party that lives in the process, by its number as text, what nobody else is
+handed. Both are plain data, see `hedgerow.net.values.write_value`.
 """
 
 from __future__ import annotations
@@ -43,24 +42,16 @@ def train_program(network: Network, job: Job, own: Own | None = None) -> dict[st
     1. Every owner shares its padded table and leaves.
     2. The servers train, and each keeps its shares, its ledger and its record of openings.
 
+    The job has ``kind``, ``plan``, ``uploads`` (fields of `Upload`), ``engine`` ("clear" or
+    "replicated"), ``domain_is_public``, ``marks`` (reason and audiences for
+    `Ledger.mark_not_private`) and ``seed`` (None, or an int for tests). An owner's own are
+    ``bins``, ``target`` (None where another has it) and ``present`` of its slots.
+
+    Returns ``shares``, ``public``, ``ledger`` and ``leakage`` for every server that lives here;
+    None where none lives. The clear engine has one server, which holds everything.
+
     Reveals: what the kind's training declares.
     Cost: that of `share_table` and of the kind's training.
-
-    Parameters
-    ----------
-    network : Network
-    job : mapping
-        ``kind``, ``plan``, ``uploads`` (fields of `Upload`), ``engine`` ("clear" or "replicated"),
-        ``domain_is_public``, ``marks`` (reason and audiences for `Ledger.mark_not_private`) and
-        ``seed`` (None, or an int for tests).
-    own : mapping
-        At an owner: ``bins``, ``target`` (None where another has it) and ``present`` of its slots.
-
-    Returns
-    -------
-    dict or None
-        For every server that lives here: ``shares``, ``public``, ``ledger`` and ``leakage``; None
-        where none lives. The clear engine has one server, which holds everything.
     """
     kind = kind_named(job["kind"])
     plan = kind.plan_type.from_dict(dict(job["plan"]))
@@ -94,23 +85,15 @@ def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[s
     1. The analyst shares its queries.
     2. The servers walk the trees and open what was asked for, to the analyst.
 
+    The job has ``kind``, ``plan``, ``engine``, ``domain_is_public`` as in training, ``model``
+    (dtype and shape of every array), ``n`` (queries) and ``what`` (is asked). A server's own are
+    ``shares`` and ``ledger``, the analyst's ``bins`` and ``ledger``.
+
+    Returns ``ledger``, ``leakage`` and ``answers`` for every party that lives here; answers are
+    None for everybody but the analyst.
+
     Reveals: the answers, to the analyst; their number, to all.
     Cost: that of `share_queries` and of the kind's answer.
-
-    Parameters
-    ----------
-    network : Network
-    job : mapping
-        ``kind``, ``plan``, ``engine``, ``domain_is_public`` as in training; ``model`` (dtype and
-        shape of every array), ``n`` (queries) and ``what`` (is asked).
-    own : mapping
-        At a server: ``shares`` and ``ledger``. At the analyst: ``bins`` and ``ledger``.
-
-    Returns
-    -------
-    dict
-        For every party that lives here: ``ledger``, ``leakage``, and ``answers``, which is None
-        for everybody but the analyst.
     """
     own = own or {}
     kind = kind_named(job["kind"])

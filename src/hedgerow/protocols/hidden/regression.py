@@ -53,26 +53,13 @@ def train_regression(
     3. Leaves: the mean, of an empty one that of the node above; or a noisy sum over a noisy count,
        clipped to the bounds.
 
+    The table has ``plan.n_slots`` slots; its columns are presence and the target in ``plan.units``.
+    Leaves hold one number with `FRACTION` bits, 1 for half the bounds' width. Levels that `keep`
+    has are not drawn again.
+
     Reveals: to the servers nothing, besides the random permutations of a grouped grower. To the
     analyst nothing yet; answers are computed from the releases charged here.
     Cost: that of `grow` and one division per node.
-
-    Parameters
-    ----------
-    table : SecretTable
-        Of ``plan.n_slots`` slots; columns are presence and the target in ``plan.units``.
-    plan : RegressionPlan
-    ledger : Ledger
-        Charged before noise is drawn.
-    progress : callable
-        Told how many levels are done.
-    keep : Checkpoints
-        Has the levels that an earlier attempt has done, and gets those of this one.
-
-    Returns
-    -------
-    SecretForest
-        One tree; leaves hold one number with `FRACTION` bits, 1 for half the bounds' width.
     """
     check_slots(table, plan)
     return train_rows(_frontier(table, plan), plan, plan.charge(ledger), progress, keep)

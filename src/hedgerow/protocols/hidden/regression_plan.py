@@ -35,18 +35,8 @@ SCORE_SENSITIVITY = 4.0
 class RegressionPlan(ServerPlan):
     """A hidden regression tree in public numbers; made by `RegressionOptions.plan`.
 
-    Attributes
-    ----------
-    domain : Domain
-        Its target has bounds.
-    capacity : int
-        Records at most.
-    depth : int
-        Levels of splits.
-    noise : {"none", "leaves", "splits+leaves"}
-    split_epsilon, sum_epsilon, count_epsilon : float
-        Of the choice at each level, and of sum and count of the leaves; 0 where there is no noise.
-    grower : {"masks", "grouped"}
+    Its domain's target has bounds. Epsilons are of the choice at each level, and of sum and count
+    of the leaves; 0 where there is no noise.
     """
 
     domain: Domain

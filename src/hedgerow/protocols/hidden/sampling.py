@@ -96,17 +96,12 @@ def sampled_release(
 
 
 def sample_rows(engine: Engine, n_trees: int, n_slots: int, rate: float, ring: Ring) -> Secret:
-    """Flip a coin for every tree and slot.
+    """Flip a coin for every tree and slot: 0 and 1 of a ring, (trees, slots).
 
-    1. One biased coin each (`hedgerow.secure.noise.discrete.coins`).
-    2. As 0 and 1 of a ring.
+    One biased coin each (`hedgerow.secure.noise.discrete.coins`), taken to the ring.
 
     Reveals: nothing.
     Cost: ceil(log2 RATE_BITS) rounds and RATE_BITS ANDs per coin at most, and one `Engine.b2a`.
-
-    Returns
-    -------
-    Secret of 0 and 1, shape (trees, slots)
     """
     flipped = coins(engine, [coin_constant(rate)], RATE_BITS, n_trees * n_slots)
     return engine.b2a(flipped, ring).reshape(n_trees, n_slots)

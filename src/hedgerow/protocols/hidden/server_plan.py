@@ -101,10 +101,7 @@ class ServerPlan(ABC):
     def ledger(self) -> Ledger:
         """Return the ledger of a training that has not happened.
 
-        Raises
-        ------
-        HedgerowError
-            H202 for a finite epsilon and a domain that was read from data.
+        H202 for a finite epsilon and a domain that was read from data.
         """
         ledger = Ledger(domain=self.domain)
         self.charge(ledger)

@@ -50,23 +50,12 @@ def train_hidden(
     1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
        infinite: every answer will depend on it. Voting trees reserve all answers that they will
        give instead. Trees on sampled rows are charged as a whole.
-    2. `hedgerow.protocols.hidden.id3.grow`.
+    2. `hedgerow.protocols.hidden.id3.grow`, on a table of ``plan.n_slots`` slots. Levels that
+       `keep` has are not drawn again.
     3. Labels, and counts where they may be shown.
 
     Reveals: to the servers nothing, besides the random permutations of a grouped grower. To the
     analyst nothing yet; answers are computed from the releases charged here.
-
-    Parameters
-    ----------
-    table : SecretTable
-        Of ``plan.n_slots`` slots.
-    plan : HiddenPlan
-    ledger : Ledger
-        Charged before noise is drawn.
-    progress : callable
-        Told how many levels are done.
-    keep : Checkpoints
-        Has the levels that an earlier attempt has done, and gets those of this one.
     """
     check_slots(table, plan)
     return train_rows(frontier(table, plan, keep), plan, plan.charge(ledger), progress, keep)
