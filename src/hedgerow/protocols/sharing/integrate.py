@@ -30,16 +30,7 @@ MEMBERSHIP = "owners that align their tables know whose records there are"
 
 @dataclass(frozen=True, eq=False)
 class Integrated:
-    """Tables of all owners.
-
-    Attributes
-    ----------
-    uploads : list of Upload
-        Public.
-    tables : dict of int to Encoded
-        The padded table of every owner, by party.
-    partition : {"horizontal", "vertical"}
-    """
+    """Tables of all owners: public uploads, and the padded table of every owner by its party."""
 
     uploads: list[Upload]
     tables: dict[int, Encoded]
@@ -71,23 +62,11 @@ def by_rows(
     slots: Sequence[int],
     entropy: Entropy = os.urandom,
 ) -> Integrated:
-    """Put together owners that each hold records of their own.
+    """Put together owners that each hold records of their own, with all attributes and the target.
 
-    Parameters
-    ----------
-    layout : Layout
-    parts : sequence of Encoded
-        Records with all attributes and the target, under the layout's domain.
-    slots : sequence of int
-        Public number of slots of each owner, at least the records it has.
-    entropy : callable
-        Of the owners' placements; only tests pass anything but the operating system.
-
-    Raises
-    ------
-    HedgerowError
-        H117 for a part under another domain, H112 for more records than slots, H116 for a part
-        without a target.
+    `slots` are the public numbers of slots of each owner. Only tests draw the owners' placements
+    from anything but the operating system. H117 for a part under another domain, H112 for more
+    records than slots, H116 for a part without a target.
     """
     if len(parts) != len(slots) or not parts:
         raise Code.BAD_PARAMETER.error(
@@ -113,29 +92,15 @@ def by_columns(
     n_slots: int,
     key: bytes | None = None,
 ) -> Integrated:
-    """Put together owners that hold columns of the same records.
+    """Put together owners that hold columns of the same records, with ids.
 
     1. All owners sort their records by id (`hedgerow.tables.align`).
     2. All place them in the same slots (`in_common_slots`), drawn with a key that the owners have
-       in common and no server is told.
+       in common and no server is told; a fresh one by default.
 
     Reveals: to the owners, which records there are; see `MEMBERSHIP`.
-
-    Parameters
-    ----------
-    layout : Layout
-    parts : sequence of Encoded
-        With ids; every attribute at one owner, the target at one of them.
-    n_slots : int
-    key : bytes, optional
-        The owners' common key; a fresh one by default.
-
-    Raises
-    ------
-    HedgerowError
-        H111 if the ids differ, H117 for a part under another domain, H107 and H106 for an
-        attribute at no owner or at two, H116 if not exactly one has the target, H112 for more
-        records than slots.
+    H111 if the ids differ, H117 for a part under another domain, H107 and H106 for an attribute at
+    no owner or at two, H116 if not exactly one has the target, H112 for more records than slots.
     """
     parts = align(parts)
     groups = [sorted(layout.domain.indices(part.domain.names)) for part in parts]
@@ -161,21 +126,13 @@ def by_columns(
 
 
 def in_common_slots(part: Encoded, n_slots: int, key: bytes) -> Encoded:
-    """Place records in slots that follow from a key and from which records there are.
+    """Place records, sorted by id, in slots that follow from the owners' key and all ids.
 
     The slots are those of a permutation, by the rank of an id. Under one permutation for two
-    versions of a table, a record more in the second would move others, so every set of ids has
-    one of its own, and two versions are placed as if with two keys. The same set again would have
-    the same slots, which two versions that differ have not: whoever uploads refuses that
+    versions of a table, a record more in the second would move others, so every set of ids has one
+    of its own, and two versions are placed as if with two keys. The same set again would have the
+    same slots, which two versions that differ have not: whoever uploads refuses that
     (`hedgerow.parties.roles.uploading`).
-
-    Parameters
-    ----------
-    part : Encoded
-        With ids, sorted by them (`hedgerow.tables.align`); the same ids at all owners.
-    n_slots : int
-    key : bytes
-        The owners' common one.
     """
     assert part.ids is not None
     slots = keyed_digest(key, _SLOTS, n_slots, part.ids)
@@ -193,22 +150,8 @@ def dealt(
     """Deal one table to several owners, to study them: blocks of slots, or columns in turn.
 
     Records are placed among all slots first, so that the owner of a record is as random as its
-    slot, and a record more or less moves no other.
-
-    Parameters
-    ----------
-    layout : Layout
-    encoded : Encoded
-        With its target, which the first owner gets where columns are dealt.
-    n_slots : int
-    owners : int
-    partition : {"horizontal", "vertical"}
-    entropy : callable
-
-    Raises
-    ------
-    HedgerowError
-        H112 for more records than slots, H501 for more owners than slots or columns.
+    slot, and a record more or less moves no other. Where columns are dealt, the first owner gets
+    the target. H112 for more records than slots, H501 for more owners than slots or columns.
     """
     padded = pad(encoded, n_slots, entropy=entropy)
     if not 1 <= owners <= (n_slots if partition == "horizontal" else layout.n_features):

@@ -22,36 +22,12 @@ from hedgerow.tables import Encoded
 def share_queries(
     engine: Engine, layout: Layout, ring: Ring, queries: Encoded | None, n: int, party: int
 ) -> Secret:
-    """Share the rows that an analyst asks about.
+    """Share the n rows that an analyst asks about: one-hot for every attribute, (n, B).
 
-    1. The analyst shares the bits of its bins (`query_planes`).
-    2. `expand_queries`.
+    The analyst, where it lives, shares the bits of its bins (`query_planes`); then
+    `expand_queries`, over the ring of the model. H117 for queries of another domain.
 
-    Reveals: nothing but the number of queries.
-    Cost: `cost_queries`; b + 2 rounds.
-
-    Parameters
-    ----------
-    engine : Engine
-    layout : Layout
-    ring : Ring
-        Of the model.
-    queries : Encoded or None
-        Where the analyst lives.
-    n : int
-        Number of queries, public.
-    party : int
-        The analyst.
-
-    Returns
-    -------
-    Secret, shape (n, B)
-        One-hot for every attribute.
-
-    Raises
-    ------
-    HedgerowError
-        H117 for queries of another domain: their bins would mean something else.
+    Reveals: nothing but the number of queries. Cost: `cost_queries`; b + 2 rounds.
     """
     bits = None if queries is None else query_planes(layout, queries)
     return expand_queries(layout, ring, engine.input_bits(bits, party, planes_shape(layout, n)))
@@ -60,10 +36,7 @@ def share_queries(
 def query_planes(layout: Layout, queries: Encoded) -> NDArray[np.bool_]:
     """Return the bits of the bins of queries, bool `planes_shape`, highest bit first.
 
-    Raises
-    ------
-    HedgerowError
-        H117 for queries of another domain: their bins would mean something else.
+    H117 for queries of another domain: their bins would mean something else.
     """
     if queries.domain.attributes != layout.domain.attributes:
         raise Code.BAD_DOMAIN.error(
@@ -84,33 +57,15 @@ def planes_shape(layout: Layout, n: int) -> tuple[int, int, int]:
 
 
 def expand_queries(layout: Layout, ring: Ring, shared: SecretBits) -> Secret:
-    """Turn shared bits of bins into one-hot rows.
+    """Turn bits of bins, whoever shared them, into rows (n, B), one-hot for every attribute.
 
-    1. Bit by bit, highest first, every entry h of the one-hot vectors so far becomes
-       (h - h c, h c): all attributes and queries at once.
+    1. Bit by bit, highest first, all attributes and queries at once: with a bit c every entry h of
+       the one-hot vectors so far becomes (h - h c, h c).
     2. A number beyond the bins of its attribute counts as the last of them.
     3. The columns of bins that exist become numbers of the ring.
 
-    Reveals: nothing.
-    Cost: `cost_queries` without its input; b + 1 rounds.
-
-    Parameters
-    ----------
-    layout : Layout
-    ring : Ring
-        Of the model.
-    shared : SecretBits, shape (b, attributes, n)
-        See `planes_shape`; whoever shared them.
-
-    Returns
-    -------
-    Secret, shape (n, B)
-        One-hot for every attribute, whatever the bits are.
-
-    Raises
-    ------
-    HedgerowError
-        H108 for bits of another shape.
+    Reveals: nothing. Cost: `cost_queries` without its input; b + 1 rounds.
+    H108 for bits of another shape than `planes_shape`.
     """
     wanted = planes_shape(layout, shared.n)
     if shared.shape != wanted:
@@ -137,17 +92,8 @@ def _planes(layout: Layout) -> int:
 def one_hot_bits(planes: SecretBits, sizes: ArrayLike) -> SecretBits:
     """Turn numbers into one-hot bits; one beyond the values there are counts as the last.
 
-    Parameters
-    ----------
-    planes : SecretBits, shape (b, m, n)
-        Bits of n rows of m numbers, from the highest bit on.
-    sizes : int array, shape (m,)
-        Values that each number can have, at most 2^b.
-
-    Returns
-    -------
-    SecretBits, shape (m * 2^b, n)
-        Exactly one is set for every number, among the first `sizes`.
+    Of m numbers in n rows, planes (b, m, n) from the highest bit on, one-hot (m * 2^b, n): exactly
+    one is set for every number, among its first `sizes`, which are 2^b at most.
     """
     bits, m, _ = planes.shape
     hot = _merged(stack([~planes[0], planes[0]], axis=1), (m, 2))

@@ -48,20 +48,11 @@ def seal_dealt(
 ) -> list[bytes]:
     """Share integers or bits and seal the part of each server.
 
+    Bits, for which the ring is None, are packed along the last axis. `context` says what the part
+    of each server is bound to. The three public keys must be authentic.
+
     Reveals: nothing; a server alone sees uniform numbers, and all others sealed ones.
     Cost: `sealed_size` bytes for each server.
-
-    Parameters
-    ----------
-    values : integers, or bool
-    ring : Ring or None
-        In which they are shared; None for bits, which are packed along the last axis.
-    context : callable
-        Of the number of a server: what its part is bound to.
-    keys : three public keys
-        Of the servers, in their order; authentic.
-    entropy : callable
-        Returns so many random bytes.
     """
     encoded = pack(values) if ring is None else ring.encode(values)
     dealt = deal(encoded, xor=ring is None, entropy=entropy)
@@ -82,10 +73,7 @@ def open_dealt(
 ) -> Dealt:
     """Open the part of an array at its server; `shape` and `ring` as it was shared.
 
-    Raises
-    ------
-    HedgerowError
-        H760 for one that was changed, or is that of another context.
+    H760 for one that was changed, or is that of another context.
     """
     message = key.open(sealed, context)
     size = _size(shape, ring, server)

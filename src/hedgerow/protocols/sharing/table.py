@@ -24,17 +24,10 @@ _BLOCK = 1 << 24
 
 @dataclass(frozen=True, eq=False)
 class SecretTable:
-    """A table on the servers.
+    """A table on the servers; rows of empty slots are zero.
 
-    Attributes
-    ----------
-    layout : Layout
-        Public.
-    onehot : Secret, shape (n, B)
-        One 0/1 column per bin; rows of empty slots are zero.
-    columns : Secret, shape (n, k)
-        What is added up: one 0/1 column per class, or presence and the target in whole units.
-        Zero in empty slots.
+    `onehot` (n, B): one 0/1 column per bin. `columns` (n, k): what is added up, one 0/1 column per
+    class, or presence and the target in whole units.
     """
 
     layout: Layout
@@ -59,18 +52,9 @@ class SecretTable:
 
 @dataclass(frozen=True)
 class Upload:
-    """What one owner shares: public.
+    """What one owner shares, public: so many slots from `first` on, and attributes, ascending.
 
-    Parameters
-    ----------
-    party : int
-        The owner; 3 or more where the servers are 0, 1 and 2.
-    first, rows : int
-        Slots from `first` on, so many.
-    features : tuple of int
-        Attributes, ascending.
-    target : bool
-        Whether the target is among them.
+    The party is 3 or more where the servers are 0, 1 and 2.
     """
 
     party: int
@@ -117,27 +101,12 @@ def share_table(
     Owners share numbers, and nobody checks that they are zeros and ones: this is for tables that
     one user holds. What others upload is bits (`hedgerow.protocols.sharing.uploaded`).
 
+    `n_columns` are the classes, or 2 for presence and a numeric target in whole units. Before this
+    process sends anything: H108 if a table is not what its upload says, H117 if it is of another
+    domain, H501 if cells are missing or filled twice.
+
     Reveals: nothing; the slots and attributes of every owner are public.
     Cost: `Engine.input` of every block; an owner sends two elements per cell.
-
-    Parameters
-    ----------
-    engine : Engine
-    layout : Layout
-    ring : Ring
-        Of the shared table.
-    uploads : sequence of Upload
-        Public, the same at all parties; together they fill every cell once.
-    tables : mapping of int to Encoded
-        Where an owner lives: its padded table, with its own attributes alone.
-    n_columns : int
-        Classes, or 2 for presence and a numeric target in whole units.
-
-    Raises
-    ------
-    InputError
-        H108 if a table is not what its upload says, H117 if it is of another domain, H501 if cells
-        are missing or filled twice. Nothing is sent then, by this process.
     """
     n = check_uploads(layout, uploads)
     # Before anything is sent.

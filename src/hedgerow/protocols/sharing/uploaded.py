@@ -80,29 +80,12 @@ def expand_table(
        a unit count for nothing but the highest of them, which rounds half a unit up. Local.
     4. Rows below rows, columns beside columns.
 
-    Reveals: nothing.
-    Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more for numbers, and
-    2 rounds per block.
+    Planes are (planes, slots) by party, as `planes_of` orders them. H108 for planes of another
+    shape than their upload's, H501 if cells are missing or filled twice, or if an upload has other
+    slots than one with a target.
 
-    Parameters
-    ----------
-    engine : Engine
-    layout : Layout
-    ring : Ring
-    uploads : sequence of Upload
-        Public; together they fill every cell once.
-    planes : mapping of int to SecretBits, shape (planes, slots)
-        By party, as `planes_of` orders them.
-    n_columns : int
-        Classes, or 2 for presence and a numeric target.
-    units : Units, optional
-        Of a numeric target.
-
-    Raises
-    ------
-    InputError
-        H108 for planes of another shape than their upload's, H501 if cells are missing or filled
-        twice, or if an upload has other slots than one with a target.
+    Reveals: nothing. Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more
+    for numbers, and 2 rounds per block.
     """
     n = check_uploads(layout, uploads)
     for upload in uploads:

@@ -60,17 +60,9 @@ def query_epsilon_for(epsilon: float, queries: int, n_classes: int, *, delta: fl
     Renyi, optimal composition), whichever is larger. What is returned was checked by that
     accountant; an epsilon larger by one millionth was refused by it.
 
-    Parameters
-    ----------
-    epsilon : float
-        Of all answers together, add/remove neighbours.
-    queries : int
-        Answers Q to all analysts together.
-    n_classes : int
-        Candidates of a vote, which the price of finite precision depends on.
-    delta : float
-        Of all answers together. With 0 answers compose by addition; their finite precision, below
-        Q * 2**-60, is in the ledger all the same.
+    Epsilon and delta are of all Q answers to all analysts together, add/remove neighbours; the
+    price of finite precision depends on the classes. With a delta of 0 answers compose by addition;
+    their finite precision, below Q * 2**-60, is in the ledger all the same.
     """
     check_whole_epsilon(epsilon)
     if queries < 1:

@@ -33,10 +33,7 @@ def vote_openings(n: int, times: int = 1) -> list[Opening]:
 def reservation_of(ledger: Ledger) -> Reservation:
     """Return the answers that were reserved, also from a ledger that was read from a file.
 
-    Raises
-    ------
-    PrivacyError
-        H205 if there are none, or those of several models.
+    H205 if there are none, or those of several models.
     """
     found = [
         Reservation(index, entry.release)
@@ -62,10 +59,7 @@ def answers_left(ledger: Ledger) -> int:
 def spend_answers(ledger: Ledger, n: int) -> Release:
     """Take n answers out of the budget; there are no refunds.
 
-    Raises
-    ------
-    PrivacyError
-        H207 if the budget holds fewer; nothing is recorded then.
+    H207 if the budget holds fewer; nothing is recorded then.
     """
     spent = price_of(ledger, n)
     try:
@@ -98,37 +92,20 @@ def check_answers(ledger: Ledger, n: int) -> None:
 def answer(
     model: SecretForest, plan: HiddenPlan, queries: Secret, ledger: Ledger
 ) -> NDArray[np.int64] | None:
-    """Answer secret queries by a noisy vote and open the classes to the analyst.
+    """Answer secret queries (q, B) by a noisy vote and open the classes (q,) to the analyst.
 
     1. Take the answers out of the budget; a query that was asked before is one more answer.
-    2. Every tree finds the class of every query (`hidden.predict.predict`); votes are
-       added up.
+    2. Every tree, whose leaves hold one-hot labels, finds the class of every query
+       (`hidden.predict.predict`); votes are added up.
     3. Noisy max over the votes, lowest index of equals, in the smallest ring that holds them.
     4. Open the index.
+
+    None where the analyst does not live. H207 before a byte is sent, if the budget holds fewer
+    answers; `check_answers` refuses before queries are shared.
 
     Reveals: to the analyst, the class of each query; every one of them is a release that was
     charged when the trees were trained.
     Cost: that of `predict` and of `noisy_max` over (q, k), and one opening.
-
-    Parameters
-    ----------
-    model : SecretForest
-        Its leaves hold one-hot labels.
-    plan : HiddenPlan
-        With ``noise="votes"``.
-    queries : Secret, shape (q, B)
-    ledger : Ledger
-        That training charged.
-
-    Returns
-    -------
-    int64 array, shape (q,), or None where the analyst does not live
-
-    Raises
-    ------
-    PrivacyError
-        H207 before a byte is sent, if the budget holds fewer answers. `check_answers` refuses
-        before queries are shared.
     """
     _check_votes(plan, queries)
     paid = spend_answers(ledger, queries.shape[0])
@@ -142,19 +119,10 @@ def answered(
 ) -> tuple[Secret, str]:
     """Answer secret queries by a noisy vote without opening the classes: steps 2 and 3 of `answer`.
 
+    `paid` was taken out of the budget for these very answers, before; see `spend_answers`. Returns
+    the classes (q,), and the name of their opening in `vote_openings`.
+
     Reveals: nothing.
-
-    Parameters
-    ----------
-    model, plan, queries, ledger
-        As in `answer`.
-    paid : Release
-        What was taken out of the budget for these very answers, before; see `spend_answers`.
-
-    Returns
-    -------
-    Secret, shape (q,), and str
-        The classes, and the name of their opening in `vote_openings`.
     """
     _check_votes(plan, queries)
     votes = predict(model, queries).sum(axis=1)
