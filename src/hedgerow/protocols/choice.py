@@ -31,12 +31,11 @@ class ModelChoice(NamedTuple):
 def choose_model(
     domain: Domain, epsilon: float, capacity: int | None, *, in_memory: bool = True
 ) -> ModelChoice:
-    """Choose by capacity and epsilon, never by rows.
+    """Choose by capacity and epsilon, never by rows; H116 without a target, H208 without capacity.
 
     Below a product of `BUDGET_FOR_BOOSTING` the one best split is all that can be told from noise,
     and a tree finds it with one noisy maximum over all attributes; above, boosting adds up more
-    than one tree can hold. A single tree wants its rows in memory. H116 without a target, H208
-    without a capacity.
+    than one tree can hold. A single tree wants its rows in memory.
     """
     if domain.target is None:
         raise Code.BAD_TARGET.error(found="a domain without a target")

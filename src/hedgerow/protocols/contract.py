@@ -118,12 +118,8 @@ class Options(Numbered):
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
         """Read parameters of an estimator; those that are none of the options are left aside.
 
-        Where ``noise`` is "none", epsilon is checked and then left out: nothing uses it.
-
-        Raises
-        ------
-        HedgerowError
-            H201 for epsilon, H501 for all others.
+        Where ``noise`` is "none", epsilon is checked and then left out: nothing uses it. H201 for
+        epsilon, H501 for all others.
         """
         given = {
             field: _python_number(parameters[name])
@@ -165,13 +161,9 @@ class Options(Numbered):
     def plan(self, domain: Domain, capacity: int | None = None) -> Plan:
         """Return what a run would do and charge, from public numbers alone.
 
-        A capacity is used in place of the options' own, and that in place of the domain's.
-
-        Raises
-        ------
-        HedgerowError
-            H116 for a target that cannot be learned, H201 for an epsilon that is no budget, H208
-            without a capacity that is needed, H501 for a model that cannot be grown.
+        A capacity is used in place of the options' own, and that in place of the domain's. H116 for
+        a target that cannot be learned, H201 for an epsilon that is no budget, H208 without a
+        capacity that is needed, H501 for a model that cannot be grown.
         """
         del capacity
         raise Code.BAD_JOB.error(
@@ -238,11 +230,7 @@ def phrase(schema: Mapping[str, Any]) -> str:
 
 
 def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
-    """Refuse, H201, what is not a finite number above 0.
-
-    ``noise`` is the parameter of that name, of a protocol that trains without noise if it is
-    "none".
-    """
+    """Refuse, H201, what is not a finite number above 0; ``noise`` matters for the advice alone."""
     real = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
     try:
         if real and math.isfinite(epsilon) and float(epsilon) > 0:

@@ -38,17 +38,10 @@ _SIGNAL = "of signal in it"
 
 
 class Expected(NamedTuple):
-    """One kind of release.
+    """One kind of release: standard deviation of its noise, and size of what it is added to.
 
-    Attributes
-    ----------
-    what : str
-    noise : float
-        Standard deviation of its noise; of a choice, the largest noise among its candidates.
-    size : float
-        What it is added to, if the table is as large as its capacity and divided evenly.
-    beside : str
-        What `size` counts.
+    Of a choice, the largest noise among its candidates. The size is that of a table as large as its
+    capacity and divided evenly; `beside` says what it counts.
     """
 
     what: str
@@ -71,12 +64,8 @@ class Expected(NamedTuple):
 class NoiseForecast:
     """The noise of a plan beside what it hides; public numbers alone.
 
-    Attributes
-    ----------
-    expected : tuple of Expected
-        Empty where there is no noise, or no capacity to compare it with.
-    note : str
-        What was assumed beyond the plan.
+    `expected` is empty where there is no noise, or no capacity to compare it with; `note` says what
+    was assumed beyond the plan.
     """
 
     expected: tuple[Expected, ...]
@@ -112,12 +101,7 @@ class NoiseForecast:
 
 
 def forecast(plan: Any) -> NoiseForecast:
-    """Return how large the noise of a plan will be; nothing for a plan without noise.
-
-    Parameters
-    ----------
-    plan : PrivatePlan, MedianPlan, BoostPlan, HiddenPlan, RegressionPlan, BoostingPlan, TopDownPlan
-    """
+    """Return how large the noise of a plan will be; nothing for a plan without noise."""
     for kind, expected in _FORECASTS.items():
         if isinstance(plan, kind):
             found = tuple(expected(plan))

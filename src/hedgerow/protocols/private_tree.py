@@ -1,7 +1,4 @@
-"""`PrivateTreeOptions`: parameters of one curator's private tree.
-
-The plan and the grower behind them are those of `hedgerow.trees.growing.private`.
-"""
+"""`PrivateTreeOptions`, whose plan and grower are those of `hedgerow.trees.growing.private`."""
 
 from __future__ import annotations
 

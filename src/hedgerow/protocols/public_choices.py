@@ -29,11 +29,7 @@ def public_sample(
     """Draw n different places, one after the other in proportion to their weights, ascending.
 
     By exponential clocks: the first n to ring, of which each rings at the rate of its weight.
-
-    Parameters
-    ----------
-    weight : float64, shape (m,)
-        At least 0, and above 0 in n places or more.
+    Weights are at least 0, and above 0 in n places or more.
     """
     waits = -np.log(public_uniform(public_seed, address, weight.size))
     with np.errstate(divide="ignore"):

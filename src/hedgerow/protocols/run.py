@@ -38,16 +38,8 @@ LIMIT = 24 * 3600.0
 class Run:
     """One run of the servers, as it was counted.
 
-    Attributes
-    ----------
-    what : str
-        ``"train"``, or what was asked.
-    leakage : Leakage
-        Declared openings, and what was opened.
-    meter : Reading
-        Rounds and bytes of all parties; nothing where one process computes in the clear.
-    seconds : float
-        By the clock, of the slowest party's program; the start of processes is not counted.
+    `meter` has rounds and bytes of all parties; nothing where one process computes in the clear.
+    `seconds` are those of the slowest party's program, without the start of processes.
     """
 
     what: str
@@ -61,14 +53,9 @@ class Run:
 
 @dataclass
 class Server:
-    """What a server keeps of a model.
+    """What a server keeps of a model: its shares, and its ledger with all answers that it gave.
 
-    Attributes
-    ----------
-    shares : dict of str to ndarray
-        Its shares; the clear engine's one server has the values themselves.
-    ledger : str
-        Its ledger, as JSON, with all answers that it gave.
+    The clear engine's one server has the values themselves.
     """
 
     shares: Shares = field(repr=False)
@@ -77,17 +64,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Trained:
-    """A trained model at its servers.
-
-    Attributes
-    ----------
-    kind : str
-    engine : {"clear", "simulate", "processes"}
-    servers : tuple of Server
-        Three, or one where the engine is clear.
-    public : object
-        What the training made public.
-    """
+    """A trained model at its three servers, or at one where the engine is clear."""
 
     kind: str
     engine: EngineName
@@ -131,30 +108,18 @@ def train(
     domain_is_public: bool = True,
     seed: int | None = None,
 ) -> tuple[Trained, Run]:
-    """Train a hidden model.
+    """Train a hidden model on the padded tables of all owners.
 
-    Parameters
-    ----------
-    kind : str
-        See `hedgerow.protocols.kinds`.
-    plan : ServerPlan
-    owners : Integrated
-        Padded tables of all owners.
-    engine : {"clear", "simulate", "processes"}
-        One process on plain arrays, from which nothing is hidden; the three servers and all owners
-        in one process; or a process for each of them on this machine, over mutual TLS.
-    marks : sequence of (reason, audiences)
-        What is known beforehand to void a guarantee.
-    domain_is_public : bool
-        False if the domain was read from the data; `marks` says so too then.
-    seed : int, optional
-        Repeatable masks and noise, recorded as not private.
+    The engine is one process on plain arrays, from which nothing is hidden ("clear"); the three
+    servers and all owners in one process ("simulate"); or a process for each of them on this
+    machine, over mutual TLS ("processes").
 
-    Raises
-    ------
-    HedgerowError
-        H211 if the servers' ledgers or records of openings differ; besides, what training
-        itself refuses.
+    `marks` are reasons, with their audiences, that are known beforehand to void a guarantee; a
+    domain that was read from the data is among them. A seed makes masks and noise repeatable, which
+    is recorded as not private.
+
+    H211 if the servers' ledgers or records of openings differ; besides, what training itself
+    refuses.
     """
     job = {
         "kind": kind,
@@ -181,26 +146,11 @@ def train(
 def ask(
     trained: Trained, plan: ServerPlan, bins: NDArray[Any], what: str = "class"
 ) -> tuple[NDArray[Any], Run]:
-    """Ask a hidden model.
+    """Ask a hidden model with encoded queries (n, features), under the plan it was trained with.
 
-    The servers count answers in ledgers of their own. A run that fails after it began counts as
-    answered: nobody knows what was opened.
-
-    Parameters
-    ----------
-    trained : Trained
-        Its ledgers are brought up to date.
-    plan : ServerPlan
-        The one that it was trained with.
-    bins : ndarray of shape (n, features)
-        Encoded queries.
-    what : str
-        Is asked for; the kinds know which.
-
-    Returns
-    -------
-    ndarray, Run
-        The opened answers, and the record.
+    The servers count answers in ledgers of their own, which are brought up to date. A run that
+    fails after it began counts as answered: nobody knows what was opened. Returns the opened
+    answers, and the record.
     """
     kind, n = kind_named(trained.kind), len(bins)
     lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
