@@ -36,12 +36,10 @@ class SplitChooser(Protocol):
     """Chooses the splits of one level."""
 
     def __call__(self, level: int, scores: Secret, bound: int, valid: Valid) -> Secret:
-        """Choose.
+        """Choose among C candidates by signed scores (trees, nodes, C) up to `bound` in magnitude.
 
-        `scores` (shape (trees, nodes, C)): signed integers of magnitude up to `bound`, to be
-        maximised. `bound`: public. `valid`: what may be chosen; a secret is over the ring of
-        earlier choices. Returns shape (trees, nodes, C): one-hot, over a ring of the chooser's
-        liking.
+        A secret `valid` is over the ring of earlier choices. Returns one-hot vectors of the same
+        shape, over a ring of the chooser's liking.
         """
         ...
 
@@ -66,8 +64,7 @@ class BestSplits:
 class Noisy:
     """Noisy max with one-sided geometric noise: a release in each node of a level.
 
-    `mechanism`: its sensitivity is that of the integer scores. `ledger`: charged before noise is
-    drawn. `scope`: above the levels.
+    The sensitivity is that of the integer scores; the ledger is charged before noise is drawn.
     """
 
     mechanism: NoisyMax
@@ -97,7 +94,7 @@ class Noisy:
 class Exponential:
     """The paper's approximate exponential mechanism (algorithm 13): no finite epsilon.
 
-    `epsilon`: the paper's, of one choice. `ledger`, `audience`, `scope`: as in `Noisy`.
+    `epsilon` is the paper's, of one choice.
     """
 
     epsilon: float
@@ -123,10 +120,9 @@ class Exponential:
 
 @dataclass(frozen=True)
 class RandomSplits:
-    """Extra trees: splits drawn at random by public coins, whatever the scores are.
+    """Extra trees: splits drawn by public coins, known to everybody, whatever the scores are.
 
-    `public_seed`: the same at all parties; the splits are known to everybody. `address`: of the
-    trees; every level has coins of its own below it.
+    The seed is the same at all parties; every level has coins of its own below `address`.
     """
 
     public_seed: int
@@ -154,9 +150,8 @@ class RandomSplits:
 class Restricted:
     """Random forests: every node chooses from a few attributes, drawn by public coins.
 
-    `choose`: among what was drawn. `feature`: attribute of every candidate. `max_features`:
-    attributes drawn for each node, of those that have a candidate. `public_seed`: the same at all
-    servers; what was drawn is known to everybody.
+    `max_features` attributes are drawn for each node, of those that have a candidate. The seed is
+    the same at all servers; what was drawn is known to everybody.
     """
 
     choose: SplitChooser

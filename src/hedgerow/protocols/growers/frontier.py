@@ -27,11 +27,7 @@ DEEP = 9
 
 
 class Frontier(ABC):
-    """Rows of one level, for t trees side by side.
-
-    `ring`: of histograms and masks. `n_trees`: trees t that grow side by side. `n_rows`: slots of
-    one tree.
-    """
+    """Rows of one level, for t trees side by side; of each, `n_rows` slots."""
 
     layout: Layout
     ring: Ring
@@ -49,11 +45,10 @@ class Frontier(ABC):
 
     @abstractmethod
     def descend(self, choice: Choice, *, last: bool = False) -> None:
-        """Go down one level.
+        """Go down one level by one-hot choices, (trees, nodes, C).
 
-        `choice` (one-hot, shape (trees, nodes, C)): the split of every node. The children of node j
-        are ``j * arity`` and those after it; of a binary split the left one comes first. `last`:
-        whether one more histogram is all that will be asked for.
+        The children of node j are ``j * arity`` and those after it; of a binary split the left one
+        comes first. `last`: whether one more histogram is all that will be asked for.
         """
 
 

@@ -21,8 +21,7 @@ from hedgerow.secure.select import select
 class Labels:
     """What a booster learns, over the ring of the table.
 
-    `target` (shape (scores, n)): 0 and 1 for the class of each score, or the target in units; 0 in
-    empty slots.
+    `target` (scores, n): 0 and 1 for the class of each score, or whole units; 0 in empty slots.
     """
 
     present: Secret
@@ -70,9 +69,8 @@ def gradients(labels: Labels, scores: Secret, plan: BoostingPlan) -> tuple[Secre
     Squared loss: residuals y - F, clipped to U units. Logistic loss: y - p and p (1 - p) with
     p = 1 / (1 + e^-F), off by at most 4.6e-5 and a unit.
 
-    `scores` (shape (scores, n)): with ``plan.fraction`` bits. Returns `gradient` (shape (scores,
-    n)): from -U to U; 0 in empty slots. Returns `weight` (or None, shape (scores, n)): from 0 to U
-    / 4 + 1; 0 in empty slots.
+    All of shape (scores, n), and 0 in empty slots: gradients from -U to U, weights from 0 to
+    U / 4 + 1, of scores with ``plan.fraction`` bits.
 
     Reveals: nothing. Cost: per row two comparisons; or `sigmoid` and three products.
     """

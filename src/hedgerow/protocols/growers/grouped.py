@@ -57,11 +57,10 @@ PLACES = "shuffled places in the orders"
 class Grouped(Frontier):
     """Rows in the order of nodes; one tree, binary splits.
 
-    `table`: rows of empty slots, which are zero, go down too and are counted nowhere. `member`
-    (array of shape (k,)): weights with which the columns of a row add up to its presence, 0 or 1:
-    ones for classes, (1, 0) for presence and target. By default nothing is assumed about columns
-    (they may be weighted), and rows are counted in a column of their own, which every level moves
-    too.
+    Rows of empty slots, which are zero, go down too and are counted nowhere. `member` (k,) has
+    weights with which the columns of a row add up to its presence, 0 or 1: ones for classes, (1, 0)
+    for presence and target. By default nothing is assumed about columns (they may be weighted), and
+    rows are counted in a column of their own, which every level moves too.
 
     Reveals: to every party, one uniformly random permutation of a public set for every level but
     the last (`openings`). It is one where rows and choices are one-hot and presence is 0 or 1, as
@@ -216,10 +215,7 @@ def opening_name(name: str, level: int) -> str:
 def openings(
     layout: Layout, n: int, depth: int, to: str, *, times: int = 1, name: str = PLACES
 ) -> list[Opening]:
-    """Declare what trees of n rows open.
-
-    `to`: audience of all parties, `Engine.everyone`. `name`: as given to `Grouped`.
-    """
+    """Declare what trees of n rows open, to all parties (`Engine.everyone`)."""
     return [
         Opening(
             opening_name(name, level),
@@ -255,10 +251,9 @@ def cost_descend(
     *,
     member: bool = False,
 ) -> Cost:
-    """State the cost of one `Grouped.descend`, which at level `depth - 2` is the last.
+    """State the cost of one `Grouped.descend` from a level, of which `depth - 2` is the last.
 
-    `level`: from which rows go down. `member`: whether weights were given with which columns add up
-    to presence.
+    `member`: whether weights were given with which columns add up to presence.
     """
     entries = Entries(n, layout.candidates.n_bins, level)
     places, size, moved = _places_ring(entries, depth), entries.size, k + (not member)

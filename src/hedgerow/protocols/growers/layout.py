@@ -28,9 +28,8 @@ MOST_LEAVES = 1 << 20
 class Layout:
     """Columns of one-hot tables and histograms.
 
-    `domain`: public attributes. `branching`: ``"binary"``: the bins of all attributes side by side.
-    ``"wary"``: every attribute has as many columns as the largest has bins; those of values that do
-    not exist are zero.
+    ``"binary"``: the bins of all attributes side by side. ``"wary"``: every attribute has as many
+    columns as the largest has bins; those of values that do not exist are zero.
     """
 
     domain: Domain
@@ -101,10 +100,7 @@ class Layout:
         features: Sequence[int] | None = None,
         rows: slice = slice(None),
     ) -> NDArray[np.uint8]:
-        """Return one 0/1 column per bin; absent rows are all zero.
-
-        `encoded`: with `features` as its attributes, in that order. `features`: all by default.
-        """
+        """Return one 0/1 column per bin of `features`, all by default; absent rows are all zero."""
         bins, present = encoded.bins[rows], np.flatnonzero(encoded.present[rows])
         widths = self.widths(range(self.n_features) if features is None else features)
         cells = np.zeros((len(bins), int(widths.sum())), dtype=np.uint8)

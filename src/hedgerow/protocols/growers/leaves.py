@@ -40,11 +40,10 @@ _FRACTION = 16
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Leaves of trees.
+    """Leaves of trees; arrays are (trees, leaves, k).
 
-    `labels` (shape (trees, leaves, k)): one-hot class of every leaf, over any ring. `counts` (or
-    None, shape (trees, leaves, k)): noisy class counts, signed, where they may be shown to the
-    audience. `fraction`: bits of the counts behind the point.
+    `labels`: one-hot class of every leaf, over any ring. `counts`: noisy class counts, signed,
+    where they may be shown to the audience, with `fraction` bits behind the point.
     """
 
     labels: Secret
@@ -56,10 +55,7 @@ class LeafUpdate(Protocol):
     """Labels the leaves of grown trees."""
 
     def __call__(self, grown: GrownTrees, capacity: int) -> Leaves:
-        """Label.
-
-        `capacity`: public bound on every count.
-        """
+        """Label; `capacity` is a public bound on every count."""
         ...
 
 
@@ -89,10 +85,7 @@ class Majority:
 
 @dataclass(frozen=True)
 class NoisyLeafCounts:
-    """Two-sided geometric noise on the class counts; the label is the largest noisy count.
-
-    `ledger`, `audience`, `scope`: as in `hedgerow.protocols.growers.choices.Noisy`.
-    """
+    """Two-sided geometric noise on the class counts; the label is the largest noisy count."""
 
     mechanism: TwoSidedGeometric
     ledger: Payer
@@ -118,8 +111,7 @@ class NoisyLeafCounts:
 class NoisyLabels:
     """Noisy max over the class counts: half the noise of `NoisyLeafCounts`, and no counts to show.
 
-    `mechanism`: monotone: counts only grow with a record. `ledger`, `audience`, `scope`: as in
-    `hedgerow.protocols.growers.choices.Noisy`.
+    The mechanism is monotone: counts only grow with a record.
     """
 
     mechanism: NoisyMax
@@ -143,7 +135,6 @@ class PaperLeaves:
     """The paper's leaf updates: approximate Laplace noise or exponential mechanism, no epsilon.
 
     `epsilon`: the paper's, of one leaf. `exponential`: algorithm 13 instead of algorithm 12.
-    `ledger`, `audience`, `scope`: as in `hedgerow.protocols.growers.choices.Noisy`.
     """
 
     epsilon: float

@@ -23,19 +23,16 @@ class Masks(LeafFrontier):
     """Rows as masks.
 
     Per level, with P products of (k * nodes, n) and (n, B) matrices:
-    binary: histograms of left children alone (the right ones are the parent's less those), then
-    one product (n, B) @ (B, nodes) for the side of every row and one multiplication of masks.
+    binary: histograms of left children alone (the right ones are the parent's less those), then one
+    product (n, B) @ (B, nodes) for the side of every row and one multiplication of masks.
     w-ary: one product for histograms; K = T' k (n m elements), v = K . D (n w elements), and one
     multiplication of masks. Before the last histogram, where there are more masks than columns, v
     is multiplied into the table and no masks are made.
 
-    `table`: its columns may have an axis in front, (trees, n, k): trees that see all rows, each
-    with columns of its own. `n_trees`: trees that grow side by side. Without `sampled` tree j has
-    the slots j, j + t, j + 2 t, ..., so that every tree sees rows of all owners: n has to be a
-    multiple of t. A record's slot is its own, so trees are on disjoint records. `sampled`: which
-    rows each tree sees, for trees that share rows. `member` (array of shape (k,)): weights with
-    which the columns of a row add up to its presence: ones for classes (the default), (1, 0) for
-    presence and target.
+    Columns (trees, n, k) are those of trees that see all rows, each with columns of its own.
+    `sampled` says which rows each tree sees; without it tree j has the slots j, j + t, j + 2 t,
+    ..., so that every tree sees rows of all owners: n has to be a multiple of t. A record's slot is
+    its own, so trees are on disjoint records. `member` as in `Grouped`; ones by default.
     """
 
     def __init__(

@@ -20,15 +20,11 @@ LEAF_WEIGHTS = "weight of each leaf"
 
 @dataclass(frozen=True)
 class Quotient:
-    """What stands in a leaf: (sum / U) / (weight / W), clipped; public.
+    """What stands in a leaf: (sum / U) / (weight / W), clipped to 2**reach in magnitude; public.
 
-    The sum is in units of 1/U. The weight is a number of records (W = 1) or a sum of second
-    derivatives in units of 1/W.
-
-    `capacity`: records at most. `unit_bits`: U = 2**unit_bits; no record adds more than U to a sum.
-    `weight_bits`: W = 2**weight_bits. `heaviest`: what one record adds to a weight at most.
-    `reach`: the quotient is clipped to 2**reach in magnitude. `fraction`: fraction bits of the
-    result.
+    The sum is in units of 1/U, U = 2**unit_bits; no record adds more than U to it. The weight is a
+    number of records (W = 1) or a sum of second derivatives in units of 1/W, W = 2**weight_bits, to
+    which a record adds `heaviest` at most. The result has `fraction` bits.
     """
 
     capacity: int
@@ -41,17 +37,15 @@ class Quotient:
     def __call__(
         self, sums: Secret, weights: Secret, *, least: int = 1, reach: tuple[int, int] = (0, 0)
     ) -> Secret:
-        """Divide.
+        """Divide signed numbers over Z_2^64.
 
         1. w = max(weight, least); with the numerator and w in one unit, x = w * 2^(U's bits less
            W's).
         2. Clip the numerator to 2^reach x in magnitude.
         3. `divide`.
 
-        `sums`, `weights` (over Z_2^64, the same shape): signed. `least`: weights below, and those
-        that noise made negative, count as this; at least 1. `reach`: how far noise may carry a sum
-        and a weight beyond what records add up to. Returns over Z_2^64, the same shape: with
-        `fraction` bits.
+        Weights below `least`, 1 or more, count as it, also those that noise made negative. `reach`:
+        how far noise may carry a sum and a weight beyond what records add up to.
 
         Reveals: nothing. Cost: two comparisons, one after the other, and a division.
         """
@@ -77,14 +71,13 @@ def lift_sums(sums: Secret, bound: int) -> Secret:
 def exact_values(
     counts: Secret, sums: Secret, weights: Secret, quotient: Quotient, depth: int
 ) -> Secret:
-    """Return the value of every leaf; an empty one has that of the node above it.
+    """Return the value of every leaf of binary trees; an empty one has that of the node above it.
 
     1. Sums of inner nodes are those of their children, local.
     2. Quotients and emptiness of all nodes at once.
     3. Level by level, a node without rows takes its parent's value: one round each.
 
-    `counts`, `sums`, `weights` (over Z_2^64, shape (trees, leaves)): of a binary tree; the numbers
-    of records, and what `quotient` divides. Returns over Z_2^64, shape (trees, leaves).
+    All arrays are over Z_2^64, shape (trees, leaves).
 
     Reveals: nothing. Cost: a zero test, `Quotient` and a multiplication per level.
     """
@@ -107,8 +100,7 @@ def exact_values(
 class NoisyQuotient:
     """A noisy sum over a noisy weight: two releases in each leaf, then `Quotient`.
 
-    `ledger`: charged before noise is drawn. `scope`: above the leaves of one tree. `least`: as in
-    `Quotient`.
+    The ledger is charged before noise is drawn.
     """
 
     quotient: Quotient
@@ -120,13 +112,11 @@ class NoisyQuotient:
     least: int = 1
 
     def __call__(self, sums: Secret, weights: Secret) -> Secret:
-        """Return the values of the leaves of one tree.
+        """Return the leaf values of one tree, (leaves,) over Z_2^64 as sums and weights are.
 
-        1. Charge and draw: two-sided geometric noise on sum and weight. A record is in one leaf
-           and moves its sum by U and its weight by `heaviest` at most.
+        1. Charge and draw: two-sided geometric noise on sum and weight. A record is in one leaf and
+           moves its sum by U and its weight by `heaviest` at most.
         2. `Quotient` of the noisy numbers alone.
-
-        `sums`, `weights`: over Z_2^64, shape (leaves,). Returns over Z_2^64, shape (leaves,).
 
         Reveals: nothing; the values are computed from the two releases.
         Cost: `add_geometric_noise` twice and `Quotient`.

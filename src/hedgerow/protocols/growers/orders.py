@@ -29,13 +29,11 @@ Index = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The entries of all orders of one level: public.
+    """The entries of all orders of one level, 0 at the root: public.
 
-    A node has a position p among the nodes of its level, from which rows are sent to p (left) or
-    to ``p + 2**level`` (right), as a stable partition of the whole order does. The path of a node,
+    A node has a position p among the nodes of its level, from which rows are sent to p (left) or to
+    ``p + 2**level`` (right), as a stable partition of the whole order does. The path of a node,
     read as bits from the root down, is its number in the tree; read upwards it is its position.
-
-    `n_bins` (int32, shape (m,)): bins of each attribute. `level`: of the tree, 0 at the root.
     """
 
     n: int
@@ -113,8 +111,7 @@ class Entries:
 class OrderView:
     """The orders of one level, seen through a permutation that nobody knows.
 
-    `permutation`: from numbers to where `places` are known. `places` (int64, shape (size,)): place
-    in the orders of each permuted entry: a uniformly random permutation.
+    `places` (size,): place in the orders of each permuted entry, a uniformly random permutation.
     """
 
     permutation: Permutation
@@ -122,11 +119,7 @@ class OrderView:
 
     @classmethod
     def of(cls, destinations: Secret, name: str) -> Self:
-        """Look at orders.
-
-        1. Destinations are shuffled by a fresh permutation and opened.
-
-        `destinations` (shape (size,)): the secret place of each entry, by number.
+        """Shuffle destinations, the secret place of each entry by number, afresh and open them.
 
         Reveals: to every party, a uniformly random permutation of 0 to size - 1. Cost: `cost_of`.
         """
@@ -152,11 +145,10 @@ class OrderView:
     def running(self, x: Secret) -> Secret:
         """Return the sum of all that stands up to each entry in the orders, itself included.
 
-        1. Entries are shuffled and moved by the opened places: they stand in their orders.
+        1. Entries, (size, ...) by number, are shuffled and moved by the opened places: they stand
+           in their orders.
         2. Prefix sums, local; they run on from one order into the next.
         3. The sums are moved back and unshuffled.
-
-        `x` (shape (size, ...)): by number, over any ring. Returns shape of x.
 
         Reveals: nothing. Cost: `cost_running`.
         """
@@ -166,15 +158,13 @@ class OrderView:
 
 
 def by_bin(onehot: Secret) -> tuple[Secret, Secret, Secret]:
-    """Put rows in the order of their bins, stably.
+    """Put one-hot rows (n, bins) in the order of their bins, stably; zero rows are in bin 0.
 
     1. r_bi: rows in bins before b, and rows in bin b up to i: prefix sums of h, the one-hot rows.
     2. Row i has the place sum over b of h_bi r_bi, less 1: one element on the wire, as in any
        scalar product.
 
-    `onehot` (shape (n, bins)): rows that are zero, of empty slots, are in bin 0. Returns `place`:
-    shape (n,). Returns `bin`: shape (n,). Returns `end` (shape (bins,)): rows in each bin and those
-    before it.
+    Returns place and bin of each row, (n,), and the rows in each bin and those before it, (bins,).
 
     Reveals: nothing. Cost: `cost_by_bin`.
     """

@@ -45,9 +45,9 @@ class Scores:
 
     Steps for a histogram, of which all but the second and the fourth are local:
 
-    1. Branches. Binary: THRESHOLD has the bins up to the cut on the left and VALUE one bin, both
-       as differences of prefix sums; the rest of the attribute is on the right. Wary: one branch
-       per bin; columns of values that do not exist are left out.
+    1. Branches. Binary: THRESHOLD has the bins up to the cut on the left and VALUE one bin, both as
+       differences of prefix sums; the rest of the attribute is on the right. Wary: one branch per
+       bin; columns of values that do not exist are left out.
     2. ``max``: the largest class count n_c of every branch (algorithm 2, step 2), in the small
        ring. The others are lifted to 64 bits first (``squared_error`` as the sum of y - lo, which
        is not negative), then S = sum of n_c^2, or S = (sum of y)^2: one inner product.
@@ -55,22 +55,20 @@ class Scores:
     4. ``floor_divide`` by the number of records of the branch; an empty branch gets 0.
     5. Sum over the branches of a candidate; ``gini`` less 2^shift times the records of the node.
 
-    Nodes are scored in blocks, public, of 2^17 branches where there are two columns and fewer
-    where there are more. A server then holds about 70 MB of intermediate values at a time, the
-    simulator with its three servers 210 MB, beside histogram and result. Each block costs its
-    rounds anew.
+    Nodes are scored in public blocks of 2^17 branches where there are two columns, and fewer where
+    there are more: a server then holds about 70 MB of intermediate values at a time beside
+    histogram and result. Each block costs its rounds anew.
 
-    `candidates`: splits, binary or wary; at least one. `criterion`: ``max``, ``gini`` or
-    ``squared_error``. `public`: capacity, and integer bounds of the target in its units for
-    ``squared_error``. `shift`: scores stand on the grid 2^-shift; not used by ``max``.
-    `prefer_nonempty`: add 2 where both branches hold a record, so that a split of the records wins
-    over one that keeps them together: it is worth no less, and with one more floor it loses less
-    than 2. For binary trees without noise, as grown by learners that never make an empty child. One
-    record can change those 2 in either direction, which no sensitivity here covers: `sensitivity`,
-    which every choice with noise asks for, refuses. Raises H208 without a capacity, H116 without
-    bounds where they are needed, H501 for parameters with which a number would not fit.
+    `public`: capacity, and integer bounds of the target in its units for ``squared_error``.
+    `shift`: scores stand on the grid 2^-shift; not used by ``max``. `prefer_nonempty`: add 2 where
+    both branches hold a record, so that a split of the records wins over one that keeps them
+    together: it is worth no less, and with one more floor it loses less than 2. For binary trees
+    without noise, as grown by learners that never make an empty child. One record can change those
+    2 in either direction, which no sensitivity here covers: `sensitivity`, which every choice with
+    noise asks for, refuses.
 
-    Reveals: nothing. Cost: `cost`.
+    H208 without a capacity, H116 without bounds where they are needed, H501 for parameters with
+    which a number would not fit. Reveals: nothing. Cost: `cost`.
     """
 
     candidates: Candidates
@@ -130,11 +128,10 @@ class Scores:
         return source if self.criterion.kernel == MAX else Z64
 
     def __call__(self, hist: Secret) -> Secret:
-        """Score every candidate.
+        """Score every candidate: signed, to be maximised, (..., C) over `ring`.
 
-        `hist` (shape (..., k, B)): class counts; or counts and sums of the target for
-        ``squared_error``. Binary: the bins of all attributes side by side; wary: every attribute
-        padded to the largest. Returns shape (..., C): over `ring`; signed, to be maximised.
+        The histogram (..., k, B) has class counts; or counts and sums of the target for
+        ``squared_error``. Columns are those of `Layout`.
         """
         self._check(hist.shape, hist.ring)
         *lead, k, width = hist.shape

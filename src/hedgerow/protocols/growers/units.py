@@ -30,10 +30,7 @@ _SUM_BITS = 30
 
 @dataclass(frozen=True)
 class Units:
-    """Scale of a numeric target; public.
-
-    `low`, `high`: bounds of the target. `bits`: U = 2**bits units are half the width of the bounds.
-    """
+    """Scale of a numeric target; public. U = 2**bits units are half the width of its bounds."""
 
     low: float
     high: float
@@ -84,9 +81,8 @@ def grid_steps(target: NDArray[np.float64], bounds: tuple[float, float]) -> NDAr
 def bits_for(capacity: int, wanted: int = FINE) -> int:
     """Return the bits of U: so many that sums of 2 N U units fit into 31 bits.
 
-    Then squares of sums, with which splits are scored, fit into 61 bits.
-
-    Raises H501 for a capacity that leaves fewer than 4 bits.
+    Then squares of sums, with which splits are scored, fit into 61 bits. H501 for a capacity that
+    leaves fewer than 4 bits.
     """
     bits = min(wanted, _SUM_BITS - capacity.bit_length())
     if capacity < 1 or bits < _LEAST:
