@@ -72,7 +72,6 @@ class HiddenEstimator(AccountedEstimator):
         return options
 
     def _plan(self, domain: Domain, capacity: int | None) -> Any:
-        """Return the plan of a fit, from public numbers alone."""
         return self._options().plan(domain, capacity)
 
     @abstractmethod
@@ -406,7 +405,6 @@ def _kinds_differ(parts: Sequence[Encoded]) -> bool:
 
 
 def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> HedgerowError:
-    """Build what an owner with more rows than slots is told."""
     if given:
         fix = f"give owner {owner} more in slots=; their sum may be the capacity of the domain"
     else:

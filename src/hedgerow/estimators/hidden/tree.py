@@ -27,7 +27,6 @@ class HiddenClassifier(TableClassifier, HiddenEstimator):
     plan_: HiddenPlan
 
     def _shows_counts(self) -> bool:
-        """Whether answers may be distributions."""
         return bool(self.plan_.shows_counts) if hasattr(self, "plan_") else False
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
