@@ -180,7 +180,6 @@ class Options(Numbered):
 
     @classmethod
     def _refusal(cls, error: ValidationError, parameters: Mapping[str, Any]) -> HedgerowError:
-        """Word the first problem of an estimator's parameters."""
         first = error.errors(include_url=False)[0]
         inner = first.get("ctx", {}).get("error")
         if isinstance(inner, HedgerowError):

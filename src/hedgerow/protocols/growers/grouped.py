@@ -288,7 +288,6 @@ def cost(
 
 
 def _places_ring(entries: Entries, depth: int) -> Ring:
-    """Return the ring of places in all orders of a tree."""
     return Entries(entries.n, entries.n_bins, max(depth - 2, 0)).ring
 
 

@@ -98,10 +98,7 @@ def exact_values(
 
 @dataclass(frozen=True)
 class NoisyQuotient:
-    """A noisy sum over a noisy weight: two releases in each leaf, then `Quotient`.
-
-    The ledger is charged before noise is drawn.
-    """
+    """A noisy sum over a noisy weight: two releases in each leaf, charged before noise is drawn."""
 
     quotient: Quotient
     sum_epsilon: float

@@ -183,7 +183,6 @@ class Scores:
         return scores
 
     def _lifted(self, hist: Secret) -> Secret:
-        """Lift a histogram into Z_2^64."""
         if self.criterion.kernel == GINI:
             return hist.engine.extend(hist, Z64)
         low = np.array([[0], [self._bounds[0]]])
@@ -288,7 +287,6 @@ class Scores:
             )
 
     def _at_once(self, k: int) -> int:
-        """Branches scored at once."""
         return max(1, _BRANCHES * (2 + _DIVISION) // (k + _DIVISION))
 
     def _blocks(self, nodes: int, k: int) -> Iterator[slice]:

@@ -83,8 +83,7 @@ def train_boosting(
 ) -> SecretForest:
     """Train hidden boosted trees (algorithms 2 and 5).
 
-    1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
-       infinite: every answer will depend on it.
+    1. `ServerPlan.charge`. What has no noise is infinite: every answer will depend on it.
     2. Scores of all rows begin at the prior (step 1): mean or log-odds without noise, else 0.
     3. For every round: gradients (step 3); a regression tree of them (step 4); leaf values, the
        mean or one Newton step (step 5), times the learning rate; rows add the value of their leaf

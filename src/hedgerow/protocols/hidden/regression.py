@@ -47,8 +47,7 @@ def train_regression(
 ) -> SecretForest:
     """Train a hidden regression tree (algorithm 1 with squared error).
 
-    1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
-       infinite: every answer will depend on it.
+    1. `ServerPlan.charge`. What has no noise is infinite: every answer will depend on it.
     2. `hedgerow.protocols.hidden.id3.grow` on counts and sums of the target.
     3. Leaves: the mean, of an empty one that of the node above; or a noisy sum over a noisy count,
        clipped to the bounds.

@@ -47,9 +47,9 @@ def train_hidden(
 ) -> SecretForest:
     """Train hidden trees, on disjoint slots or on sampled rows (algorithm 1 with the plan's noise).
 
-    1. All releases of the plan are charged, and nothing else can be drawn. What has no noise is
-       infinite: every answer will depend on it. Voting trees reserve all answers that they will
-       give instead. Trees on sampled rows are charged as a whole.
+    1. `ServerPlan.charge`. What has no noise is infinite: every answer will depend on it. Voting
+       trees reserve all answers that they will give instead. Trees on sampled rows are charged as a
+       whole.
     2. `hedgerow.protocols.hidden.id3.grow`, on a table of ``plan.n_slots`` slots. Levels that
        `keep` has are not drawn again.
     3. Labels, and counts where they may be shown.

@@ -49,10 +49,7 @@ def query_planes(layout: Layout, queries: Encoded) -> NDArray[np.bool_]:
 
 
 def planes_shape(layout: Layout, n: int) -> tuple[int, int, int]:
-    """Return the shape of the bits of n queries: (b, attributes, n).
-
-    There are b bits for each attribute, where the largest has up to 2^b bins.
-    """
+    """Return the shape of the bits of n queries, (b, attributes, n), for up to 2^b bins each."""
     return _planes(layout), layout.n_features, n
 
 
@@ -110,7 +107,6 @@ def one_hot_bits(planes: SecretBits, sizes: ArrayLike) -> SecretBits:
 
 
 def _merged(x: SecretBits, lead: tuple[int, ...]) -> SecretBits:
-    """Return bits with other leading axes."""
     shape = (*x.data.shape[: x.engine.share_axes], *lead, x.data.shape[-1])
     return x.like(x.data.reshape(shape))
 

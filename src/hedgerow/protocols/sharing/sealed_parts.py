@@ -71,10 +71,7 @@ def open_dealt(
     ring: Ring | None,
     owner: str,
 ) -> Dealt:
-    """Open the part of an array at its server; `shape` and `ring` as it was shared.
-
-    H760 for one that was changed, or is that of another context.
-    """
+    """Open a part at its server; H760 for one that was changed, or is that of another context."""
     message = key.open(sealed, context)
     size = _size(shape, ring, server)
     if len(message) != size:
@@ -141,7 +138,6 @@ def _mine(parts: Parts, at: int) -> dict[int, Dealt]:
 
 
 def _held(shape: tuple[int, ...], ring: Ring | None) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Return shape and type of the shares of an array."""
     if ring is None:
         return (*shape[:-1], words(shape[-1])), np.dtype(np.uint64)
     return shape, ring.dtype

@@ -52,7 +52,7 @@ class SecretTable:
 
 @dataclass(frozen=True)
 class Upload:
-    """What one owner shares, public: so many slots from `first` on, and attributes, ascending.
+    """What one owner shares, public: `rows` slots from `first` on, and attributes, ascending.
 
     The party is 3 or more where the servers are 0, 1 and 2.
     """

@@ -232,7 +232,6 @@ def _widths(domain: Domain, *, target: bool) -> list[int]:
 
 
 def _target_numbers(table: Encoded) -> NDArray[Any]:
-    """Return the classes of a table, or the steps of its numeric target."""
     assert table.target is not None
     assert table.domain.target is not None
     bounds = table.domain.target.bounds

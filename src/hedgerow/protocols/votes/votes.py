@@ -31,10 +31,7 @@ def vote_openings(n: int, times: int = 1) -> list[Opening]:
 
 
 def reservation_of(ledger: Ledger) -> Reservation:
-    """Return the answers that were reserved, also from a ledger that was read from a file.
-
-    H205 if there are none, or those of several models.
-    """
+    """Return the answers that a ledger reserved; H205 for none, or those of several models."""
     found = [
         Reservation(index, entry.release)
         for index, entry in enumerate(ledger.entries)
@@ -57,10 +54,7 @@ def answers_left(ledger: Ledger) -> int:
 
 
 def spend_answers(ledger: Ledger, n: int) -> Release:
-    """Take n answers out of the budget; there are no refunds.
-
-    H207 if the budget holds fewer; nothing is recorded then.
-    """
+    """Take n answers out of the budget, for good; H207 if it holds fewer, and none is taken."""
     spent = price_of(ledger, n)
     try:
         ledger.realise(reservation_of(ledger), spent)
