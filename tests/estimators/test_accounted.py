@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -107,9 +106,7 @@ def test_workers_charge_one_file(tmp_path: Path) -> None:
     account = Account.new(path, 100.0)
     pipeline = Pipeline([("tree", tree(account=str(path)))])
     search = GridSearchCV(pipeline, {"tree__split_share": [0.5, 0.7]}, cv=2, n_jobs=2)
-    # Estimators travel as to any worker; that forks begin at once is all that differs.
-    with parallel_config("multiprocessing"):
-        search.fit(X.to_pandas(), y)
+    search.fit(X.to_pandas(), y)
     assert account.spent().epsilon == pytest.approx(5.0)
     assert len(account.costs()) == 5
     assert np.isfinite(search.best_score_)
@@ -117,7 +114,7 @@ def test_workers_charge_one_file(tmp_path: Path) -> None:
     inside = GridSearchCV(
         tree(account=Account(Ledger())), {"split_share": [0.5]}, n_jobs=2, error_score="raise"
     )
-    with parallel_config("multiprocessing"), pytest.raises(HedgerowError) as caught:
+    with pytest.raises(HedgerowError) as caught:
         inside.fit(X.to_pandas(), y)
     assert "memory of another process" in caught.value.found
 

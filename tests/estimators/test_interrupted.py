@@ -9,7 +9,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow import Account, Ledger
+from hedgerow import Account, Ledger, VerticalID3Classifier
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators import accounted
 from hedgerow.privacy import NoiseSource
@@ -47,11 +47,14 @@ class Calls:
 
 
 @pytest.mark.filterwarnings("ignore:the noise will drown:hedgerow.errors.HedgerowWarning")
+@pytest.mark.filterwarnings("ignore:random_state makes:hedgerow.errors.HedgerowWarning")
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_an_interrupt_anywhere_leaves_the_ledger_of_what_was_charged(kind: type) -> None:
     rows, target = small_rows(kind)
     account = Account(Ledger())
-    model = small_model(kind, 0.5, account=account).fit(rows, target)
+    # Sites draw for themselves, by seeds that follow from this one.
+    seeded = {"random_state": 1} if kind is VerticalID3Classifier else {}
+    model = small_model(kind, 0.5, account=account, **seeded).fit(rows, target)
     earlier, held = model.privacy_, vars(model).copy()
     for calls in (Calls(), Calls()):
         # A tree that grows by its noise takes the same steps each time, but for what is kept.

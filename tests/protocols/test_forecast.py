@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -83,11 +84,14 @@ def test_the_regression_that_drowned_is_told_before() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((1500, 10))
     y = 30 + 15 * X[:, 0] + 8 * X[:, 1] + rng.normal(0, 2, 1500)
-    model = HiddenTreeRegressor(1.0, domain, engine="clear")
     with pytest.warns(HedgerowWarning, match="the noise will drown this model"):
-        model.fit(X[:750], y[:750])
-    # It did: worse than the mean, which is 0.
-    assert model.score(X[750:], y[750:]) < 0.2
+        HiddenTreeRegressor(1.0, domain, engine="clear").fit(X[:750], y[:750])
+    # It does, here with noise that is the same each time: hardly better than the mean, which is 0.
+    fits = (HiddenTreeRegressor(1.0, domain, engine="clear", random_state=k) for k in range(5))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scores = [model.fit(X[:750], y[:750]).score(X[750:], y[750:]) for model in fits]
+    assert np.median(scores) < 0.2
 
 
 @pytest.mark.parametrize("rows", [20, 60])
