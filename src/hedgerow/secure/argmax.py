@@ -26,8 +26,7 @@ def max_(x: Secret, axis: int = -1, *, bits: int | None = None) -> Secret:
     1. Neighbours are compared, all pairs of all leading axes at once.
     2. The larger of each pair is selected; repeat until one is left.
 
-    `x` (shape (..., n, ...)): signed; differences fit `bits`, see `less_than`. `axis`: of length n
-    >= 1. `bits`: width of differences, the ring's by default. Returns: `x.shape` without the axis.
+    Differences of the signed `x` fit `bits`, see `less_than`; the axis is not empty.
 
     Reveals: nothing. Cost: `cost_max`; n - 1 comparisons and selections in ceil(log2 n) steps.
     """
@@ -35,14 +34,9 @@ def max_(x: Secret, axis: int = -1, *, bits: int | None = None) -> Secret:
 
 
 def argmax(x: Secret, axis: int = -1, *, bits: int | None = None) -> Secret:
-    """Return where the largest values along an axis stand; the lowest index wins ties.
+    """Return where the largest values along an axis stand, one-hot; the lowest index wins ties.
 
-    1. to 3. of `max_and_argmax`.
-
-    `x`: shape (..., n, ...). `axis`: of length n >= 1. `bits`: width of differences, the ring's by
-    default. Returns shape (..., n, ...): one-hot along the axis.
-
-    Reveals: nothing. Cost: `cost_argmax`.
+    As in `max_and_argmax`. Reveals: nothing. Cost: `cost_argmax`.
     """
     return max_and_argmax(x, axis, bits=bits)[1]
 
@@ -56,10 +50,8 @@ def max_and_argmax(x: Secret, axis: int = -1, *, bits: int | None = None) -> tup
     3. From there back to the first round, each entry h with result c becomes (h - h c, h c), so
        that the vector grows to width n.
 
-    `x` (shape (..., n, ...)): signed; differences fit `bits`, see `less_than`. `axis`: of length n
-    >= 1. `bits`: width of differences, the ring's by default. Returns `largest`: `x.shape` without
-    the axis. Returns `one_hot` (shape (..., n, ...)): 1 at the lowest index of the largest value,
-    else 0.
+    Differences of the signed `x` fit `bits`, see `less_than`; the axis is not empty. The places are
+    one-hot, in the shape of `x`: 1 at the lowest index of the largest value.
 
     Reveals: nothing.
     Cost: `cost_argmax`; that of `max_`, and less than n multiplications in ceil(log2 n) - 1 rounds.

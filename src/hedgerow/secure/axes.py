@@ -22,8 +22,7 @@ def data_axis(axis: int, ndim: int, lead: int) -> int:
 def lift(data: NDArray[Any], ndim: int, wanted: int) -> NDArray[Any]:
     """Insert axes of length 1 behind the share axes, so that values broadcast as NumPy's do.
 
-    `data`: shape (*share axes, *shape). `ndim`: length of `shape`. `wanted`: axes that the value
-    shall have; fewer than `ndim` changes nothing.
+    `ndim` is that of the value, `wanted` what it shall be; fewer changes nothing.
     """
     lead = data.ndim - ndim
     return data.reshape((*data.shape[:lead], *(1,) * max(0, wanted - ndim), *data.shape[lead:]))

@@ -30,11 +30,7 @@ class ClearPermutation(Permutation):
 
 
 class ClearEngine(Engine):
-    """One process that holds everything; openings are checked all the same.
-
-    `source`: of random bits and permutations. `n_parties`, `everyone`: of the parties whose
-    protocol is studied; see `Engine`.
-    """
+    """One process that holds everything; openings are checked all the same."""
 
     share_axes = 0
     n_addends = 1

@@ -11,9 +11,8 @@ Bytes = tuple[int, ...]
 class Cost:
     """Rounds and payload bytes of a step; costs in sequence add up, those of one engine only.
 
-    `rounds`: messages that wait for one another. `bytes`: sent by each party, without frames and
-    TLS; empty where nobody sends anything. `preprocessing`: sent by each party ahead, before it has
-    an input: nothing waits for it.
+    Bytes are those sent by each party, without frames and TLS. `preprocessing` is sent ahead,
+    before a party has an input: nothing waits for it.
     """
 
     rounds: int = 0

@@ -28,12 +28,9 @@ WORTH_A_THREAD = 1 << 17
 
 
 def add_product(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
-    """Add a @ b, or a @ (b + d), to c on all cores.
+    """Add a @ b, or a @ (b + d), to c (C order) on all cores; unsigned, with equal leading axes.
 
     Nothing is copied but a right side that is not in C order.
-
-    `a`: unsigned, shape (..., m, k). `b`, `d`: unsigned, shape (..., k, n). `c`: unsigned, shape
-    (..., m, n), C order.
     """
     lead, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
     extra = b[..., :0, :] if d is None else d
@@ -66,9 +63,8 @@ def add_product(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
 def _product(a: Array, b: Array, d: Array, c: Array, part: Array) -> None:
     """Add a @ (b + d) to c, or a @ b where d has no rows.
 
-    `a` (unsigned, shape (s, m, k)): of any strides. `b`: unsigned, shape (s, k, n), C order. `d`:
-    unsigned, shape (s, k, n) or (s, 0, n), C order. `c`: unsigned, shape (s, m, n), C order. `part`
-    (int64, shape (6,)): first and last matrix, row and column of c that this call computes.
+    Unsigned, with a leading axis; all but `a` in C order. `part` (int64, shape (6,)) has first and
+    last matrix, row and column of c that this call computes.
     """
     k = a.shape[2]
     both = d.shape[1] > 0
@@ -141,13 +137,11 @@ def compile_for(function: Any, *arguments: Any) -> Any:
 
 @cache
 def _panel_kernel(dtype: str) -> Any:
-    """Return `_product` for elements of a type."""
     return _of_matrices(_product, dtype)
 
 
 @cache
 def _row_kernel(dtype: str) -> Any:
-    """Return `_rows` for elements of a type."""
     return _of_matrices(_rows, dtype)
 
 
@@ -159,10 +153,9 @@ def _of_matrices(function: Any, dtype: str) -> Any:
 
 @jit
 def order(words: Array, n: int) -> Array:
-    """Return a uniform permutation of 0..n-1 (Fisher-Yates) from uniform words.
+    """Return a uniform permutation of 0..n-1 (Fisher-Yates) from n or more uniform words.
 
-    `words` (uint64, shape (n + spare,)): a word is rejected with probability below n / 2**64, so a
-    handful of spare ones never runs out.
+    A word is rejected with probability below n / 2**64, so a handful of spare ones never runs out.
     """
     result = np.arange(n)
     at = 0
@@ -186,7 +179,7 @@ def transpose(values: Array, planes: Array) -> None:
     plane is written by cache lines.
     Paper: warren2012hackers, section 7.3.
 
-    `values`: unsigned, shape (n,). `planes`: uint64, shape (bits, ceil(n / 64)).
+    Unsigned (n,) to uint64 (bits, ceil(n / 64)).
     """
     n, (bits, width) = values.size, planes.shape
     block = np.empty((64, 8), np.uint64)

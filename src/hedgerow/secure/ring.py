@@ -13,10 +13,7 @@ from hedgerow.errors import Code
 
 @dataclass(frozen=True)
 class Ring:
-    """The integers modulo ``2**bits``; negative numbers are the upper half.
-
-    `bits`: width of an element.
-    """
+    """The integers modulo ``2**bits``; negative numbers are the upper half."""
 
     bits: int
 

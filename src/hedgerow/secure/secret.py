@@ -458,9 +458,8 @@ class Permutation(ABC):
 class Engine(ABC):
     """Keeper of secret arrays; it stays in the thread that made it.
 
-    `leakage`: declared openings; `open` refuses everything else. `n_parties`: parties that hold
-    shares; `Cost` counts the bytes of these. `everyone`: audience of all of them, as openings and
-    ledgers spell it.
+    `open` refuses what is not declared in `leakage`. `everyone` is the audience of all parties that
+    hold shares, as openings and ledgers spell it.
     """
 
     share_axes: int
@@ -594,8 +593,7 @@ class Engine(ABC):
     def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Share the bits of `n_addends` numbers that add up to x modulo ``2**bits``.
 
-        Returns list of SecretBits, each of shape (bits, x.size): plane j holds bit j of every
-        element. One entry needs no adder, two need one.
+        Each has shape (bits, x.size). One entry needs no adder, two need one.
         """
 
     @abstractmethod
@@ -630,11 +628,10 @@ class Engine(ABC):
     def cost(self, primitive: str, **public: Any) -> Cost:
         """State rounds and bytes of a primitive from public parameters.
 
-        `primitive`: name of a method of this class. `public`: ``shape``: of the result; of the
-        argument for `addends` and `open`; shapes of bits are those of `SecretBits.shape`. ``ring``:
-        of the result; None where bits are opened. Further ``bits`` for `addends`, ``source`` (the
-        argument's ring) for `extend`, ``shift`` for `truncate`, ``owner`` for inputs and ``to`` for
-        `open`.
+        Shapes are those of the result, for `addends` and `open` of the argument, for bits as in
+        `SecretBits.shape`. ``ring`` is that of the result, None where bits are opened. Further
+        ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`, ``shift`` for
+        `truncate`, ``owner`` for inputs and ``to`` for `open`.
         """
 
     def _cannot_shuffle(self) -> Exception:

@@ -9,12 +9,9 @@ from hedgerow.secure.secret import Engine, Secret
 
 
 def select(condition: Secret, a: Number, b: Number) -> Secret:
-    """Return a where the condition is 1 and b where it is 0; shapes broadcast.
+    """Return a where the condition is 1, b where it is 0, over its ring; shapes broadcast.
 
     1. b + condition (a - b): one multiplication, none if a and b are public.
-
-    `condition`: 0 or 1, as comparisons return it. `a`, `b`: secrets are over the ring of the
-    condition.
 
     Reveals: nothing. Cost: `cost_select`; one `Engine.mul`.
     """

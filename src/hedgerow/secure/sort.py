@@ -30,8 +30,7 @@ DIGIT = 2
 def openings(n: int, times: int, to: str, name: str = SHUFFLED) -> list[Opening]:
     """Declare what sorts and permutations of n rows open.
 
-    `times`: `passes` - 1 for every sort, and one for every call of `permute`. `to`:
-    audience of all parties, `Engine.everyone`. `name`: as given to the functions of this module.
+    That is `passes` - 1 `times` for every sort and once for every `permute`, to `Engine.everyone`.
     """
     return [
         Opening(
@@ -63,8 +62,8 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
        opened; the bits are moved by it, give places e among rows in the order so far, and
        d becomes e[d], moved back and unshuffled.
 
-    `keys` (shape (bits, n)): plane j holds bit j of every key; smaller keys come first. Returns
-    shape (n,): over `position_ring`; a permutation of 0 to n - 1.
+    Plane j of `keys` (bits, n) holds bit j of every key. Returns a permutation of 0 to n - 1 over
+    `position_ring`, (n,).
 
     Reveals: to every party, a uniformly random permutation in every pass but the first.
     Cost: `cost_destinations`.
@@ -83,13 +82,10 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
 
 
 def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
-    """Move row i of x to place d[i].
+    """Move row i of x to place d[i]; d is a permutation of 0 to n - 1.
 
     1. x and d are shuffled by a fresh permutation.
     2. The shuffled d is opened and the rows are moved by it.
-
-    `x` (shape (n, ...)): over any ring. `d` (shape (n,)): a permutation of 0 to n - 1. Returns
-    shape of x.
 
     Reveals: to every party, a uniformly random permutation. Cost: `cost_permute`.
     """
@@ -106,9 +102,8 @@ def sort_by(
     1. The bits of the key; for signed keys the top one is flipped.
     2. `destinations`, then `permute`.
 
-    `key`: shape (n,). `x` (shape (n, ...)): over any ring; may be the key itself. `bits`: width of
-    the key, the ring's by default. `signed`: whether the top bit of the key is its sign. `name`: of
-    the declared opening; it takes place `passes(bits)` times. Returns shape of x.
+    The key (n,) may be `x` itself; `signed`: its top bit is its sign. The declared opening takes
+    place `passes(bits)` times.
 
     Reveals: to every party, a uniformly random permutation in every pass. Cost: `cost_sort_by`.
     """

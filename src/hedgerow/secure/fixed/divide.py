@@ -39,12 +39,10 @@ def divide(
     3. y <- y (1 + e), e <- e^2, twice; y <- y (1 + e): now y = 1/z but for e^8.
     4. a 2^s / 2^bits, of magnitude up to 2**quotient_bits, times y.
 
-    `a` (or integers, shape that broadcasts to that of x): abs(a) <= 2**quotient_bits * x. `x` (over
-    Z_2^64, any shape): 1 <= x < 2**bits; where x is 0 the result means nothing. If both are
-    fixed-point numbers of one fraction, their quotient is the same. `bits`: from 2 to 61 -
-    quotient_bits. `fraction`: fraction bits of the result, from 0 to 61 - quotient_bits.
-    `quotient_bits`: from 0 to 29. Returns over Z_2^64, the shape of x: off by at most
-    2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more if bits > 30 -
+    For 1 <= x < 2**bits and abs(a) <= 2**quotient_bits * x, over Z_2^64; where x is 0 the result
+    means nothing. Two fixed-point numbers of one fraction have the same quotient. `quotient_bits`
+    is from 0 to 29, `bits` from 2 and `fraction` from 0 to 61 - quotient_bits. The result is off by
+    at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more if bits > 30 -
     quotient_bits. For a = 1 and bits <= 30 the first term is relative: 2^-26 / x.
 
     Reveals: nothing. Cost: `cost_divide`.

@@ -68,10 +68,8 @@ def exp2(x: Secret, *, fraction: int, low: int, high: int, out: int) -> Secret:
     2. 2^i by `power_of_two`, 2^f by a polynomial of degree 7 in u = 2 f - 1.
     3. Multiply; 2^low is a public shift.
 
-    `x` (over Z_2^64, any shape): with `fraction` bits (0 to 30); low <= x < high. Outside the
-    result means nothing. `low`, `high`: high - low from 1 to 31. `out`: fraction bits of the
-    result, from 0 to 60 - high. Returns over Z_2^64, the same shape: off by at most 2^-26 2^x +
-    2^-out.
+    `x`, over Z_2^64, has `fraction` bits (0 to 30); low <= x < high, high - low from 1 to 31. The
+    result has `out` fraction bits, 0 to 60 - high, and is off by at most 2^-26 2^x + 2^-out.
 
     Reveals: nothing. Cost: `cost_exp2`.
     """
@@ -108,9 +106,9 @@ def exp(x: Secret, *, fraction: int, low: int, high: int, out: int) -> Secret:
     1. x times the public log2(e), with 29 fraction bits.
     2. `exp2`.
 
-    `x` (over Z_2^64, any shape): with `fraction` bits (0 to 20); low <= x <= high. `low`, `high`:
-    from -30 to 30, with high - low at most 20. `out`: fraction bits of the result, from 0 to 58 -
-    1.45 high. Returns over Z_2^64, the same shape: off by at most 2^-25 e^x + 2^-out.
+    `x`, over Z_2^64, has `fraction` bits (0 to 20); low <= x <= high, both from -30 to 30 and at
+    most 20 apart. The result has `out` fraction bits, 0 to 58 - 1.45 high, and is off by at most
+    2^-25 e^x + 2^-out.
 
     Reveals: nothing. Cost: `cost_exp`.
     """
@@ -135,10 +133,9 @@ def log2(x: Secret, *, bits: int, fraction: int, out: int) -> Secret:
     1. The bits of x.
     2. to 4. of `log_of_bits`.
 
-    `x` (over Z_2^64, any shape): 1 <= x < 2**bits as integers, standing for x / 2**fraction. The
-    result for 0 means nothing. `bits`: from 2 to 61. `fraction`: from 0 to 61. `out`: fraction bits
-    of the result, from 0 to 30. Returns over Z_2^64, the same shape: signed; off by at most 2^-25 +
-    2^-out.
+    `x`, over Z_2^64, stands for x / 2**fraction, 1 <= x < 2**bits; `bits` is from 2 to 61,
+    `fraction` from 0 to 61. The signed result has `out` fraction bits, 0 to 30, and is off by at
+    most 2^-25 + 2^-out.
 
     Reveals: nothing. Cost: `cost_log`.
     """
@@ -159,8 +156,7 @@ def log_of_bits(
     3. log z by a polynomial of degree 11 in u = 4 z - 3.
     4. Add (bits - s - fraction) times log 2.
 
-    `x`: over Z_2^64, shape (n,). `planes` (shape (bits, n)): bits of x, lowest first. `fraction`,
-    `out`: as in `log2`. `natural`: base e instead of 2. Returns over Z_2^64, shape (n,).
+    The bits of `x` (n,) are `planes` (bits, n), lowest first. `fraction` and `out` as in `log2`.
 
     Reveals: nothing. Cost: `cost_log` with ``shared_bits=True``.
     """

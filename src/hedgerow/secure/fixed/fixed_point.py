@@ -47,7 +47,7 @@ def rescale(x: Secret, shift: int) -> Secret:
 
     1. Truncate, which rounds down and may end one lower still; add 1 to centre the error.
 
-    `x`: of magnitude below 2**62, also after a negative shift.
+    Numbers are of magnitude below 2**62, also after a negative shift.
 
     Reveals: nothing. Cost: `cost_rescale`; one `Engine.truncate`.
     """
@@ -69,9 +69,9 @@ def polynomial(u: Secret, coefficients: Sequence[int]) -> Secret:
     1. c_2i + c_(2i+1) u for all i, and u^2.
     2. Join neighbours: a + b u^2, then a + b u^4, ..., all of a level at once.
 
-    `u` (shape (n,)): with `FRACTION` bits, of magnitude up to 1. `coefficients`: times
-    ``2**FRACTION``, lowest power first. Returns shape (n,): with `FRACTION` bits. Where sums of
-    coefficients are below 2, rounding costs at most ``3 * 2**depth`` units.
+    `u` (n,) and the result have `FRACTION` bits, `u` of magnitude up to 1. `coefficients` are times
+    ``2**FRACTION``, lowest power first; where their sums are below 2, rounding costs at most ``3 *
+    2**depth`` units.
 
     Reveals: nothing.
     Cost: `cost_polynomial`; ceil(log2(len(coefficients))) multiplications and truncations deep.
@@ -109,7 +109,7 @@ def power_of_two(digits: Secret) -> Secret:
 
     1. 2^(sum of 2^k d_k) is the product of 1 + d_k (2^(2^k) - 1), multiplied in a tree.
 
-    `digits`: lowest first, k from 1 to 6. Returns shape (n,).
+    The 1 to 6 digits come lowest first.
 
     Reveals: nothing. Cost: `cost_power_of_two`; k - 1 multiplications in ceil(log2 k) rounds.
     """
@@ -139,11 +139,10 @@ def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
     2. The digits of the shift s are XORs of its planes, local; bits to ring.
     3. Scale 2^s by `power_of_two`; multiply.
 
-    `x` (shape (n,)): 1 <= x < 2**bits. For x = 0 the result is 0 and the scale 1. `planes` (shape
-    (bits, n)): bits of x, lowest first; bits from 2 to `MAX_BITS`. Returns `z` (shape (n,)): with
-    `FRACTION` bits, 1/2 <= z <= 1, for x * scale / 2**bits; off by at most one unit, and by none if
-    bits <= FRACTION. Returns `scale` (shape (n,)): 2^s. Returns `digits`: of s = bits - 1 -
-    position of the most significant bit, lowest first.
+    `x` (n,) has 1 <= x < 2**bits and `planes` (bits, n), lowest first; bits from 2 to `MAX_BITS`.
+    Returns z with `FRACTION` bits, 1/2 <= z <= 1, off by at most one unit and by none if bits <=
+    FRACTION; the scale 2^s; and the digits of s = bits - 1 - position of the most significant bit,
+    lowest first. For x = 0, z is 0 and the scale 1.
 
     Reveals: nothing. Cost: `cost_normalise`.
     """

@@ -45,10 +45,9 @@ def floor_divide(a: Secret, x: Secret, *, bits: int, quotient_bits: int) -> Secr
     5. q + [r >= x] + [r >= 2 x] is the floor. Where x is 0 the steps before meant nothing, so
        multiply by [x >= 1], which is compared together with the other two.
 
-    `a` (over Z_2^64, shape that broadcasts to that of x): 0 <= a <= 2**quotient_bits * x. (A
-    negative a, of that magnitude, is rounded down too.). `x` (over Z_2^64, any shape): 0 <= x <
-    2**bits. `bits`: from 2 to 61. `quotient_bits`: from 0 to 61 - bits. Where nothing else is known
-    of the quotient, the width of a. Returns over Z_2^64, the shape of x.
+    For 0 <= x < 2**bits and 0 <= a <= 2**quotient_bits * x, over Z_2^64; a negative a of that
+    magnitude is rounded down too. `bits` is from 2 to 61, `quotient_bits` from 0 to 61 - bits: the
+    width of a where nothing else is known.
 
     Reveals: nothing. Cost: `cost_floor_divide`.
     """

@@ -30,10 +30,8 @@ def sigmoid(x: Secret, *, bits: int, fraction: int, out: int) -> Secret:
     3. z = (1 + e) / 2 is in [1/2, 1] already: its inverse, halved, is the result for m.
     4. For x < 0 it is 1 less that: one product.
 
-    `x` (over Z_2^64, any shape): with `fraction` bits (0 to 20); abs(x) < 2**bits as an integer.
-    `bits`: from 1 to 58; narrow numbers are compared faster. `out`: fraction bits of the result,
-    from 0 to 30. Returns over Z_2^64, the same shape: from 0 to 2**out, off by at most 4.6e-5 +
-    2^-out.
+    `x`, over Z_2^64, has `fraction` bits (0 to 20); abs(x) < 2**bits, with 1 to 58 bits. The
+    result has `out` fraction bits, 0 to 30; it is from 0 to 2**out, off by at most 4.6e-5 + 2^-out.
 
     Reveals: nothing. Cost: `cost_sigmoid`.
     """

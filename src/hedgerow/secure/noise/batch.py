@@ -35,11 +35,7 @@ from hedgerow.secure.secret import (
 
 @dataclass(frozen=True)
 class Draws:
-    """Some variables of one law.
-
-    `drawn`: law and precision, see `hedgerow.secure.noise.discrete.precision`. `n`: how many.
-    `two_sided`: differences of two geometric variables; else one-sided.
-    """
+    """Variables of one law: differences of two geometric ones, or geometric ones themselves."""
 
     drawn: Precision
     n: int
@@ -75,8 +71,8 @@ def draw_batch(engine: Engine, batch: Sequence[Draws], ring: Ring) -> list[Secre
        digit i counts 2^i.
     4. One extension of all values, lifted by 2^L where they may be negative.
 
-    `batch`: laws without a variable cost nothing. `ring`: with at least L + 2 bits for every law.
-    Returns: in the order of the batch.
+    Results are in the order of the batch; laws without a variable cost nothing. `ring` has at least
+    L + 2 bits for every law.
 
     Reveals: nothing. Cost: `cost_draw_batch`; the rounds of the deepest circuit and 2 to 4 more.
     """

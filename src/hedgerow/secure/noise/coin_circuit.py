@@ -60,10 +60,9 @@ ONE = ~ZERO
 class CoinLevel:
     """One round of ANDs, and the planes that are kept after it.
 
-    `left`, `right` (int64 arrays, shape (ands,)): operands: planes kept after the previous level,
-    for the first level the uniform ones. `terms`: for every plane that is kept, the planes of the
-    pool whose XOR it is. The pool is the planes that operands are taken from, then the products.
-    `flips`: kept planes that are inverted.
+    `left` and `right` (int64, shape (ands,)) are planes kept after the previous level, for the
+    first level the uniform ones. `terms` has, for every kept plane, the planes of the pool whose
+    XOR it is: the planes that operands are taken from, then the products. `flips` are inverted.
     """
 
     left: NDArray[np.int64]
@@ -74,10 +73,9 @@ class CoinLevel:
 
 @dataclass(frozen=True)
 class Circuit:
-    """A comparison of uniform bits with each of several public constants.
+    """A comparison of `bits` uniform planes with each of several public constants.
 
-    `bits`: uniform planes that it consumes. `levels`: at least one; the planes kept after the last
-    are the coins, in order.
+    There is at least one level; the planes kept after the last are the coins, in order.
     """
 
     bits: int
@@ -91,10 +89,7 @@ class Circuit:
 
 @lru_cache(maxsize=256)
 def compile_coins(constants: tuple[int, ...], t: int) -> Circuit:
-    """Build the circuit of coins with probabilities constants[i] / 2**t.
-
-    `constants`: from 0 (always tails) to 2**t (always heads). `t`: at least 1.
-    """
+    """Build the circuit of coins with probabilities constants[i] / 2**t, from 0 to 1 inclusive."""
     if t < 1 or not constants or any(not 0 <= c <= 1 << t for c in constants):
         raise Code.BAD_PARAMETER.error(
             expected="constants from 0 to 2**t, with t >= 1", found=f"t={t}, constants={constants}"
@@ -103,8 +98,6 @@ def compile_coins(constants: tuple[int, ...], t: int) -> Circuit:
 
 
 class _Builder:
-    """Collects uniform planes and ANDs."""
-
     def __init__(self, constants: tuple[int, ...], t: int) -> None:
         self.bits = 0
         self.gates: list[tuple[Form, Form]] = []
@@ -206,7 +199,7 @@ def _indices(values: Iterable[int]) -> NDArray[np.int64]:
 def _best(length: int, depth: int, both: bool) -> tuple[float, int]:
     """Return the fewest ANDs for a segment within a depth, and the length of its lower part.
 
-    `both`: whether ``same`` is needed beside ``less``.
+    With `both`, ``same`` is needed beside ``less``.
     """
     if length == 1:
         return 0, 0

@@ -35,10 +35,9 @@ LARGEST_EPSILON = 512.0
 class Precision:
     """How finely the noise of one release is drawn; made by `precision`.
 
-    `variable`: the geometric variable: its rate and its number of coins L. `t`: bits per coin.
-    `delta`: what finite precision costs, for one release of `m` values: (1 + e^epsilon) tau, tau =
-    variables * (p^(2^L) + L 2^-(t+1)), rounded up. Below 2**-60. `m`: values of the release, or
-    candidates of the choice.
+    There are `t` bits per coin of the geometric `variable`. For one release of `m` values, or a
+    choice among `m` candidates, finite precision costs delta = (1 + e^epsilon) tau, tau = variables
+    * (p^(2^L) + L 2^-(t+1)), rounded up; below 2**-60.
     """
 
     variable: Geometric
@@ -55,11 +54,9 @@ class Precision:
 def precision(mechanism: TwoSidedGeometric | NoisyMax, m: int) -> Precision:
     """Choose the fewest coins and bits for which delta is below 2**-60.
 
-    Half of it is given to truncation, half to rounding.
-
-    `mechanism`: gives epsilon, sensitivity and the rate of the noise. `m`: values in one release,
-    or candidates of one choice, at least 1. Where a release is made in each part of a partition,
-    those of one part.
+    Half of it is given to truncation, half to rounding. `m` counts values of one release, or
+    candidates of one choice; where a release is made in each part of a partition, those of one
+    part.
     """
     if m < 1:
         raise Code.BAD_MECHANISM_INPUT.error(
@@ -87,8 +84,7 @@ def coins(engine: Engine, constants: Sequence[int], t: int, n: int) -> SecretBit
     1. Draw the planes of uniform bits that the circuit consumes.
     2. For every level: AND pairs of planes, all coins and draws at once; XOR locally.
 
-    `constants`: coin i is 1 with probability ``constants[i] / 2**t``. `n`: draws. Returns shape
-    (len(constants), n).
+    Coin i is 1 with probability ``constants[i] / 2**t``; the planes have shape (len(constants), n).
 
     Reveals: nothing. Cost: `cost_coins`; ceil(log2 t) rounds and about t ANDs per coin.
     """
@@ -130,7 +126,7 @@ def geometric(engine: Engine, shape: tuple[int, ...], drawn: Precision, ring: Ri
     2. Turn them into ring elements and add 2^i times the i-th; in a smaller ring where that, with
        the extension that follows, sends fewer bytes.
 
-    `ring`: with at least L + 2 bits. Returns of the given shape and ring.
+    `ring` has at least L + 2 bits.
 
     Reveals: nothing.
     Cost: `cost_geometric`; that of `coins`, then `Engine.b2a` of L bits per variable and perhaps
@@ -146,8 +142,7 @@ def two_sided_geometric(
 
     Paper: ghosh2012universally.
 
-    Parameters and steps as in `geometric`, with two variables per value of which only the
-    difference is extended.
+    As `geometric`, with two variables per value of which only the difference is extended.
 
     Reveals: nothing. Cost: `cost_two_sided_geometric`.
     """

@@ -78,10 +78,8 @@ def laplace(
     6. r = r_1 - r_2.
     7. y + r.
 
-    `y` (over Z_2^64, any shape): integers of magnitude below 2**(60 - fraction). `epsilon`: the
-    paper's; the ledger is charged infinity and records this as claimed. `fraction`: fraction bits
-    of the noise and of the result, from 8 to 20. Returns over Z_2^64, the same shape: with
-    `fraction` bits.
+    Integers `y`, over Z_2^64, are of magnitude below 2**(60 - fraction); the result has `fraction`
+    bits, 8 to 20. The ledger is charged infinity and records the paper's epsilon as claimed.
 
     Reveals: nothing; the sum may be opened to the audience of the charge. Cost: `cost_laplace`.
     """
@@ -135,10 +133,10 @@ def exponential(
     10. f_i = [u <= p_i].
     11. The index is the first i with f_i = 1: one-hot f_i - f_(i-1).
 
-    `scores` (over Z_2^64, shape (..., d)): integers of magnitude up to `bound`. `epsilon`: the
-    paper's; the ledger is charged infinity and records this as claimed. `bound`: public; ``bound *
-    epsilon / sensitivity`` is below 2**(58 - 2 * fraction). `fraction`: fraction bits of weights,
-    from 8 to 20. Returns of 0 and 1 over Z_2^64, shape (..., d): one-hot.
+    Integer scores (..., d), over Z_2^64, are of magnitude up to the public `bound`; ``bound *
+    epsilon / sensitivity`` is below 2**(58 - 2 * fraction). Weights have `fraction` bits, 8 to 20;
+    the choice is one-hot. The ledger is charged infinity and records the paper's epsilon as
+    claimed.
 
     Reveals: nothing; the choice may be opened to the audience of the charge.
     Cost: `cost_exponential`.

@@ -143,17 +143,8 @@ def add_geometric_noise(values: Secret, mechanism: TwoSidedGeometric, charge: Ch
     Reveals: nothing; the sum may be opened to the audience of the charge.
     Cost: `cost_add_geometric_noise`; that of `two_sided_geometric`.
 
-    Parameters
-    ----------
-    values : Secret of any shape
-        One record moves them by at most ``mechanism.sensitivity`` in total (L1). Sums that leave
-        the ring wrap around, which costs no privacy.
-    mechanism : TwoSidedGeometric
-    charge : Charge
-
-    Returns
-    -------
-    Secret, the same shape and ring
+    One record moves the values by at most ``mechanism.sensitivity`` in total (L1). Sums that leave
+    the ring wrap around, which costs no privacy.
     """
     drawn = charge.draw(values.engine, mechanism, charge.size(values.shape))
     return values + two_sided_geometric(values.engine, values.shape, drawn, values.ring)
@@ -180,25 +171,11 @@ def noisy_max(
     Reveals: nothing; the choice may be opened to the audience of the charge.
     Cost: `cost_noisy_max`.
 
-    Parameters
-    ----------
-    scores : Secret, shape (..., c)
-        One record moves each by at most ``mechanism.sensitivity``.
-    mechanism : NoisyMax
-    charge : Charge
-        With a scope that ends in `EACH` the first axis holds the parts, and the choices of one
-        part are charged; else all of them.
-    bound : int
-        Public, at least the magnitude of every score; ``2 * bound + 2**L + 1`` fits into the ring,
-        without its top bit.
-    valid : Secret of 0 and 1, or bool array, shape that broadcasts to (..., c), optional
-        Candidates that may be chosen. It must not depend on the data except through earlier
-        releases (hidden ones included). A row without one yields index 0.
-
-    Returns
-    -------
-    Secret of 0 and 1, shape (..., c)
-        One-hot.
+    One record moves each score (..., c) by at most ``mechanism.sensitivity``. `bound` is public, at
+    least the magnitude of every score; ``2 * bound + 2**L + 1`` fits into the ring without its top
+    bit. `valid` must not depend on the data except through earlier releases (hidden ones included);
+    a row without a valid candidate yields index 0. The choice (..., c) is one-hot. If the scope
+    ends in `EACH`, the first axis holds the parts and the choices of one part are charged.
     """
     engine, c = scores.engine, scores.shape[-1]
     bits = _bits(precision(mechanism, c), bound, scores.ring)
@@ -228,17 +205,7 @@ def open_noisy_max(
     Reveals: the index of every row, to the audience; its release pays.
     Cost: `cost_noisy_max`, and one opening.
 
-    Parameters
-    ----------
-    scores, mechanism, charge, bound, valid
-        As in `noisy_max`.
-    name : str
-        Of the declared opening, shape (...,).
-
-    Returns
-    -------
-    ndarray of int64, shape (...,), or None
-        None where the audience does not live here.
+    Returns int64 (...,), or None where the audience does not live here.
     """
     chosen = noisy_max(scores, mechanism, charge, bound=bound, valid=valid)
     index = (chosen * np.arange(scores.shape[-1])).sum(axis=-1)

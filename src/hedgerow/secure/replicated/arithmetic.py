@@ -26,9 +26,8 @@ Kernel = Callable[[str], Any]
 def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     """Multiply element by element.
 
-    `x`, `y` (unsigned, shapes (servers here, 2, *shape) that broadcast): with equally many axes.
-    `kernel`: `kernels.multiply` for rings, `kernels.conjoin` for words of bits; by type. Returns
-    shape (servers here, 2, *shape).
+    Shares (servers here, 2, *shape) broadcast, with equally many axes. The kernel is
+    `kernels.multiply` for rings, `kernels.conjoin` for words of bits.
 
     Reveals: nothing. Cost: 1 round, one element from every server.
     """
@@ -61,8 +60,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
 def matmul(core: Core, x: Array, y: Array) -> Array:
     """Multiply matrices (..., m, k) @ (..., k, n).
 
-    `x`: unsigned, shape (servers here, 2, ..., m, k). `y` (unsigned, shape (servers here, 2, ...,
-    k, n)): with equally many axes. Returns shape (servers here, 2, ..., m, n).
+    Shares have equally many axes, behind (servers here, 2).
 
     Reveals: nothing. Cost: 1 round, one element per element of the result from every server.
     """

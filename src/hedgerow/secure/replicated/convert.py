@@ -30,8 +30,7 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
     Reveals: nothing. Cost: 1 round; over a third of the words, ``8 * bits`` bytes per word from
     server t, a mean of ``bits / 24`` bytes per element.
 
-    `x`: unsigned, shape (servers here, 2, n). `bits`: planes wanted, lowest first. Returns two
-    uint64 arrays, shape (servers here, 2, bits, ceil(n / 64)).
+    From x (servers here, 2, n) to uint64 (servers here, 2, bits, ceil(n / 64)), lowest first.
     """
     n = x.shape[2]
     step = core.step("addends")
@@ -60,8 +59,7 @@ def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
     2. The bit is c ^ d = c_{t+1} (1 - 2d) + d + c_t (1 - 2d) with d = x_{t+2}: servers t+1 and t+2
        know c_{t+1}, d and c_t, d and join the two terms.
 
-    `x`: uint64, shape (servers here, 2, ..., ceil(n / 64)). `n`: bits along the last axis. Returns
-    shape (servers here, 2, ..., n).
+    From uint64 (servers here, 2, ..., ceil(n / 64)) to (servers here, 2, ..., n).
 
     Reveals: nothing. Cost: 2 rounds, one element from every server.
     """
@@ -103,9 +101,8 @@ def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name
        which 2**(k-shift) leaves.
     2. Servers t+1 and t+2 multiply the top bit by that of b and join the products.
 
-    `x`: unsigned, shape (servers here, 2, n). `source`, `ring`: of x, with k bits, and of the
-    result. `shift`: from 0 to k. Returns: the quotient rounded down, or 1 less; exact for
-    ``shift=0``.
+    Shares are (servers here, 2, n), `shift` is from 0 to k. The quotient is rounded down, or 1
+    less; exact for ``shift=0``.
 
     Reveals: nothing.
     Cost: 2 rounds; with e the bytes of the small ring, e from every server and over a third of the

@@ -30,10 +30,10 @@ EVERYONE = "server"
 class Core:
     """The servers of this process and what they share with the others.
 
-    `network`: parties 0, 1, 2 are the servers. `session`: part of every address. `seed`: all keys
-    follow from it, for tests. Without one every server draws k_i from the operating system and
-    hands it to server i-1: one round. `servers`: servers that live here, ascending; the first axis
-    of share arrays. `private`: false when a seed was given: whoever knows it knows every mask.
+    Parties 0, 1, 2 are the servers; those that live here, ascending, are the first axis of share
+    arrays. All keys follow from `seed`, for tests: whoever knows it knows every mask, so `private`
+    is false. Without one every server draws k_i from the operating system and hands it to server
+    i-1: one round.
     """
 
     def __init__(self, network: Network, session: str, seed: bytes | None = None) -> None:
@@ -116,8 +116,7 @@ class Core:
 class Step:
     """One call of a primitive: its masks and its messages.
 
-    `name`: public name, for the meter and for errors. `number`: count of steps. `purpose`: what is
-    agreed on besides: for an opening, its name and audience.
+    `purpose` is agreed on besides: for an opening, its name and audience.
     """
 
     def __init__(self, core: Core, name: str, number: int, purpose: str = "") -> None:

@@ -47,11 +47,9 @@ class ReplicatedEngine(Engine):
     an analyst, has 0 on the first axis and takes part in inputs and openings alone.
     Paper: araki2016high.
 
-    `network`: parties 0, 1 and 2 are the servers. `seats`: parties of audiences outside the
-    servers, such as ``{"analyst": 3}``; see `Seats`. `session`: part of the address of every mask.
-    `insecure_seed`: all keys follow from it, for tests; `private` is False then. Without one the
-    servers draw keys from the operating system and exchange them, in one round. `private`: whether
-    nobody outside knows the keys.
+    Parties 0, 1 and 2 of the network are the servers; `seats` has those outside, such as
+    ``{"analyst": 3}``. All keys follow from `insecure_seed`, for tests; `private` is False then.
+    Without one the servers draw keys from the operating system and exchange them, in one round.
     """
 
     share_axes = 2

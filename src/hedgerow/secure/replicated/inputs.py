@@ -34,8 +34,8 @@ def share(
     A server deals (`Deal`): one element from it, 1 round. For an owner outside see `_from_outside`.
     Reveals: nothing.
 
-    `value` (unsigned, shape `shape`, or None): given where the owner lives. `owner`: a server, or a
-    party outside. `xor`: share bits. Returns shape (servers here, 2, *shape).
+    The owner's `value` is None where it does not live; `xor` shares bits. Returns shape (servers
+    here, 2, *shape).
     """
     if owner >= SERVERS:
         subtract = np.bitwise_xor if xor else np.subtract

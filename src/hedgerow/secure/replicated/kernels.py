@@ -20,9 +20,8 @@ Array = NDArray[Any]
 def _multiply(x0: Array, x1: Array, y0: Array, y1: Array, a: Array, b: Array, out: Array) -> None:
     """Set out to x_0 y_0 + x_0 y_1 + x_1 y_0 + a - b.
 
-    `x0`, `x1`, `y0`, `y1` (unsigned, shape (n,)): the two shares that a server holds of each
-    factor. `a`, `b` (unsigned, shape (n,)): masks of its two keys; a - b sums to 0 over the
-    servers. `out`: unsigned, shape (n,).
+    A server holds two shares of each factor. `a` and `b` are masks of its two keys; a - b sums to 0
+    over the servers.
     """
     for i in range(out.size):
         out[i] = x0[i] * (y0[i] + y1[i]) + x1[i] * y0[i] + a[i] - b[i]
@@ -35,10 +34,7 @@ def _conjoin(x0: Array, x1: Array, y0: Array, y1: Array, a: Array, b: Array, out
 
 
 def _flip(c: Array, d: Array, plus: Any, out: Array) -> None:
-    """Set out to ``plus - c`` where the bit d is set, else to c.
-
-    `c`: unsigned, shape (n,). `d`: uint8, shape (n,). `out`: unsigned, shape (n,).
-    """
+    """Set out to ``plus - c`` where the bit d (uint8) is set, else to c."""
     for i in range(out.size):
         out[i] = plus - c[i] if d[i] else c[i]
 

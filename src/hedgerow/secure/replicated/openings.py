@@ -20,10 +20,9 @@ Operation = Callable[[Array, Array], Array]
 class Seats:
     """Which party an audience is.
 
-    `n`: parties of the network. `outside`: audience and party of those outside the servers, each
-    party once: what one audience saw would otherwise be missing from the record of the other. By
-    default the last party is the ``"analyst"``, and those before it, from 3 on, ``"owner 0"``,
-    ``"owner 1"`` and so on.
+    Each party outside the servers has one audience: what one saw would otherwise be missing from
+    the record of the other. By default the last party is the ``"analyst"``, and those before it,
+    from 3 on, ``"owner 0"``, ``"owner 1"`` and so on.
     """
 
     def __init__(self, n: int, outside: Mapping[str, int] | None = None) -> None:
@@ -70,8 +69,7 @@ def reveal(
     x_2 - r from server 1, with r a mask of k_1, so that it sees the value and nothing of shares.
     Cost: 1 round; per receiver one element from server i-1, or from servers 0 and 1.
 
-    `x`: unsigned, shape (servers here, 2, *shape). `purpose`: name and audience of the opening, on
-    which all servers must agree. `xor`: shares of bits. Returns shape `shape`, or None where no
+    All servers must agree on `purpose`, name and audience of the opening. Returns None where no
     receiver lives.
     """
     add: Operation = np.bitwise_xor if xor else np.add

@@ -38,8 +38,7 @@ _LABEL = b"hedgerow/dealt/1"
 class Dealt:
     """What one server gets of a shared array: two of x_0 = F(s_0), x_1 = F(s_1) and x_2.
 
-    `seeds`: of the shares 0 and 1, as far as the server holds them. `correction`: x_2, which
-    servers 1 and 2 hold.
+    `correction` is x_2, which servers 1 and 2 hold.
     """
 
     seeds: Mapping[int, bytes] = field(repr=False)
@@ -49,10 +48,9 @@ class Dealt:
 def deal(
     value: Array, *, xor: bool = False, entropy: Callable[[int], bytes] = os.urandom
 ) -> tuple[Dealt, ...]:
-    """Cut an array into the parts of the three servers.
+    """Cut an array of ring elements, or of packed bits (`xor`), into the three servers' parts.
 
-    `value`: elements of a ring, or packed bits. `xor`: whether shares are joined by exclusive or.
-    `entropy`: returns so many random bytes; only tests pass anything but the operating system's.
+    Only tests pass other `entropy` than the operating system's.
     """
     seeds = [entropy(KEY_BYTES) for _ in range(2)]
     subtract = np.bitwise_xor if xor else np.subtract
@@ -78,11 +76,7 @@ def secret_of_parts(
 def join_parts(
     parts: Sequence[Dealt], shape: tuple[int, ...], dtype: np.dtype[Any], *, xor: bool = False
 ) -> Array:
-    """Return the array of which one holds the parts of all three servers: nothing is hidden.
-
-    `parts`: in the order of the servers. `shape`, `dtype`: of what was dealt: elements of a ring,
-    or words. `xor`: as for `deal`.
-    """
+    """Return the array of which one holds the parts of all three servers: nothing is hidden."""
     zero, one, _ = parts
     found = one.correction
     if found is None or found.shape != shape or found.dtype != dtype:
@@ -110,8 +104,7 @@ def open_halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict
     Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
     recorded as opened before a half exists.
 
-    `name`, `to`: of the declared opening, and its audience. Returns: the half of every server here
-    that gives one.
+    Returns the half of every server here that gives one.
 
     Reveals: to whoever gets both halves, the value.
     Cost: no round among the servers; one element from servers 0 and 1 each.
@@ -182,8 +175,7 @@ def fit_together(
        third server a hash of the correction would otherwise confirm a guess of the array, of which
        it holds the two other shares.
 
-    `parts`: for every server that lives here, its part of each array; None if it could not be read.
-    `n`: arrays. Returns bool array, shape (n,).
+    A part that could not be read is None. Returns bool (n,).
 
     Reveals: to the servers, which arrays were dealt in two versions, or not at all: which is none,
     where whoever deals follows the protocol.

@@ -38,8 +38,7 @@ def length(run: slice) -> int:
 class Deal:
     """Server t shares what it knows; one message.
 
-    `step`: the message goes out with its next exchange. `tag`: of the mask. `t`: the dealer.
-    `value`: given where server t lives. `xor`: share bits.
+    `value` is given where server t lives; the message goes out with the step's next exchange.
 
     Reveals: nothing; server t+1 receives uniform elements. Cost: one element from server t.
     """
@@ -79,8 +78,8 @@ class Deal:
 class Join:
     """Servers t+1 and t+2 make shares of the sum of what each of them knows; two messages.
 
-    `step`: the messages go out with its next exchange. `tag`: of the masks. `t`: the server that
-    knows nothing. `u`, `v`: given where server t+1 and server t+2 live. Overwritten.
+    `u` and `v`, given where servers t+1 and t+2 live, are overwritten. The messages go out with the
+    step's next exchange.
 
     Reveals: nothing; server t receives uniform elements. Cost: one element each from t+1 and t+2.
     """

@@ -51,7 +51,7 @@ def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> 
     3. The one that is not in the next pair hands its part to the server that is.
     4. After the third permutation, the last pair joins its parts into shares for all (`Join`).
 
-    `x`: unsigned, shape (servers here, 2, n, ...). Returns shape (servers here, 2, n, ...).
+    Rows are those of shares (servers here, 2, n, ...).
 
     Reveals: nothing; every part that is handed over carries a mask which its receiver does not
     know.
