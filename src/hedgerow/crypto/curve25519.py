@@ -49,8 +49,8 @@ def hash_to_curve(messages: Sequence[bytes], domain: bytes) -> NDArray[np.uint8]
     One of the two candidates is on the curve and the other on the twist. The result may have a
     part of order 8; the first encryption removes it.
 
-    `domain`: what separates this use of the hash from all others, at most 255 bytes. Returns:
-    u-coordinates, little-endian.
+    `domain`, at most 255 bytes, separates this use of the hash from all others. Returns
+    little-endian u-coordinates.
     """
     first = [_candidate(_field_element(message, domain)) for message in messages]
     points = elements(first)
@@ -66,10 +66,7 @@ def elements(values: Sequence[int]) -> NDArray[np.uint8]:
 
 
 def classify(points: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Tell for each row of 32 bytes whether it is a point that may be encrypted.
-
-    Returns: GOOD, NOT_CANONICAL (not below p), ON_TWIST or SMALL_ORDER (the identity among them).
-    """
+    """Tell for each row of 32 bytes whether it may be encrypted: GOOD, or why it may not."""
     words = np.ascontiguousarray(points).view("<u8").astype(np.uint64, copy=False)
     kinds = np.empty(len(points), dtype=np.uint8)
     _classify(words, _SMALL_WORDS, kinds)

@@ -26,11 +26,10 @@ _ZEROS = memoryview(bytes(1 << 18))
 
 
 class Prg:
-    """Addressed streams of uniform words.
+    """Addressed streams of uniform words; the key is not printed.
 
-    `key`: from the operating system, or from a seed in tests. It is not printed. `once`: refuse to
-    fill from the same address a second time. A mask that is used twice shows the difference of what
-    it hides.
+    With `once`, an address is filled from a single time: a mask that is used twice shows the
+    difference of what it hides.
     """
 
     def __init__(self, key: bytes, *, once: bool = False) -> None:
@@ -44,9 +43,8 @@ class Prg:
     ) -> NDArray[np.unsignedinteger]:
         """Draw uniform words at an address.
 
-        `address`: text counts as its UTF-8 bytes. The same address gives the same words; a longer
-        array begins with the bytes of a shorter one. `dtype`: ``uint8``, ``uint16``, ``uint32`` or
-        ``uint64``. Returns of `dtype`, shape `shape`: the same on machines of either byte order.
+        Text counts as its UTF-8 bytes. The same address gives the same words, on machines of either
+        byte order; a longer array begins with the bytes of a shorter one.
         """
         kind = np.dtype(dtype)
         if kind.name not in _DTYPES:

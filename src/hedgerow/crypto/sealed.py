@@ -44,10 +44,7 @@ _NONCE_BYTES = 12
 
 
 class SealingKey:
-    """The key pair of a receiver.
-
-    `secret`: from `secret`, of a key that was made before; a new key by default.
-    """
+    """The key pair of a receiver: a new one, or that of a `secret` from before."""
 
     def __init__(self, secret: bytes | None = None) -> None:
         if secret is not None and len(secret) != KEY_BYTES:
@@ -94,11 +91,10 @@ def seal(
     *,
     entropy: Callable[[int], bytes] = os.urandom,
 ) -> bytes:
-    """Seal a message to a public key.
+    """Seal a message to an authentic public key; H760 for a key that is none.
 
-    `to`: public key of the receiver, known to be authentic. `context`: both sides know it; it is
-    not sent. `entropy`: returns so many random bytes; only tests pass anything but the operating
-    system's. Raises H760 for a key that is none.
+    Both sides know the context, which is not sent. Only tests pass other `entropy` than the
+    operating system's.
     """
     fresh = X25519PrivateKey.from_private_bytes(entropy(KEY_BYTES))
     try:
@@ -113,8 +109,7 @@ def seal(
 def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
     """Sign a sealing key with the key behind a party's certificate, for one context.
 
-    `identity`: of the party whose sealing key it is. `context`: what the key is for, such as the
-    digest of a plan and the name of the party.
+    The context says what the key is for, such as the digest of a plan and the name of the party.
     """
     identity.check()
     try:
@@ -129,8 +124,8 @@ def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
 def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
     """Return a sealing key that the holder of a certificate signed for this context.
 
-    `certificate`: PEM text, known to be that party's. `public`, `signature`, `context`: from
-    `sign_key`. Raises H760 if the signature is of another key, party or context.
+    The PEM text is known to be that party's. Raises H760 if the signature is of another key, party
+    or context.
     """
     try:
         key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
