@@ -27,8 +27,7 @@ DEEPEST = 12
 class Spending:
     """Epsilon of one private tree, cut into releases.
 
-    `split`: epsilon of the choice at each level; a record meets one node per level. `leaf`: epsilon
-    of the counts in the leaves; a record is in one leaf.
+    A record meets one node per level, each with a choice at `split`, and is in one leaf.
     """
 
     depth: int
@@ -51,8 +50,7 @@ def depth_for(
     capacity / arity^(depth-1) records. The deepest tree whose last choice still has
     `NODE_TO_NOISE` times more records than noise is taken, at least depth 1.
 
-    `sensitivity`: of the score, add/remove. `arity`: children of one node (the mean, for w-ary
-    splits).
+    `arity`: children of one node, the mean for w-ary splits.
     """
     depth = 1
     while depth < DEEPEST:
@@ -67,9 +65,8 @@ def depth_for(
 def divide(epsilon: float, depth: int, split_share: float = SPLIT_SHARE) -> Spending:
     """Cut epsilon into `depth` equal split budgets and the rest for the leaves.
 
-    The parts are rounded down, so that their exact sum never exceeds epsilon.
-
-    Raises H201 if epsilon is not positive and finite, or so small that a part of it would be 0.
+    The parts are rounded down, so that their exact sum never exceeds epsilon. Raises H201 if
+    epsilon is not positive and finite, or so small that a part of it would be 0.
     """
     check_whole_epsilon(epsilon)
     split = epsilon * split_share / depth

@@ -20,10 +20,9 @@ Branching = Literal["binary", "wary"]
 class Candidates:
     """The splits a learner may choose from, in a fixed order: by attribute, then by cut.
 
-    `n_bins`: int32 (d,); bins of each attribute. `kinds`: uint8 (d,); `SplitKind` of all candidates
-    of an attribute. THRESHOLD: one per cut 0..n_bins-2, so that "everything but missing" is the
-    last cut where there is a missing bin. VALUE: one per bin; a single one if there are two bins,
-    none if there is one. WARY: one.
+    An attribute of kind THRESHOLD has one per cut 0..n_bins-2, so that "everything but missing" is
+    the last cut where there is a missing bin; VALUE one per bin, a single one if there are two
+    bins, none if there is one; WARY one.
     """
 
     n_bins: NDArray[np.int32]
@@ -31,11 +30,7 @@ class Candidates:
 
     @classmethod
     def from_domain(cls, domain: Domain, branching: Branching = "binary") -> Candidates:
-        """List the candidates of a domain.
-
-        `branching`: ``"binary"``: thresholds on numeric attributes, one value against the rest on
-        categorical ones; ``"wary"``: one branch per bin.
-        """
+        """List binary splits (categories: one value against the rest), or one branch per bin."""
         numeric = [attribute.kind == "numeric" for attribute in domain.attributes]
         return cls.from_bins(domain.n_bins, numeric, branching)
 

@@ -63,9 +63,8 @@ _FLOAT_TABLE: Final = 1 << 12
 class Public:
     """The public numbers a sensitivity may depend on.
 
-    `capacity`: public upper bound N on the number of records. `bounds`: public bounds of the
-    target, for regression; integers, in units of the target's grid, where integer scores are asked
-    for.
+    `capacity` bounds the number of records, `bounds` the target of a regression: integers, in units
+    of the target's grid, where integer scores are asked for.
     """
 
     capacity: int | None = None
@@ -97,11 +96,10 @@ class Sensitivity(NamedTuple):
 class Criterion:
     """One score with its global sensitivities.
 
-    `name`: key in `CRITERIA`. `kernel`: number by which the compiled kernels know the score.
-    `channels`: ``"classes"``: computed from class counts; ``"sums"``: from (n, sum y, sum y^2).
-    `monotone`: whether adding a record never raises the score of any split or never lowers any
-    (``max`` rises, the others fall). Holds for add/remove only. `add_remove`, `replace`: global
-    sensitivity of the real-valued score as a function of public numbers.
+    It is computed from class counts (``"classes"``) or from (n, sum y, sum y^2) (``"sums"``).
+    `monotone`: adding a record never raises the score of any split or never lowers any (``max``
+    rises, the others fall); under add/remove only. `add_remove` and `replace` give the global
+    sensitivity of the real-valued score.
     """
 
     name: str
@@ -162,10 +160,7 @@ class Criterion:
             )
 
     def table(self, public: Public, shift: int) -> NDArray[np.int64]:
-        """Return what the exact kernel looks up: n log2 n for entropy, else one zero.
-
-        Returns int64 (capacity + 1,) or (1,).
-        """
+        """Return what the exact kernel looks up: `n_log_n` for entropy, else a single zero."""
         self.check(public, shift)
         if self.kernel in (ENTROPY, GAIN):
             return n_log_n(public.records(), shift)
@@ -174,9 +169,9 @@ class Criterion:
 
 @lru_cache(maxsize=2)
 def n_log_n(capacity: int, shift: int) -> NDArray[np.int64]:
-    """Tabulate n log2 n in fixed point so that the integers are exactly convex.
+    """Tabulate n log2 n, n <= capacity, in fixed point so that the integers are exactly convex.
 
-    Returns int64 (capacity + 1,): f with F(0) = F(1) = 0; see the head of this module.
+    F(0) = F(1) = 0; see the head of this module.
     """
     table = np.zeros(max(capacity, 1) + 1, dtype=np.int64)
     i = np.arange(1, table.size - 1, dtype=np.float64)

@@ -42,10 +42,8 @@ def grow_forest(
     Breiman's random forest by default; ``splitter="random", bootstrap=False`` makes extra trees.
     The forest depends on the seed alone, not on the number of threads.
 
-    `criterion`, `limits`, `splitter`: as for `grow_cart`. `bootstrap`: draw as many rows as there
-    are, with replacement, for each tree. A row that is drawn twice is listed twice, so that a tree
-    is still a function of plain counts. `seed`: each tree has its own child of this seed sequence.
-    Not private.
+    A row that a bootstrap draws twice is listed twice, so that a tree is still a function of plain
+    counts. Each tree has its own child of the seed sequence. Not private.
     """
     if n_trees < 1:
         raise Code.BAD_PARAMETER.error(found=f"n_trees={n_trees}", expected="n_trees at least 1")
@@ -83,7 +81,7 @@ def grow_forest(
 def bootstrap_rows(present: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int32]:
     """Draw as many present rows as there are, with replacement.
 
-    Returns int32 (number of present rows,): ascending, so that columns are read forwards.
+    Ascending, so that columns are read forwards.
     """
     rows = np.flatnonzero(present)
     times = np.bincount(rng.integers(0, rows.size, rows.size), minlength=rows.size)

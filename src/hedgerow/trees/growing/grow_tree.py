@@ -54,12 +54,10 @@ def grow_cart(
     scikit-learn, a threshold lies in the middle of the gap in the training rows; a missing bin
     counts as the largest. Of equally good splits the lowest attribute and cut win.
 
-    `criterion`: ``"gini"`` (default) or ``"entropy"`` for classes, ``"squared_error"`` for numbers.
-    `limits`: when to stop; with ``max_leaf_nodes`` the tree is grown best-first. `splitter`:
-    ``"random"``: one random cut per attribute and node, the best of those (extra trees).
-    `max_features`: attributes drawn for each node: ``"sqrt"``, ``"log2"``, a share, a number, or
-    None for all. `rng`: needed for a random splitter or `max_features`. `index`: rows to learn
-    from, repeats allowed.
+    `criterion` is ``"gini"`` (default) or ``"entropy"`` for classes, ``"squared_error"`` for
+    numbers. With ``max_leaf_nodes`` the tree is grown best-first. A ``"random"`` splitter takes the
+    best of one random cut per attribute and node (extra trees); it needs `rng`, as `max_features`
+    does. `index` has the rows to learn from, repeats allowed.
     """
     check_option("splitter", splitter, Splitter)
     candidates = Candidates.from_domain(encoded.domain)
@@ -93,8 +91,7 @@ def grow_id3(
     A node is a leaf if it is pure or empty, if no attribute is left, or at `max_depth`. An empty
     leaf has the distribution of its parent and weight 0. Of equally good attributes the first wins.
 
-    `criterion`: ``"entropy"`` or ``"gain"`` (they choose the same), ``"gini"``, ``"max"``.
-    `max_depth`: largest depth of a leaf, at least 1; None for no limit.
+    ``"entropy"`` and ``"gain"`` choose the same. `max_depth` is at least 1.
     """
     rows = Rows(encoded, Candidates.from_domain(encoded.domain, "wary"), n_threads=n_threads)
     if not rows.has_classes:
@@ -122,7 +119,7 @@ def grow_levelwise(
     (3) Children that are pure, too small or too deep are leaves; if all children of a node are,
         its rows do not move.
 
-    `centre`: put each threshold into the middle of the empty bins around it. `once`: use an
+    `centre` puts each threshold into the middle of the empty bins around it, `once` uses an
     attribute at most once on a path, as ID3 does. Values of inner nodes are filled in too.
     """
     growth = GrowingTree(domain, rows, search.criterion, limits)
@@ -165,8 +162,7 @@ def grow_best_first(
     The frontier is a heap by decrease of the impurity, weighted by the node's share of all
     records, as in scikit-learn's best-first builder; of equal ones the oldest node comes first.
 
-    `centre`: put each threshold into the middle of the empty bins around it. Values of inner nodes
-    are filled in too.
+    Values of inner nodes are filled in too.
     """
     if limits.max_leaf_nodes is None:
         raise Code.BAD_PARAMETER.error(found="max_leaf_nodes=None", expected="a number of leaves")

@@ -26,11 +26,9 @@ _EPSILON: Final = float(np.finfo(np.float64).eps)
 class Limits:
     """When a node stays a leaf; the meaning and the defaults are scikit-learn's.
 
-    `max_depth`: largest depth of a leaf, at least 1; None for no limit. `min_samples_leaf`: least
-    number of records on either side of a binary split. `min_impurity_decrease`: least decrease of
-    the impurity, weighted by the node's share of all records. At 0 a split without any decrease is
-    made too. `max_leaf_nodes`: largest number of leaves, None for no limit; needs the best-first
-    learner. Raises H501 for a value of another type or out of range.
+    Depth is that of a leaf, at least 1. The decrease of impurity is weighted by the node's share of
+    all records; at 0 a split without any decrease is made too. `max_leaf_nodes` needs the
+    best-first learner. Raises H501 for a value of another type or out of range.
     """
 
     max_depth: int | None = None

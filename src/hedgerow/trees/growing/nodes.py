@@ -14,10 +14,9 @@ from hedgerow.trees.layout import SplitKind
 class Nodes:
     """Growing arrays with one entry per node, numbered as in `Tree`.
 
-    `counts`: shape (1, k); channels of the root. `start`, `stop`: int64 (>= size,); range of the
-    node's rows; empty where the rows are not kept. `counts`: int64 or float64 (>= size, k).
-    `constant`: bool (>= size, d); attributes known to have one occupied bin in the node. It stays
-    so in every descendant.
+    `start` and `stop` are the range of the node's rows, empty where the rows are not kept; `counts`
+    has shape (>= size, k). `constant` (>= size, d) marks attributes known to have one occupied bin
+    in the node, and so in every descendant.
     """
 
     def __init__(self, n_rows: int, counts: NDArray[Any], n_features: int) -> None:
@@ -60,10 +59,8 @@ def _widen(array: NDArray[Any], room: int) -> NDArray[Any]:
 class NodeSplits:
     """Chosen splits of some nodes, with what their children would hold.
 
-    `nodes`: int64 (m,). `feature`, `cut`: int32 (m,). `kind`: uint8 (m,). `first`: int64 (m + 1,);
-    children of the i-th node are ``first[i]:first[i + 1]`` below. `counts`: int64 or float64
-    (children, channels). `gap`: int64 (m, 2); largest occupied bin of child 0, smallest one of the
-    other children.
+    The children of the i-th node are ``first[i]:first[i + 1]`` of `counts` (children, channels).
+    `gap` (m, 2): largest occupied bin of child 0, smallest one of the other children.
     """
 
     nodes: NDArray[np.int64]

@@ -68,10 +68,7 @@ class DrawnTree(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PrivatePlan:
-    """Everything about a private tree that is fixed before a row is touched; see `plan_private`.
-
-    `score`, `public`: criterion and the public numbers its sensitivity rests on.
-    """
+    """Everything about a private tree that is fixed before a row is touched; see `plan_private`."""
 
     domain: Domain
     branching: Branching
@@ -165,8 +162,8 @@ class PrivatePlan:
     def draw(self, encoded: Encoded, source: NoiseSource, copies: int = 1) -> DrawnTree:
         """Draw the releases, which must have been charged.
 
-        `copies`: independent trees on the same rows, grown side by side: the nodes of a level are
-        in the order of the copies. The auditor asks for many.
+        `copies` are independent trees on the same rows, grown side by side, for the auditor: the
+        nodes of a level are in their order.
         """
         self.check_table(encoded)
         rows = Rows(encoded, self.candidates)
@@ -212,11 +209,11 @@ def plan_private(
 ) -> PrivatePlan:
     """Plan a private tree from public numbers.
 
-    `epsilon`: whole budget, add/remove neighbours. `depth`: levels of splits; None for the public
-    rule, which needs `capacity`. `criterion`: ``"max"``, ``"gini"`` or ``"entropy"`` (which needs
-    `capacity`); None for the public rule. `branching`: ``"binary"`` or ``"wary"``; with the latter
-    an attribute is used once on a path. Raises H116 without target classes, H208 without a capacity
-    where one is needed, H501 for a tree that cannot be grown.
+    Epsilon is the whole budget, for add/remove neighbours. Depth and criterion, ``"max"``,
+    ``"gini"`` or ``"entropy"``, follow a public rule where they are None; the rule of the depth and
+    entropy need `capacity`. With ``"wary"`` branching an attribute is used once on a path. Raises
+    H116 without target classes, H208 without a capacity where one is needed, H501 for a tree that
+    cannot be grown.
     """
     if domain.target is None or domain.target.classes is None:
         raise Code.BAD_TARGET.error(found="a domain without target classes")
@@ -242,11 +239,11 @@ def plan_private(
 def grow_private(
     encoded: Encoded, plan: PrivatePlan, *, ledger: Ledger, source: NoiseSource
 ) -> Tree:
-    """Charge a plan and grow the private tree.
+    """Charge a plan, before anything is drawn, and grow the private tree.
 
-    `ledger`: charged before anything is drawn; marked as not private if the noise is seeded. Raises
-    H112 for more records than the capacity, H117 for a table of another domain, H202 for a domain
-    read from the data unless the ledger is marked as not private; nothing is charged.
+    Seeded noise marks the ledger as not private. Raises H112 for more records than the capacity,
+    H117 for a table of another domain, H202 for a domain read from the data unless the ledger is
+    marked as not private; nothing is charged.
     """
     if not plan.domain.is_public and not ledger.not_private:
         raise Code.DOMAIN_READ_FROM_DATA.error(found=f"provenance {plan.domain.provenance!r}")

@@ -15,10 +15,9 @@ from hedgerow.trees.layout import SplitKind
 
 
 def undecided_candidates(possible: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.bool_]:
-    """Tell which candidates have two branches that a record can take.
+    """Tell which candidates have two branches that a record can take, (nodes, candidates).
 
-    `possible`: bool (nodes, total bins). Returns bool (nodes, candidates): all True in a node where
-    every split is decided, so that one can be chosen all the same.
+    All where every split of a node is decided, so that one can be chosen all the same.
     """
     feature, cut = candidates.feature, candidates.cut
     at = candidates.offset[feature] + cut
@@ -38,10 +37,9 @@ def undecided_candidates(possible: NDArray[np.bool_], candidates: Candidates) ->
 def below(
     possible: NDArray[np.bool_], split: NodeSplits, candidates: Candidates
 ) -> NDArray[np.bool_]:
-    """Return the bins that remain possible in the children of a split.
+    """Return the bins that remain possible in the children of a split, (children, total bins).
 
-    `possible`: bool (nodes, total bins); of the nodes that are split, in the order of
-    ``split.nodes``. Returns bool (children, total bins).
+    `possible` is in the order of ``split.nodes``.
     """
     owner = split.owner
     child = np.arange(owner.size) - split.first[owner]

@@ -117,10 +117,8 @@ def score_cuts(
 ) -> bool:
     """Score every candidate of one feature in one node.
 
-    `hist`: int32, int64 or float64 (bins, channels). `kernel`, `leaf`, `shift`, `table`: criterion,
-    least number of records in each of two branches (0: no limit), grid, table. `lowest`: score of a
-    candidate below that limit. `work`: like hist (3, channels); scratch space. `out`: float64 or
-    int64 (candidates of the feature,). Returns whether all records lie in one bin.
+    From `hist` (bins, channels), with (3, channels) as scratch space. A candidate with fewer than
+    `leaf` records in one of two branches gets `lowest`. Returns whether all records lie in one bin.
     """
     n_bins, k = hist.shape
     total, left, right = 0, 1, 2  # rows of `work`
@@ -186,10 +184,7 @@ def _score_unsplit(counts: A, kernel: int, table: A, out: A) -> None:
 
 
 def unsplit_scores(counts: NDArray[Any], criterion: Criterion) -> NDArray[np.float64]:
-    """Score nodes as they are, as one branch.
-
-    `counts`: int64 or float64 (nodes, k). Returns float64 (nodes,).
-    """
+    """Score nodes (nodes, k) as they are, as one branch."""
     out = np.empty(counts.shape[0], dtype=np.float64)
     kernel = ENTROPY if criterion.kernel == GAIN else criterion.kernel
     _score_unsplit(np.ascontiguousarray(counts), kernel, FLOAT_TABLE, out)

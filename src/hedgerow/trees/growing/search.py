@@ -25,10 +25,9 @@ class Chooser(Protocol):
     """Picks one candidate per node."""
 
     def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Choose.
+        """Return the index of a candidate for each node, -1 where nothing is allowed.
 
-        `scores`: float64 (nodes, candidates); to be maximised; -inf marks a split that is not
-        allowed. Returns int64 (nodes,): index of a candidate; -1 where nothing is allowed.
+        Scores (nodes, candidates) are maximised; -inf marks a split that is not allowed.
         """
         ...
 
@@ -53,7 +52,7 @@ class RandomCuts:
     occupied values; a larger least size of a branch narrows the choice instead of losing the
     attribute.
 
-    `rng`: source of the draws. Not private.
+    Not private.
     """
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
@@ -88,9 +87,8 @@ def _best_of_random(scores: A, first: A, uniform: A, choice: A) -> None:
 class Search:
     """How the split of a node is looked for.
 
-    `min_leaf`: least number of records on either side of a binary split. `n_drawn`: attributes
-    drawn at random for each node; all if None. As in scikit-learn, a node in which none of them can
-    be split goes on, one attribute at a time in random order, until one can.
+    With `n_drawn`, so many attributes are drawn at random for each node. As in scikit-learn, a node
+    in which none of them can be split goes on, one at a time in random order, until one can.
     """
 
     criterion: Criterion
@@ -105,11 +103,9 @@ class Search:
         nodes: NDArray[np.int64],
         skip: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Find splits.
+        """Return candidate and score of each node; -1 and -inf for none.
 
-        `nodes`: int64 (m,). `skip`: bool (m, d); attributes that a node must not use. Returns
-        `choice` int64 (m,): candidate of each node, -1 for none; `score` float64 (m,): its score,
-        -inf for none.
+        `skip` (m, d): attributes that a node must not use.
         """
         choice = np.full(nodes.size, -1, dtype=np.int64)
         score = np.full(nodes.size, -np.inf)
@@ -161,7 +157,7 @@ def _keep_first_feature(
 def n_drawn(max_features: MaxFeatures, d: int) -> int | None:
     """Turn `max_features` into a number of attributes, None for all of `d`.
 
-    `max_features`: ``"sqrt"``, ``"log2"``, a share in (0, 1], a number of attributes, or None.
+    It is ``"sqrt"``, ``"log2"``, a share in (0, 1], a number of attributes, or None.
     """
     match max_features:
         case None:
