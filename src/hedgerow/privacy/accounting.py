@@ -146,12 +146,10 @@ def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) 
 def tightest(
     releases: Iterable[Release], delta: float, relation: Relation = Relation.ADD_REMOVE
 ) -> Guarantee:
-    """Return the smallest epsilon that an accountant can prove at `delta`.
+    """Return the smallest epsilon that an accountant can prove at `delta`, in [0, 1).
 
-    It holds for releases that were fixed in advance, such as those of one call.
-
-    `delta`: in [0, 1). Releases whose own deltas add up to more have no epsilon at it. With the
-    name of the accountant that won; epsilon is infinite where none applies.
+    It holds for releases that were fixed in advance, such as those of one call. Epsilon is infinite
+    where no accountant applies, as where their own deltas add up to more than `delta`.
     """
     check_delta(delta)
     releases = list(releases)
@@ -343,7 +341,6 @@ def _rho(release: Release) -> float:
 
 
 def _rdp(releases: list[Release], relation: Relation, orders: Curve) -> Curve:
-    """Return the Renyi curve at these orders."""
 
     def leaf(release: Release) -> Curve:
         return release.times * _curve(release, relation, orders)
@@ -358,7 +355,6 @@ def _rdp(releases: list[Release], relation: Relation, orders: Curve) -> Curve:
 
 
 def _curve(release: Release, relation: Relation, orders: Curve) -> Curve:
-    """Return the Renyi curve of one time."""
     if release.rho is not None:
         curve = sampled_replace_curve if relation is Relation.REPLACE else sampled_curve
         # A delta stands for events that each law is conditioned on, and that need no mirror.

@@ -160,7 +160,6 @@ class _Account:
         self._settle_anew(None)
 
     def add(self, call: list[Release]) -> None:
-        """Add what the audience sees of a call."""
         self._calls.append(call)
         for release in call:
             self.node.add(release.scope.segments, pair_of(release))

@@ -43,8 +43,8 @@ def fold(
 ) -> T:
     """Compose costs over the tree of scopes.
 
-    `leaf`: cost of one release, all its times together. `add`: cost of a sequence; of the empty one
-    too. `worst`: one cost that covers each of several (at least one).
+    `leaf` is the cost of one release, all its times together; `worst` covers each of several, at
+    least one.
     """
 
     def cost(node: _Node) -> T:

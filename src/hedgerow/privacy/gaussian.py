@@ -72,9 +72,8 @@ _LARGEST = 1e6  # a curve of more standard deviations than this promises nothing
 class GaussianRelease(NamedTuple):
     """A discrete Gaussian release.
 
-    `rho`: of one time, inside its sample. `times`: in sequence; with a sample, each on a fresh one.
-    `variance`: parameter sigma^2 of the noise. `entries`: most entries that one record changes, in
-    one time. `rate`: of the sample.
+    `rho` is that of one time, inside its sample, and `entries` the most that one record changes in
+    it. Each time has a fresh sample.
     """
 
     rho: float
@@ -85,11 +84,10 @@ class GaussianRelease(NamedTuple):
 
 
 def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float:
-    """Return an epsilon that holds at `delta` for a sequence of discrete Gaussian releases.
+    """Return an epsilon that holds at `delta`, in (0, 1), for a sequence without samples.
 
-    `releases`: without samples. Their noise is fixed in advance, what they are about need not be.
-    `delta`: in (0, 1). Never below the truth; infinity where noise is too small for this way of
-    counting.
+    Noise is fixed in advance, what the releases are about need not be. Never below the truth;
+    infinity where noise is too small for this way of counting.
     """
     best = math.inf
     for slack in _SLACKS:
@@ -104,8 +102,8 @@ def gaussian_epsilon(releases: Sequence[GaussianRelease], delta: float) -> float
 def sampled_epsilon(releases: Sequence[GaussianRelease], delta: float, near: float) -> float:
     """Return the same for a sequence with samples, under add/remove.
 
-    `delta`: in (0, 1). `near`: an epsilon that holds, and is not far off: by it the grid of losses
-    is chosen. Infinity also where the distribution of losses would not be accurate enough.
+    An epsilon that holds and is not far off, `near`, chooses the grid of losses. Infinity also
+    where the distribution of losses would not be accurate enough.
     """
     if delta < _LEAST_DELTA or not _LEAST_NEAR <= near <= _MOST_NEAR:
         return math.inf

@@ -58,7 +58,6 @@ class _NoLedger:
         self._found = found
 
     def take(self, reason: str, audience: str, *, own: bool, overall: bool) -> None:
-        """Refuse."""
         raise Code.NOT_CHARGED.error(
             expected=f"the ledger that was charged for {reason!r}",
             found=self._found,
@@ -77,19 +76,13 @@ class _NoLedger:
 class Leakage:
     """The declaration of one run, and the record of what was opened.
 
-    Parameters
-    ----------
-    openings : iterable of Opening
-        With distinct names.
-    ledger : Ledger, optional
-        An opening that a release pays for is refused until that release was charged there; without
-        a ledger it is refused altogether. A charge is used up by the opening, here and in every
-        other record on the same ledger.
-    mark : callable
-        See `Mark`; called in front of every opening that depends on the data, when it is found to
-        be in order and before any share of it leaves. What it raises, the opening raises.
-    **public
-        Public parameters that shapes and counts are computed from.
+    An opening that a release pays for is refused until that release was charged to the ledger;
+    without one it is refused altogether. A charge is used up by the opening, here and in every
+    other record on the same ledger.
+
+    `mark` is called in front of every opening that depends on the data, when it is found to be in
+    order and before any share of it leaves; what it raises, the opening raises. Shapes and counts
+    are computed from the `public` parameters.
     """
 
     def __init__(
@@ -214,8 +207,7 @@ class Leakage:
     def from_json(cls, text: str, ledger: Charges | None = None) -> Leakage:
         """Read what `to_json` wrote; the record is checked against the declaration.
 
-        `ledger`: the one that the run was charged to. Without it the record can be read, and
-        nothing more that a release pays for can be opened.
+        Without the ledger of the run nothing more that a release pays for can be opened.
         """
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):

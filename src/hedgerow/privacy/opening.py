@@ -19,28 +19,16 @@ Count = int | str | Callable[[Public], int]
 class Opening:
     """A value that a protocol may open.
 
-    Parameters
-    ----------
-    name : str
-        As `check` will be called with.
-    audience : str
-        Who sees it. A role without a name allows each party of that role.
-    shape : tuple or callable
-        A tuple of sizes and names of public parameters, or a function of the public parameters.
-    release : str, optional
-        Reason of the release in the ledger that pays for it.
-    independent : str, optional
-        Why it does not depend on the data, such as ``"a random permutation of the candidates"``.
-    derived : tuple of str, optional
-        Reasons of releases that it is computed from, and from nothing else of the data: answers of
-        a hidden model whose every part was released with noise. They have to be charged to its
-        audience, as often as they stand here, and are not used up, because what is computed from
-        them costs nothing more.
-        Exactly one of `release`, `independent` and `derived` is given.
-    times : int, str or callable
-        How often it may be opened, over all recipients: a number, a public parameter, a function.
-    per_release : int, str or callable
-        How many openings one charged release pays for.
+    An audience that is a role without a name allows each party of that role. Sizes, `times` (over
+    all recipients) and `per_release`, how many openings one charged release pays for, are numbers,
+    public parameters or functions of these.
+
+    Exactly one of three says why it may be opened: `release`, reason of the release in the ledger
+    that pays for it; `independent`, why it does not depend on the data, such as ``"a random
+    permutation of the candidates"``; `derived`, reasons of releases that it is computed from, and
+    from nothing else of the data: answers of a hidden model whose every part was released with
+    noise. These have to be charged to its audience, as often as they stand here, and are not used
+    up, because what is computed from them costs nothing more.
     """
 
     name: str

@@ -28,11 +28,10 @@ _MAX_WORK = 2e8  # additions; beyond it the other accountants are the better too
 
 
 def optimal_epsilon(counts: Mapping[float, int], delta: float) -> float:
-    """Return an epsilon that holds at `delta` for a sequence of pure releases.
+    """Return an epsilon that holds at `delta`, in (0, 1), for a sequence of pure releases.
 
-    `counts`: epsilon (finite, >= 0) -> how many releases have it. `delta`: in (0, 1), for the pure
-    releases alone. At most the sum of the epsilons and never below the truth; infinity where the
-    sequence is too long for an exact computation.
+    `counts` has how many releases there are of each finite epsilon. At most the sum of the epsilons
+    and never below the truth; infinity where the sequence is too long for an exact computation.
     """
     sequence = {epsilon: count for epsilon, count in counts.items() if epsilon > 0 and count > 0}
     if not sequence:

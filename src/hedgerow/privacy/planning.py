@@ -29,12 +29,12 @@ _UNKNOWN = 1e-150
 
 
 def rho_for(epsilon: float, delta: float) -> float:
-    """Return the largest rho that all releases of a plan may add up to.
+    """Return the largest rho that all releases of a plan may add up to; delta in (0, 1).
 
-    `epsilon`: finite and positive. `delta`: in (0, 1). Rounded down: a list of releases by rho,
-    fixed in advance and without samples, that add up to it costs at most epsilon at delta, however
-    far they move. 0 if no noise is enough. A ledger, which knows their sensitivities, counts less
-    (`hedgerow.privacy.gaussian`): a plan may use the room with `largest`.
+    Rounded down: a list of releases by rho, fixed in advance and without samples, that add up to it
+    costs at most epsilon at delta, however far they move. 0 if no noise is enough. A ledger, which
+    knows their sensitivities, counts less (`hedgerow.privacy.gaussian`): a plan may use the room
+    with `largest`.
     """
     return noise_for_rate(epsilon, delta, 1.0, 1)
 
@@ -42,10 +42,8 @@ def rho_for(epsilon: float, delta: float) -> float:
 def noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: int) -> float:
     """Return the largest rho of each of several rounds, every one on a fresh secret sample.
 
-    `epsilon`: of all rounds together, finite and positive. `delta`: in (0, 1). `sample_rate`:
-    probability with which a record is in the sample of a round, in (0, 1]. `rounds`: how many there
-    are, fixed in advance. zCDP of one round inside its sample, rounded down; 0 if no noise is
-    enough.
+    The number of rounds is fixed in advance; epsilon is that of all together. zCDP of one round
+    inside its sample, rounded down; 0 if no noise is enough.
     """
     epsilon = check_whole_epsilon(epsilon)
     if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 < delta < 1:
@@ -80,8 +78,7 @@ def _noise_for_rate(epsilon: float, delta: float, sample_rate: float, rounds: in
 def largest(enough: Callable[[float], bool], start: float, precision: float) -> float:
     """Return the largest number that is enough, where all below one that is enough are.
 
-    `start`: positive; where the search begins. `precision`: relative, above 0. One that is enough,
-    rounded down; 0 if there is none.
+    Rounded down, by a relative `precision`; 0 if there is none.
     """
     low, high = 0.0, start
     while enough(high):
@@ -99,7 +96,7 @@ def largest(enough: Callable[[float], bool], start: float, precision: float) -> 
 def plan_total(releases: Sequence[Release], delta: float | None = None) -> Guarantee:
     """Return what releases that are charged together cost the public, add/remove neighbours.
 
-    `delta`: at which releases by rho are stated.
+    Those by rho are stated at `delta`.
     """
     ledger = Ledger(delta=delta)
     ledger.charge(*releases)

@@ -114,30 +114,20 @@ def pure_rho(epsilon: float) -> float:
 class MechanismRule:
     """What the accountant knows about a mechanism.
 
-    Attributes
-    ----------
-    name : str
-        As releases spell it.
-    argument : str
-        The privacy argument in a line.
-    rho : callable
-        epsilon -> zCDP of the mechanism at that epsilon, at most epsilon^2 / 2.
-    guarantee : bool
-        False: no finite epsilon may be stated, such as for a law that is approximate in an
-        unknown way, or for an exact value.
-    tau_delta : bool
-        Every delta charged is at least (1 + e^epsilon) tau, with tau the total variation distance
-        to a law that is epsilon-DP and has this rho. Needed where rho < epsilon^2 / 2, else a
-        release with delta > 0 counts at epsilon^2 / 2 (see `hedgerow.privacy.accounting`).
-    concentrated : bool
-        Releases state their zCDP (`Release.rho`) in place of a finite epsilon.
-    mirrored : bool
-        For every two neighbours there is a bijection of the outcomes that swaps their two laws;
-        sampling is then counted more tightly (see `hedgerow.privacy.renyi`).
-    gaussian : bool
-        A release adds discrete Gaussian noise of sigma^2 = sensitivity^2 / (2 rho) to whole
-        numbers, each on its own, and the sensitivity is that in L2; it is then counted by the
-        exact curve (see `hedgerow.privacy.gaussian`).
+    `rho` gives zCDP at an epsilon, at most epsilon^2 / 2. Without `guarantee` no finite epsilon may
+    be stated, such as for a law that is approximate in an unknown way, or for an exact value. If
+    `concentrated`, releases state their zCDP (`Release.rho`) in place of a finite epsilon.
+
+    `tau_delta`: every delta charged is at least (1 + e^epsilon) tau, with tau the total variation
+    distance to a law that is epsilon-DP and has this rho. Needed where rho < epsilon^2 / 2, else a
+    release with delta > 0 counts at epsilon^2 / 2 (see `hedgerow.privacy.accounting`).
+
+    `mirrored`: for every two neighbours there is a bijection of the outcomes that swaps their two
+    laws; sampling is then counted more tightly (see `hedgerow.privacy.renyi`).
+
+    `gaussian`: a release adds discrete Gaussian noise of sigma^2 = sensitivity^2 / (2 rho) to whole
+    numbers, each on its own, and the sensitivity is that in L2; it is then counted by the exact
+    curve (see `hedgerow.privacy.gaussian`).
     """
 
     name: str
@@ -198,39 +188,24 @@ register_mechanism(
 
 @dataclass(frozen=True)
 class Release:
-    """One release, or `times` equal ones in a row.
+    """One release, or `times` equal ones in a row: a worst case where the number is adaptive.
 
-    Parameters
-    ----------
-    mechanism : str
-        Name of a registered mechanism.
-    epsilon, delta : float
-        Cost of one time, under add/remove neighbours; epsilon may be infinite. In a scope that
-        ends in `EACH`, the cost inside one part: delta counts the variables of that part.
-    sensitivity : float
-        How far one record moves the input, > 0.
-    scope : Scope
-        Where it stands among the other releases.
-    audience : str
-        Who sees it; see `Audience`.
-    reason : str
-        What it is for; declared openings refer to a release by this text.
-    claimed : float, optional
-        The epsilon that a paper states for one time, where it differs.
-    times : int
-        How often it is made, in sequence; a worst case where the number is adaptive.
-    variables : int, optional
-        How many noise variables one time draws: two for a value with two-sided noise, one for a
-        candidate of noisy max; in a scope that ends in `EACH`, those of one part, as delta counts
-        them. Information, used in no formula.
-    rho : float, optional
-        zCDP of one time, for a mechanism that has no pure epsilon: epsilon is then infinite, and
-        delta says that the release is delta-approximately rho-zCDP. Where several releases are
-        made from one sample, their rho together, as one release.
-    sample_rate : float
-        Probability with which each record is in the sample that one time is computed from, by a
-        coin of its own that nobody sees, flipped anew for each time; only with `rho`, which is
-        the cost inside the sample.
+    Epsilon, which may be infinite, and delta are the cost of one time, under add/remove neighbours.
+    In a scope that ends in `EACH`, they are the cost inside one part: delta counts the variables of
+    that part. `claimed` is the epsilon that a paper states for one time, where it differs. One
+    record moves the input by at most `sensitivity`, above 0.
+
+    Declared openings refer to a release by its `reason`. `variables`, the noise variables that one
+    time (in `EACH`, one part) draws, are information, used in no formula: two for a value with
+    two-sided noise, one for a candidate of noisy max.
+
+    `rho` is zCDP of one time, for a mechanism that has no pure epsilon: epsilon is then infinite,
+    and delta says that the release is delta-approximately rho-zCDP. Where several releases are made
+    from one sample, their rho together, as one release.
+
+    `sample_rate` is the probability with which each record is in the sample that one time is
+    computed from, by a coin of its own that nobody sees, flipped anew for each time; only with
+    `rho`, which is the cost inside the sample.
     """
 
     mechanism: str

@@ -72,7 +72,7 @@ def response_curve(epsilon: float, orders: Curve) -> Curve:
     With x = (a-1) eps: E[(P/Q)^a] - 1 = (1 - e^-x)(e^(a eps) - 1) / (1 + e^eps), which has no
     cancellation for small eps.
 
-    `orders` (ndarray of float64, shape (n,)): above 1. Returns ndarray of float64, shape (n,).
+    Orders are above 1.
     """
     x = (orders - 1) * epsilon
     a = orders * epsilon
@@ -86,12 +86,8 @@ def response_curve(epsilon: float, orders: Curve) -> Curve:
 def sampled_curve(rho: float, rate: float, orders: Curve, *, mirrored: bool) -> Curve:
     """Return Renyi divergences of a rho-zCDP release from a secret sample, under add/remove.
 
-    `rate`: probability of being in the sample, in (0, 1]. `orders` (ndarray of float64, shape
-    (n,)): above 1. `mirrored`: see `hedgerow.privacy.release.MechanismRule`; False for a release
-    with a delta.
-
-    Returns ndarray of float64, shape (n,): never above that of the release without sampling, orders
-    * rho.
+    Orders are above 1, the rate is in (0, 1]. `mirrored` is that of `MechanismRule`, False for a
+    release with a delta. Never above orders * rho, the curve without sampling.
     """
     plain = orders * rho * _UP
     if rate == 1 or rho == 0:

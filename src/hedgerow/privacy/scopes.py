@@ -42,10 +42,9 @@ class By(Enum):
 class Partition:
     """A division of the records into parts, each record in one part for the whole run.
 
-    `name`: such as ``"nodes"``. Within one scope the name is the partition: two divisions of the
-    same records (the nodes of two levels) need two names or two steps, else their parts would count
-    as siblings although one record is in both. `by`: why parts depend on each record alone; one of
-    the values of `By`.
+    Within one scope the name is the partition: two divisions of the same records (the nodes of two
+    levels) need two names or two steps, else their parts would count as siblings although one
+    record is in both. `by`, a value of `By`, is why parts depend on each record alone.
     """
 
     name: str

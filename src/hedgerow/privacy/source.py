@@ -32,8 +32,6 @@ class NoiseSource:
     Safe to share between threads. After a fork, the child's system sources have new keys, so
     that two processes never add the same noise to different values (their difference would be
     noiseless). No byte is handed out twice, and the key is not kept.
-
-    `private`: true if the key came from the operating system.
     """
 
     def __init__(self, key: bytes, nonce: bytes, *, private: bool) -> None:
@@ -61,7 +59,7 @@ class NoiseSource:
     def insecure_seeded(cls, seed: int) -> NoiseSource:
         """Repeat the same stream for the same seed: for tests, never for a release.
 
-        `seed`: any integer. Whoever knows or guesses it can subtract the noise.
+        Whoever knows or guesses the seed can subtract the noise.
         """
         text = str(operator.index(seed)).encode()
         key = hashlib.sha256(_LABEL + b"key/" + text).digest()
@@ -77,10 +75,7 @@ class NoiseSource:
         return NoiseSource(seed[:_KEY_BYTES], seed[_KEY_BYTES:], private=self.private)
 
     def bytes(self, n: int) -> NDArray[np.uint8]:
-        """Draw uniform bytes.
-
-        `n`: how many, at least 0. Returns ndarray of uint8, shape (n,).
-        """
+        """Draw n uniform bytes."""
         out = np.empty(n, dtype=np.uint8)
         view = out.data
         with self._lock:
@@ -94,13 +89,10 @@ class NoiseSource:
         return self.bytes(8 * n).view("<u8").astype(np.uint64, copy=False)
 
     def integers(self, bound: int, size: int | tuple[int, ...]) -> NDArray[np.int64]:
-        """Draw integers that are exactly uniform on 0, ..., bound - 1.
+        """Draw integers that are exactly uniform on 0, ..., bound - 1; bound from 1 to 2**63.
 
         Words above the largest multiple of `bound` are rejected: a plain remainder would favour
         the small integers.
-
-        `bound`: from 1 to 2**63. `size`: shape of the result. Returns ndarray of int64, shape
-        `size`.
         """
         if not 1 <= bound <= 1 << 63:
             raise ValueError(f"bound must be from 1 to 2**63; found {bound}")

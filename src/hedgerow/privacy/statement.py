@@ -47,7 +47,7 @@ WHICH = (
 def text(summary: Sequence[Row], table: Sequence[Row], note: str = "") -> str:
     """Return the summary and, below it, the entries; equal ones in many scopes are one line.
 
-    `note`: printed between them where the summary has figures of both relations.
+    The note stands between them where the summary has figures of both relations.
     """
     alike: Counter[tuple[Any, ...]] = Counter()
     for line in table:
@@ -80,7 +80,7 @@ def fold_roles(summary: Sequence[Row]) -> list[Row]:
     Such a row has the audience ``any two of server 0, server 1, server 2``. Where it is the same
     under both neighbour relations, too, it has both as its relation.
 
-    `summary`: rows of `summary_row`; a coalition is written with `` + ``. In the same order.
+    A coalition in a `summary_row` is written with `` + ``. The order is kept.
     """
     alike: dict[tuple[Any, ...], list[str]] = {}
     for line in summary:
@@ -123,9 +123,9 @@ def _over_relations(rows: Sequence[Row]) -> list[Row]:
 
 
 def columns(rows: Sequence[Row]) -> str:
-    """Return rows as aligned plain text with a heading; columns without content are left out.
+    """Return rows of equal keys as aligned plain text; columns without content are left out.
 
-    `rows`: with equal keys. Without square brackets of its own, so that rich prints it as it is.
+    Without square brackets of its own, so that rich prints it as it is.
     """
     if not rows:
         return ""

@@ -23,10 +23,7 @@ from hedgerow.privacy.source import NoiseSource
 
 @dataclass(frozen=True)
 class ByRejection(Choice):
-    """A choice by rejection; parameters and calls as in `Choice`.
-
-    `replace`: whether a rejected candidate may be proposed again.
-    """
+    """A choice by rejection; with `replace`, a rejected candidate may be proposed again."""
 
     replace: ClassVar[bool]
 

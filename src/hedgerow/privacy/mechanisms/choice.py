@@ -28,9 +28,9 @@ _NO_MASK = np.zeros((0, 0), dtype=np.bool_)
 class Choice(ABC):
     """Choose, per row of scores, a candidate with a large score.
 
-    `epsilon`: finite and positive. `sensitivity`: how far one record moves any single score.
-    `monotone`: true if adding a record moves no two scores in opposite directions; it halves the
-    noise. It never holds when a record is replaced.
+    One record moves any single score by at most `sensitivity`. Scores are monotone if adding a
+    record moves no two of them in opposite directions; it halves the noise. It never holds when a
+    record is replaced.
     """
 
     epsilon: float
@@ -66,9 +66,8 @@ class Choice(ABC):
     ) -> NDArray[np.int64]:
         """Choose one candidate per row.
 
-        Scores (..., c) are maximised, and clamped to magnitude 2**61. `valid`, bool (..., c), says
-        which candidates may be chosen. Public: it must not depend on the data except through
-        earlier releases. Returns int64 (...,).
+        Scores (..., c) are maximised, and clamped to magnitude 2**61. `valid` (..., c) is public:
+        it must not depend on the data except through earlier releases.
         """
         scores, mask = _check(values, valid)
         lead, c = scores.shape[:-1], scores.shape[-1]
@@ -79,10 +78,7 @@ class Choice(ABC):
         return self._draw(rows, mask, source).reshape(lead)
 
     def law(self, values: ArrayLike, *, valid: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Exact probability of each candidate, for the ideal (untruncated) law.
-
-        Scores (c,) and valid (c,) give float64 (c,).
-        """
+        """Exact probability of each candidate (c,), for the ideal (untruncated) law."""
         scores, mask = _check(values, valid)
         if scores.ndim != 1:
             raise Code.BAD_MECHANISM_INPUT.error(

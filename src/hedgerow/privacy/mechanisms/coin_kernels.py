@@ -69,9 +69,8 @@ def geometric(
 ) -> int:
     """Draw geometric variables, one coin per binary digit.
 
-    Coin i of variable j compares ``main[i, j]`` (uint8, shape (L, n)) with the first byte of
-    ``coins[i]`` (uint8, shape (L, T)); ties go on with bytes of ``tail``. Writes ``out``
-    (int64, shape (n,)).
+    Coin i of variable j compares ``main[i, j]`` with the first byte of ``coins[i]``; ties go on
+    with bytes of ``tail``.
     """
     n = out.size
     at = 0
@@ -128,7 +127,7 @@ def noisy_argmax(
 ) -> int:
     """Return per row the candidate with the largest score plus noise, lowest index first.
 
-    ``scores`` int64 (n, c); ``valid`` bool (n, c), or (0, 0) if all are; ``main`` has n c columns.
+    Scores are (n, c), and so is ``valid``, or (0, 0) if all are; ``main`` has n c columns.
     """
     n, c = scores.shape
     noise = np.empty(n * c, np.int64)

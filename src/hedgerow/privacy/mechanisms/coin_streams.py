@@ -32,9 +32,7 @@ def in_lanes(
 ) -> None:
     """Call ``work(start, stop, stream)`` on contiguous parts of the rows, in threads if worth it.
 
-    `coins_per_row`: estimate, used to choose the number of parts. `source`: each part draws from
-    its own child of it. `work`: writes its rows of the result; its kernels release the
-    interpreter's lock.
+    Each part draws from its own child of the source; kernels release the interpreter's lock.
     """
     lanes = max(1, min(rows, _MAX_LANES, rows * coins_per_row // _LANE_COINS))
     if lanes == 1:
@@ -53,8 +51,8 @@ def feed_block(
 ) -> None:
     """Run ``kernel(main, tail, constants)`` on fresh bytes until it has all it needs.
 
-    `table`: L coins per variable. `variables`: columns of `main`, which has shape (L, variables).
-    `kernel`: returns DONE, MORE_BYTES (of the tail) or MORE_DIGITS (of the constants).
+    `main` has L rows, one per coin of the table. The kernel returns DONE, MORE_BYTES (of the tail)
+    or MORE_DIGITS (of the constants).
     """
     main = source.bytes(table.count * variables).reshape(table.count, variables)
     # One coin in 256 needs a tail; twice the mean and some more hardly ever run out.
@@ -75,8 +73,8 @@ def feed_rows(
 ) -> None:
     """Run ``kernel(row, stream, constants)`` from row to row until all are done.
 
-    `kernel`: returns the row it has come to, the position of that row's first byte, and the status.
-    The bytes from that position on are kept and read again.
+    The kernel returns the row it has come to, the position of that row's first byte, and the
+    status. The bytes from that position on are kept and read again.
     """
     constants = table.prefix(coin_tables.PREFIX_BYTES)
     stream = source.bytes(_FIRST_BYTES)
@@ -100,9 +98,7 @@ def draw_by_rejection(
 ) -> NDArray[np.int64]:
     """Choose per row by proposals that are kept with probability exp(-a gap).
 
-    `scores`: ndarray of int64, shape (n, c). `valid`: ndarray of bool, shape (n, c), or (0, 0) if
-    all candidates are valid. `replace`: whether a candidate that was not kept may be proposed
-    again. Returns ndarray of int64, shape (n,).
+    Scores are (n, c), and so is ``valid``, or (0, 0) if all are.
     """
     n, c = scores.shape
     # A gap is at most 2**62.

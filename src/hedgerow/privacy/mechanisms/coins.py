@@ -72,20 +72,14 @@ def expansion(family: Family, x: Fraction, bits: int) -> int:
 
 @dataclass(frozen=True)
 class CoinTable:
-    """The constants of `count` coins of one family, at a * 2^i for i = 0, ..., count - 1.
-
-    `family`: {"digit", "power"}. `a`: positive.
-    """
+    """The constants of `count` coins of one family, at a * 2^i for i = 0, ..., count - 1."""
 
     family: Family
     a: Fraction
     count: int
 
     def prefix(self, n_bytes: int) -> NDArray[np.uint8]:
-        """First bytes of each probability, rounded down, most significant first.
-
-        Returns ndarray of uint8, shape (count, n_bytes).
-        """
+        """First `n_bytes` of each probability, rounded down, most significant first."""
         return _prefix(self, n_bytes)
 
     def rounded(self, t: int) -> tuple[int, ...]:
@@ -111,8 +105,6 @@ class Geometric:
     """A geometric variable, P[G = k] = (1 - p) p^k with p = exp(-a), made of `length` coins.
 
     It takes the values 0, ..., 2**length - 1: the law of G given G < 2**length.
-
-    `a`: positive. `length`: number of binary digits, L in the formulas.
     """
 
     a: Fraction
@@ -134,8 +126,7 @@ class Geometric:
         tau = m (p^(2^L) + L 2^-(t+1)): an ideal variable differs from its low L digits with
         probability p^(2^L), and each coin that is rounded to t bits is off by at most 2^-(t+1).
 
-        `m`: number of geometric variables, at least 1. `t`: bits per coin; None for exact coins,
-        whose rounding term is 0.
+        Exact coins, `t` None, have no rounding term.
         """
         tail = self.log_tail
         if t is not None:
@@ -143,10 +134,7 @@ class Geometric:
         return math.log(m) + tail
 
     def masses(self, t: int | None = None) -> NDArray[np.float64]:
-        """Probability of each value as drawn, with coins of t bits or exact ones.
-
-        Returns ndarray of float64, shape (2**length,).
-        """
+        """Probability of each of 2**length values as drawn, with coins of t bits or exact ones."""
         if t is None:
             powers = [math.exp(-_finite_float(self.a * 2**i)) for i in range(self.length)]
             heads = [power / (1 + power) for power in powers]
@@ -164,9 +152,9 @@ def _finite_float(x: Fraction) -> float:
 
 
 def shortest(a: Fraction, log_weight: float) -> Geometric:
-    """Find the fewest coins for which weight * p^(2^L) <= 2**-60.
+    """Find the fewest coins for which weight * p^(2^L) <= 2**-60, p = exp(-a).
 
-    `a`: p = exp(-a). `log_weight`: logarithm of what delta multiplies the tail with.
+    Delta multiplies the tail with the weight.
     """
     for length in range(1, MAX_DIGITS + 1):
         variable = Geometric(a, length)

@@ -64,11 +64,10 @@ def l2_sensitivity(squared: int) -> float:
 
 @dataclass(frozen=True)
 class DiscreteGaussian:
-    """Add discrete Gaussian noise to integers.
+    """Add discrete Gaussian noise to integers; one release is rho-zCDP.
 
-    `rho`: zCDP of one release, finite and positive. `sensitivity_squared`: how far one record moves
-    the released values: the sum of squares, over all of them, of what it changes (the square of the
-    L2 sensitivity).
+    `sensitivity_squared` is the sum of squares, over all released values, of what one record
+    changes: the square of the L2 sensitivity.
     """
 
     rho: float
@@ -138,8 +137,7 @@ class DiscreteGaussian:
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
         """Add noise to each value; all of them together are one release.
 
-        Values of any shape are clamped to magnitude 2**61, so that value plus noise fits into 64
-        bits.
+        Values are clamped to magnitude 2**61, so that value plus noise fits into 64 bits.
         """
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)

@@ -25,10 +25,7 @@ from hedgerow.privacy.release import register_mechanism
 
 @dataclass(frozen=True)
 class ExponentialMechanism(ByRejection):
-    """Choose a candidate with probability proportional to the exponential of its score.
-
-    Parameters and calls as in `hedgerow.privacy.mechanisms.choice.Choice`.
-    """
+    """Choose a candidate with probability proportional to the exponential of its score."""
 
     name: ClassVar[str] = "exponential mechanism"
     replace: ClassVar[bool] = True

@@ -35,10 +35,9 @@ _GUARD = 64
 
 @dataclass(frozen=True)
 class GaussianTable:
-    """The law of |G| or of G given G >= 0, for a discrete Gaussian variable G.
+    """The law of |G|, or of G given G >= 0 (`halves`), for a discrete Gaussian variable G.
 
-    `x`: 1 / (2 sigma^2), positive. `halves`: true: the law of G given G >= 0. False: the law of
-    |G|.
+    `x` is 1 / (2 sigma^2).
     """
 
     x: Fraction
@@ -53,9 +52,9 @@ class GaussianTable:
         return _words(self, bits)
 
     def resolve(self, u: int, bits: int, more: Callable[[], int]) -> int:
-        """Return the value that the uniform number with the first bits `u` stands for.
+        """Return the value of the uniform number that begins with the `bits` bits of `u`.
 
-        `u`: the first `bits` bits. `more`: draws the next 64 bits.
+        `more` draws the next 64 bits.
         """
         while True:
             floors = self.floors(bits)

@@ -33,10 +33,7 @@ from hedgerow.privacy.source import NoiseSource
 
 @dataclass(frozen=True)
 class NoisyMax(Choice):
-    """Choose the candidate whose score plus geometric noise is largest.
-
-    Parameters and calls as in `Choice`.
-    """
+    """Choose the candidate whose score plus geometric noise is largest."""
 
     name: ClassVar[str] = "noisy max"
 
@@ -58,7 +55,6 @@ class NoisyMax(Choice):
         also where t + s passes N; sum over the candidates of an event.) With coins of t bits the
         general form holds: (1 + e^epsilon) tau with tau as in `Geometric.log_tau`.
 
-        `m`: candidates. `t`: bits per coin where coins are rounded, as under secure computation.
         Rounded up; below 2**-60 for m <= 2**20 with exact coins.
         """
         check_count(m)

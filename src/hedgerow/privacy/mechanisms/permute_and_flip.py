@@ -26,10 +26,7 @@ from hedgerow.privacy.release import register_mechanism
 
 @dataclass(frozen=True)
 class PermuteAndFlip(ByRejection):
-    """Visit candidates in random order and stop at the first whose coin lands heads.
-
-    Parameters and calls as in `hedgerow.privacy.mechanisms.choice.Choice`.
-    """
+    """Visit candidates in random order and stop at the first whose coin lands heads."""
 
     name: ClassVar[str] = "permute-and-flip"
     replace: ClassVar[bool] = False

@@ -37,8 +37,7 @@ from hedgerow.privacy.source import NoiseSource
 class TwoSidedGeometric:
     """Add two-sided geometric noise to integers.
 
-    `epsilon`: finite and positive. `sensitivity`: how far one record moves the released values in
-    total (L1).
+    One record moves the released values by at most `sensitivity` in total (L1).
     """
 
     epsilon: float
@@ -69,18 +68,13 @@ class TwoSidedGeometric:
         (With every event S: P'[S] <= P[S] + tau <= e^epsilon Q[S] + tau <= e^epsilon (Q'[S] + tau)
         + tau, where P', Q' are the laws as drawn on neighbouring inputs and P, Q the ideal ones.)
 
-        `m`: values in the release. `t`: bits per coin where coins are rounded, as under secure
-        computation. Rounded up; below 2**-60 for m <= 2**20 with exact coins.
+        Rounded up; below 2**-60 for m <= 2**20 with exact coins; rounded ones have `t` bits.
         """
         check_count(m)
         return upper(_log_one_plus_exp(self.epsilon) + self.variable.log_tau(2 * m, t))
 
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
-        """Add noise to each value.
-
-        Values of any shape are clamped to magnitude 2**61, so that value plus noise fits into 64
-        bits.
-        """
+        """Add noise to each value, clamped to magnitude 2**61 so that the sum fits into 64 bits."""
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)
         table = self.variable.coins
