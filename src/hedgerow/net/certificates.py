@@ -30,11 +30,7 @@ DAYS = 3650
 
 @dataclass(frozen=True)
 class Identity:
-    """Where a party keeps its key and its certificate.
-
-    `key`: PEM file with the private key, of mode 0600. `certificate`: PEM file with the
-    certificate, which is public.
-    """
+    """PEM files of a party's private key, of mode 0600, and of its certificate, which is public."""
 
     key: Path
     certificate: Path
@@ -62,11 +58,10 @@ class Identity:
 def make_identity(
     folder: Path, name: str, *, stem: str | None = None, days: int = DAYS
 ) -> Identity:
-    """Make a new Ed25519 key and a self-signed certificate.
+    """Make a new Ed25519 key and a self-signed certificate; an existing key is not replaced.
 
-    `folder`: existing folder for ``<stem>.key`` and ``<stem>.pem``; an existing key is not
-    replaced. `name`: for people to read; it proves nothing. `stem`: of the files' names; by
-    default, `name`. `days`: from now on, for which the certificate is valid.
+    They are ``<stem>.key`` and ``<stem>.pem`` in an existing folder. The name is for people to
+    read; it proves nothing.
     """
     stem = name if stem is None else stem
     identity = Identity(folder / f"{stem}.key", folder / f"{stem}.pem")
@@ -113,10 +108,7 @@ def make_identity(
 
 
 def fingerprint(certificate: str | bytes) -> bytes:
-    """SHA-256 of a certificate, 32 bytes.
-
-    `certificate`: PEM text or DER bytes.
-    """
+    """SHA-256 of a certificate, PEM text or DER bytes: 32 bytes."""
     if isinstance(certificate, bytes):
         return hashlib.sha256(certificate).digest()
     try:
@@ -133,9 +125,8 @@ def readable(print_: bytes) -> str:
 def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:
     """Set up TLS 1.3 with certificates required on both sides.
 
-    `identity`: of this party. `peers`: PEM certificates of the others: nothing else is trusted.
-    Which of them is at the other end is for the caller to compare. `server`: whether this side
-    accepts connections.
+    Nothing is trusted but the PEM certificates of the peers. Which of them is at the other end is
+    for the caller to compare.
     """
     identity.check()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)

@@ -19,10 +19,9 @@ MAX_KEY_BYTES = 1 << 38
 
 
 class Channel:
-    """One connection to one peer, as conversations of a `Loop`.
+    """One connection to one peer, as conversations of a `Loop`; it owns its stream.
 
-    `stream`: owned by the channel. `me`, `peer`: parties at the two ends. `left`: the peer has
-    ended its program in good order.
+    `left`: the peer has ended its program in good order.
     """
 
     def __init__(self, stream: Stream, me: int, peer: int, session: bytes) -> None:

@@ -39,11 +39,10 @@ _VERSION, _SENDER, _SESSION, _STEP, _SIZE = 4, 6, 8, 32, 48
 class Fault:
     """What goes wrong, and when.
 
-    `kind`: ``"delay"`` (by `seconds`), ``"drop"`` (the frame is never sent), ``"cut"`` (the
+    `kind` is ``"delay"`` (by `seconds`), ``"drop"`` (the frame is never sent), ``"cut"`` (the
     connection is closed), ``"die"`` (the process ends), ``"garbage"`` (random bytes instead of the
     frame), ``"replay"`` (the frame before instead of this one), ``"repeat"`` (this frame twice),
-    ``"half"`` (half of the frame, then silence), or one header field that is wrong. `step`: in
-    which step. `peer`: only in frames to this party; by default to all. `seconds`: for ``"delay"``.
+    ``"half"`` (half of the frame, then silence), or one header field that is wrong.
     """
 
     kind: Kind
@@ -59,10 +58,7 @@ class Fault:
 
 
 class FaultyNetwork(TLSNetwork):
-    """A `TLSNetwork` that sends wrong frames in one step.
-
-    `*args`, `**options`: of `TLSNetwork`.
-    """
+    """A `TLSNetwork` that sends wrong frames in one step."""
 
     def __init__(self, *args: Any, fault: Fault, **options: Any) -> None:
         self.fault = fault

@@ -100,8 +100,7 @@ def _digest(step: str, plan: tuple[Route, ...]) -> bytes:
 def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Header:
     """Read a header from bytes that may be hostile.
 
-    `data`: bytes-like of length `HEADER_BYTES`. `peer`: who sent it, for the error. `step`: what
-    was under way, for the error. Raises H806 or H807, and nothing else, whatever the bytes are.
+    Raises H806 or H807, and nothing else, whatever the bytes are.
     """
     if len(data) != HEADER_BYTES:
         raise bad_frame(peer, step, f"a header of {len(data)} bytes", f"{HEADER_BYTES} bytes")

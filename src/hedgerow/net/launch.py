@@ -38,12 +38,7 @@ _ECHOES = {Code.PEER_STOPPED, Code.PEER_GONE, Code.PEER_TIMEOUT}
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one party ended.
-
-    `value`: what its program returned; None after an error. `seconds`, `cpu_seconds`: of the
-    program alone, without start and meeting. `peak_bytes`: largest memory of the process. `log`:
-    what the process printed.
-    """
+    """How one party ended; seconds are of the program alone, without start and meeting."""
 
     value: Any
     meter: Reading | None
@@ -67,11 +62,9 @@ def run_parties(
 ) -> list[Outcome]:
     """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
 
-    `program`: a function of a module that can be imported, or ``"module:function"``. `args`: values
-    and arrays for all parties, see `hedgerow.net.values.write_value`. `own`: further arguments of
-    one party, which no other process is handed. `timeout`: seconds that a step may take. `limit`:
-    seconds after which the processes are ended. `check`: raise the error that came first, if any.
-    `faults`: parties whose connections misbehave. Returns: one for each party.
+    The program is a function of a module that can be imported, or ``"module:function"``; no other
+    process is handed the `own` arguments of a party. A step may take `timeout` seconds; after
+    `limit` seconds the processes are ended. With `check`, the error that came first is raised.
     """
     name = program if isinstance(program, str) else f"{program.__module__}:{program.__qualname__}"
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as place:

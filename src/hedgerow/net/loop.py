@@ -49,11 +49,10 @@ class Loop:
         return not self._new and not self._wants
 
     def run(self, done: Callable[[], bool], deadline: float) -> bool:
-        """Advance all conversations until `done`.
+        """Advance all conversations until `done`; False if the deadline passed first.
 
-        `done`: asked each time after some conversation has advanced. `deadline`: on the clock of
-        `time.monotonic`. Returns: False if the deadline passed first. What a conversation raises
-        comes through.
+        `done` is asked each time after some conversation has advanced, the deadline is on the clock
+        of `time.monotonic`. What a conversation raises comes through.
         """
         while True:
             ready, self._new = self._new, []

@@ -31,10 +31,7 @@ _MAX_STRANGERS = 64
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A party as the others know it.
-
-    `host`, `port`: where it listens. `certificate`: its certificate in PEM, exchanged beforehand.
-    """
+    """A party as the others know it: where it listens, and its PEM certificate."""
 
     host: str
     port: int
@@ -225,10 +222,9 @@ def meet(
 ) -> dict[int, Channel]:
     """Connect to all other parties.
 
-    `me`: this party. `roster`: all parties, the same list at each. `session`: the same at all
-    parties, never used before. `program`: hash of the program or job; the same at all parties.
-    `deadline`: on the clock of `time.monotonic`. `listener`: from `listen`; by default, one on the
-    address of the list. It is closed at the end. Returns: every other party, greeted.
+    Roster, session (never used before) and program, the hash of a program or job, are the same at
+    all parties. The deadline is on the clock of `time.monotonic`. The listener, by default one on
+    the address of the roster, is closed at the end.
     """
     meeting = Meeting(me, roster, identity, session, program)
     listener = listener or listen(roster[me].host, roster[me].port)

@@ -47,10 +47,7 @@ _NOTHING = Traffic()
 
 
 class Reading:
-    """The state of a meter at one moment, or the difference of two.
-
-    `parties`: whose traffic is counted.
-    """
+    """The state of a meter at one moment, or the difference of two."""
 
     def __init__(self, parties: Sequence[int], traffic: dict[tuple[str, int], Traffic]) -> None:
         self.parties = tuple(parties)
@@ -143,10 +140,7 @@ class Reading:
 
 
 class Meter:
-    """Count what the local parties send.
-
-    `parties`: the local parties.
-    """
+    """Count what the local parties send."""
 
     def __init__(self, parties: Sequence[int]) -> None:
         self.parties = tuple(parties)

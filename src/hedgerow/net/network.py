@@ -37,11 +37,7 @@ MAX_PARTIES = 1 << 16
 
 @dataclass(frozen=True)
 class Route:
-    """One array of a plan.
-
-    `source`, `destination`: parties; never the same. `dtype`: name of a NumPy dtype of integers,
-    such as ``"uint64"``.
-    """
+    """One array of a plan, of an integer dtype such as ``"uint64"``, between two parties."""
 
     source: int
     destination: int
@@ -68,11 +64,10 @@ class Route:
 
 
 class Network(ABC):
-    """Parties that exchange arrays, some of them in this process.
+    """Parties that exchange arrays, some of them (`local`, ascending) in this process.
 
-    `n`: parties 0, ..., n - 1. The three servers are 0, 1 and 2; owners and analysts come after.
-    `local`: parties that live in this process. `local`: ascending. `meter`: what the local parties
-    have sent.
+    The three servers are 0, 1 and 2; owners and analysts come after. The meter has what the local
+    parties have sent.
     """
 
     def __init__(self, n: int, local: Sequence[int]) -> None:
@@ -95,10 +90,9 @@ class Network(ABC):
     ) -> dict[int, Array]:
         """Send and receive the arrays of a plan: one round.
 
-        `step`: public name of the step; errors and the meter use it. `plan`: public, the same at
-        all parties. `outbox`: ``outbox[k]`` is the array of ``plan[k]``, for every k whose source
-        is local. Returns: the array of ``plan[k]``, writable and owned by the caller, for every k
-        whose destination is local.
+        Step and plan are public, the same at all parties; ``outbox[k]`` is the array of
+        ``plan[k]``, for every k whose source is local. Returns those whose destination is local,
+        writable and owned by the caller.
         """
         if self._closed:
             raise Code.NETWORK_CLOSED.error(found=f"step {step!r} after the end")
@@ -121,8 +115,7 @@ class Network(ABC):
         whatever is sent after it (the two generals' problem). No data travel here: every step
         before was complete at all of them then.
 
-        `parties`: public, the same at all parties. A party that is not listed makes the same call;
-        it sends nothing and waits for nobody.
+        A party that is not listed makes the same call; it sends nothing and waits for nobody.
         """
         among = sorted(set(parties))
         plan = [Route(a, b, (0,), "uint8") for a in among for b in among if a != b]

@@ -15,10 +15,7 @@ from hedgerow.net.network import Array, Network, Route
 
 
 class Simulator(Network):
-    """A network whose parties all live in this process.
-
-    `n`: parties.
-    """
+    """A network whose parties all live in this process."""
 
     def __init__(self, n: int = 3) -> None:
         super().__init__(n, range(n))

@@ -20,8 +20,7 @@ class Stream:
     Like an `ssl.SSLSocket` that does not block, it raises `ssl.SSLWantReadError` or
     `ssl.SSLWantWriteError` where it would have to wait, and `OSError` where it fails.
 
-    `raw`: connected or connecting. Owned by the stream. `sent`: bytes given to the socket so far,
-    handshake and TLS records included.
+    It owns the socket. `sent` counts handshake and TLS records too.
     """
 
     def __init__(self, raw: socket.socket, context: ssl.SSLContext, *, server: bool) -> None:

@@ -26,13 +26,10 @@ _DRAIN_SECONDS = 1.0
 class TLSNetwork(Network):
     """A network with one local party; making one meets all others.
 
-    `party`: the local party. `roster`: all parties, the same list at each. `identity`: key and
-    certificate of the local party. `session`: the same at all parties, never used before.
-    `program`: hash of the program or job that all parties agreed to run. `timeout`: seconds that a
-    step may take, besides the time that its bytes need at 1 MiB/s. `meeting_timeout`: seconds for
-    all parties to come; by default `timeout`. `listener`: a socket from
-    `hedgerow.net.meeting.listen`; by default, one on the party's address. Raises NetworkError:
-    whatever goes wrong, with the peer and the step. The session is over then, for all.
+    Roster, session (never used before) and program, the hash of a program or job, are the same at
+    all parties. A step may take `timeout` seconds, besides the time that its bytes need at 1 MiB/s;
+    by default so may the meeting. Whatever goes wrong is a NetworkError with the peer and the step.
+    The session is over then, for all.
     """
 
     def __init__(
@@ -102,10 +99,7 @@ class TLSNetwork(Network):
         inbox: dict[int, Array],
         deadline: float,
     ) -> float:
-        """Send and receive with all peers at once; return the seconds spent waiting.
-
-        `outs` and `ins` list the routes to and from each peer; `inbox` is filled.
-        """
+        """Talk with all peers at once and fill `inbox`; return the seconds spent waiting."""
         digest = plan_digest(step, plan, self.agreed)
         open_: dict[tuple[str, int], None] = {}
         loop = Loop()

@@ -17,8 +17,8 @@ _ARRAY, _BYTES = "__array__", "__bytes__"
 def write_value(path: Path, value: Any) -> None:
     """Write a value to ``path`` (JSON) and its arrays beside it.
 
-    `path`: ends in ``.json``. `value`: None, bool, number, str, bytes, ndarray (not of objects), or
-    lists, tuples (read back as lists) and dicts with str keys of these.
+    It is None, bool, number, str, bytes, ndarray (not of objects), or lists, tuples (read back as
+    lists) and dicts with str keys of these.
     """
     count = 0
 
