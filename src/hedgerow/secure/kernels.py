@@ -28,10 +28,7 @@ WORTH_A_THREAD = 1 << 17
 
 
 def add_product(a: Array, b: Array, c: Array, d: Array | None = None) -> None:
-    """Add a @ b, or a @ (b + d), to c (C order) on all cores; unsigned, with equal leading axes.
-
-    Nothing is copied but a right side that is not in C order.
-    """
+    """Add a @ b, or a @ (b + d), to c, unsigned; copies only a right side not in C order."""
     lead, (m, n), k = c.shape[:-2], c.shape[-2:], a.shape[-1]
     extra = b[..., :0, :] if d is None else d
     # One right side for all: its panels are read once for the rows of all left sides.

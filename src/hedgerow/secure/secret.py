@@ -487,10 +487,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def share_shape(self) -> tuple[int, ...]:
-        """Shape of the share axes; the first, where there is one, has the parties that live here.
-
-        At a party that holds no shares, an owner or an analyst, its length is 0.
-        """
+        """Shape of the share axes; the first has those parties here that hold shares, or none."""
 
     @abstractmethod
     def finish(self) -> None:
@@ -550,10 +547,7 @@ class Engine(ABC):
     def input(
         self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
     ) -> Secret:
-        """Share integers that party `owner` holds; None at every other party.
-
-        In the simulator the owner lives here too, so values are given.
-        """
+        """Share integers that party `owner` holds; None at every process where it does not live."""
 
     @abstractmethod
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
@@ -591,10 +585,7 @@ class Engine(ABC):
 
     @abstractmethod
     def addends(self, x: Secret, bits: int) -> list[SecretBits]:
-        """Share the bits of `n_addends` numbers that add up to x modulo ``2**bits``.
-
-        Each has shape (bits, x.size). One entry needs no adder, two need one.
-        """
+        """Share the bits (bits, size) of `n_addends` numbers with sum x modulo ``2**bits``."""
 
     @abstractmethod
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:

@@ -73,10 +73,7 @@ class CoinLevel:
 
 @dataclass(frozen=True)
 class Circuit:
-    """A comparison of `bits` uniform planes with each of several public constants.
-
-    There is at least one level; the planes kept after the last are the coins, in order.
-    """
+    """A comparison of uniform planes with public constants; the planes kept last are the coins."""
 
     bits: int
     levels: tuple[CoinLevel, ...]
@@ -197,10 +194,7 @@ def _indices(values: Iterable[int]) -> NDArray[np.int64]:
 
 @cache
 def _best(length: int, depth: int, both: bool) -> tuple[float, int]:
-    """Return the fewest ANDs for a segment within a depth, and the length of its lower part.
-
-    With `both`, ``same`` is needed beside ``less``.
-    """
+    """Return the fewest ANDs within a depth, and the lower part's length; `both`: with ``same``."""
     if length == 1:
         return 0, 0
     if length > 1 << depth:

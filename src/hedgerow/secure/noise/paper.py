@@ -200,10 +200,7 @@ def _check_laplace(epsilon: float, sensitivity: int, fraction: int) -> int:
 def _check_exponential(
     epsilon: float, sensitivity: int, bound: int, fraction: int
 ) -> tuple[int, int, int]:
-    """Return epsilon / (2 sensitivity) with 2 * fraction bits, and widths of differences.
-
-    The widths are those of two scores, and of an exponent with `fraction` bits and the clip.
-    """
+    """Return epsilon / (2 sensitivity), 2 * fraction bits, and widths of scores and exponents."""
     check_range("fraction", fraction, 8, 20)
     rate = check_epsilon(epsilon) / check_sensitivity(sensitivity)
     check_range("bound", bound, 1, int(2 ** (58 - 2 * fraction) / rate))

@@ -114,10 +114,7 @@ class Core:
 
 
 class Step:
-    """One call of a primitive: its masks and its messages.
-
-    `purpose` is agreed on besides: for an opening, its name and audience.
-    """
+    """One call of a primitive: its masks and messages, and a `purpose` that all agree on."""
 
     def __init__(self, core: Core, name: str, number: int, purpose: str = "") -> None:
         self.core, self.name, self.number, self.purpose = core, name, number, purpose

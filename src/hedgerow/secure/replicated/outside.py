@@ -36,10 +36,7 @@ _LABEL = b"hedgerow/dealt/1"
 
 @dataclass(frozen=True)
 class Dealt:
-    """What one server gets of a shared array: two of x_0 = F(s_0), x_1 = F(s_1) and x_2.
-
-    `correction` is x_2, which servers 1 and 2 hold.
-    """
+    """What one server gets of an array: two of F(s_0), F(s_1) and the correction, x_2."""
 
     seeds: Mapping[int, bytes] = field(repr=False)
     correction: Array | None = field(repr=False)
