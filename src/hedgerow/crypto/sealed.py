@@ -62,10 +62,7 @@ class SealingKey:
         return self._key.private_bytes_raw()
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Return what was sealed to this key in this context.
-
-        Raises H760 for a message that was changed, sealed to another key or in another context.
-        """
+        """Return what was sealed to this key in this context; H760 for anything else."""
         message = bytes(sealed)
         if len(message) < OVERHEAD or message[:1] != _VERSION:
             raise _refused("a sealed message of version 1", f"{len(message)} other bytes")
@@ -107,10 +104,7 @@ def seal(
 
 
 def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
-    """Sign a sealing key with the key behind a party's certificate, for one context.
-
-    The context says what the key is for, such as the digest of a plan and the name of the party.
-    """
+    """Sign a sealing key, for one context, with the key behind a party's certificate."""
     identity.check()
     try:
         key = serialization.load_pem_private_key(identity.key.read_bytes(), None)
@@ -122,11 +116,7 @@ def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
 
 
 def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
-    """Return a sealing key that the holder of a certificate signed for this context.
-
-    The PEM text is known to be that party's. Raises H760 if the signature is of another key, party
-    or context.
-    """
+    """Return a sealing key that the holder of a certificate signed for this context; else H760."""
     try:
         key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
     except ValueError as error:
