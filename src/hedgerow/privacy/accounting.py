@@ -130,10 +130,7 @@ def claimed_epsilon(releases: Iterable[Release]) -> float:
 
 
 def zcdp(releases: Iterable[Release], relation: Relation = Relation.ADD_REMOVE) -> Pair:
-    """Return (rho, delta): delta-approximate zCDP of the releases together.
-
-    A release from a sample counts as if it were from all records: zCDP gains nothing from samples.
-    """
+    """Return (rho, delta): delta-approximate zCDP of all releases; samples gain nothing."""
 
     def leaf(release: Release) -> Pair:
         factor = 4 if relation is Relation.REPLACE else 1

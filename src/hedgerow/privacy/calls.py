@@ -228,10 +228,7 @@ class _Account:
 
 
 def counted_by_budget(calls: Calls, budget: Budget, delta: float | None = None) -> Guarantee | None:
-    """Return what a budget counts for calls, in order; None if they do not fit into it.
-
-    See `RunningTotals.check`. It holds even if calls follow from the outcomes of earlier ones.
-    """
+    """Return what a budget counts for calls, in order (`RunningTotals.check`); None if too much."""
     account = _Account()
     for call in calls:
         account.add(call)

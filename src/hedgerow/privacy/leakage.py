@@ -205,10 +205,7 @@ class Leakage:
 
     @classmethod
     def from_json(cls, text: str, ledger: Charges | None = None) -> Leakage:
-        """Read what `to_json` wrote; the record is checked against the declaration.
-
-        Without the ledger of the run nothing more that a release pays for can be opened.
-        """
+        """Read what `to_json` wrote, replayed; without its ledger nothing more can be paid for."""
         data = statement.read_object(text, _SCHEMA, VERSION, _KEYS)
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             leakage = cls([Opening(**opening) for opening in data["openings"]])

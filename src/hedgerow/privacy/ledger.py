@@ -428,10 +428,7 @@ class Ledger:
             self._totals = totals
 
     def _all_calls(self, *, realised: bool = False) -> Calls:
-        """Return what was charged, by the calls that did; a reservation is a call.
-
-        With `realised`, reservations are replaced by what was spent in each.
-        """
+        """Return what was charged, or with `realised` spent, by calls; a reservation is a call."""
         calls: Calls = []
         spent_in: dict[int, list[Release]] = {}
         for index, (kind, release, inside) in enumerate(self._entries):

@@ -94,10 +94,7 @@ def largest(enough: Callable[[float], bool], start: float, precision: float) -> 
 
 
 def plan_total(releases: Sequence[Release], delta: float | None = None) -> Guarantee:
-    """Return what releases that are charged together cost the public, add/remove neighbours.
-
-    Those by rho are stated at `delta`.
-    """
+    """Return what releases charged together cost the public; those by rho at `delta`."""
     ledger = Ledger(delta=delta)
     ledger.charge(*releases)
     return ledger.total(PUBLIC)

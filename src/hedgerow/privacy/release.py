@@ -284,10 +284,7 @@ class Release:
 
     @classmethod
     def from_dict(cls, data: object) -> Release:
-        """Read what `to_dict` wrote; unknown or missing keys raise H205.
-
-        Files from before there was a rho have neither of the two keys that belong to it.
-        """
+        """Read what `to_dict` wrote, older files too; unknown or missing keys raise H205."""
         names = {field.name for field in fields(cls)}
         if not isinstance(data, Mapping) or set(data) not in (names, names - _SINCE_VERSION_2):
             found = sorted(map(str, data)) if isinstance(data, Mapping) else data

@@ -57,20 +57,14 @@ class NoiseSource:
 
     @classmethod
     def insecure_seeded(cls, seed: int) -> NoiseSource:
-        """Repeat the same stream for the same seed: for tests, never for a release.
-
-        Whoever knows or guesses the seed can subtract the noise.
-        """
+        """Repeat a stream, for tests only: whoever guesses the seed can subtract the noise."""
         text = str(operator.index(seed)).encode()
         key = hashlib.sha256(_LABEL + b"key/" + text).digest()
         nonce = hashlib.sha256(_LABEL + b"nonce/" + text).digest()[:_NONCE_BYTES]
         return cls(key, nonce, private=False)
 
     def spawn(self) -> NoiseSource:
-        """Make an independent source, keyed by the next bytes of this one.
-
-        Threads that each draw from their own child give results that do not depend on timing.
-        """
+        """Make an independent source from the next bytes: results then do not depend on timing."""
         seed = self.bytes(_KEY_BYTES + _NONCE_BYTES).tobytes()
         return NoiseSource(seed[:_KEY_BYTES], seed[_KEY_BYTES:], private=self.private)
 

@@ -45,10 +45,7 @@ WHICH = (
 
 
 def text(summary: Sequence[Row], table: Sequence[Row], note: str = "") -> str:
-    """Return the summary and, below it, the entries; equal ones in many scopes are one line.
-
-    The note stands between them where the summary has figures of both relations.
-    """
+    """Return summary, note and entries; equal entries in many scopes are one line."""
     alike: Counter[tuple[Any, ...]] = Counter()
     for line in table:
         # Most releases are made from all records: a column of ones says nothing.
@@ -153,10 +150,7 @@ def plain(value: float) -> float | str:
 def read_object(
     text: str, schema: str, version: int, keys: set[str], older: Mapping[int, set[str]] = _NONE
 ) -> Mapping[str, Any]:
-    """Parse a JSON object with exactly these keys, of this schema and version; else H211.
-
-    `older` holds the keys of earlier versions that are still read.
-    """
+    """Parse a JSON object of these keys, this schema and version, or an `older` one; else H211."""
     data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
     if data.get("schema") != schema:
         raise Code.BAD_LEDGER_FILE.error(expected=f"an object of schema {schema}", found="another")

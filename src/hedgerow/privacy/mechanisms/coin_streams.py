@@ -96,10 +96,7 @@ def draw_by_rejection(
     *,
     replace: bool,
 ) -> NDArray[np.int64]:
-    """Choose per row by proposals that are kept with probability exp(-a gap).
-
-    Scores are (n, c), and so is ``valid``, or (0, 0) if all are.
-    """
+    """Choose per row, (n, c), by rejection; `valid` is (0, 0) if all candidates are valid."""
     n, c = scores.shape
     # A gap is at most 2**62.
     table = CoinTable("power", a, MAX_DIGITS + 2)

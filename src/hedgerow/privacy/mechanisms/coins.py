@@ -152,10 +152,7 @@ def _finite_float(x: Fraction) -> float:
 
 
 def shortest(a: Fraction, log_weight: float) -> Geometric:
-    """Find the fewest coins for which weight * p^(2^L) <= 2**-60, p = exp(-a).
-
-    Delta multiplies the tail with the weight.
-    """
+    """Find the fewest coins for which weight * p^(2^L) <= 2**-60, p = exp(-a)."""
     for length in range(1, MAX_DIGITS + 1):
         variable = Geometric(a, length)
         if variable.log_tail + log_weight < DESIGN_LOG_DELTA:

@@ -135,10 +135,7 @@ class DiscreteGaussian:
         return 0.0
 
     def __call__(self, values: ArrayLike, source: NoiseSource) -> NDArray[np.int64]:
-        """Add noise to each value; all of them together are one release.
-
-        Values are clamped to magnitude 2**61, so that value plus noise fits into 64 bits.
-        """
+        """Add noise to all values, clamped to magnitude 2**61 so that sums fit: one release."""
         array = check_integers(values, "values")
         flat = np.ascontiguousarray(array).reshape(-1)
         out = np.empty(flat.size, dtype=np.int64)

@@ -35,10 +35,7 @@ from hedgerow.privacy.source import NoiseSource
 
 @dataclass(frozen=True)
 class TwoSidedGeometric:
-    """Add two-sided geometric noise to integers.
-
-    One record moves the released values by at most `sensitivity` in total (L1).
-    """
+    """Add two-sided geometric noise to integers that one record moves by `sensitivity` in L1."""
 
     epsilon: float
     sensitivity: int = 1
