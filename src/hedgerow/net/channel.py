@@ -19,10 +19,7 @@ MAX_KEY_BYTES = 1 << 38
 
 
 class Channel:
-    """One connection to one peer, as conversations of a `Loop`; it owns its stream.
-
-    `left`: the peer has ended its program in good order.
-    """
+    """One connection to one peer, as conversations of a `Loop`; `left` after its goodbye."""
 
     def __init__(self, stream: Stream, me: int, peer: int, session: bytes) -> None:
         self.stream, self.me, self.peer, self.session = stream, me, peer, session

@@ -98,10 +98,7 @@ def _digest(step: str, plan: tuple[Route, ...]) -> bytes:
 
 
 def parse(data: bytes | bytearray | memoryview, *, peer: int, step: str) -> Header:
-    """Read a header from bytes that may be hostile.
-
-    Raises H806 or H807, and nothing else, whatever the bytes are.
-    """
+    """Read a header from bytes that may be hostile; H806 or H807, and nothing else, if they are."""
     if len(data) != HEADER_BYTES:
         raise bad_frame(peer, step, f"a header of {len(data)} bytes", f"{HEADER_BYTES} bytes")
     magic, version, kind, sender, session, sequence, digest, length = _HEADER.unpack(data)
