@@ -114,10 +114,7 @@ class Criterion:
         return criterion_named, (self.name, self.channels)
 
     def integer_sensitivity(self, public: Public, shift: int) -> Sensitivity:
-        """Return the exact sensitivity of the integer score on the grid ``2**-shift``.
-
-        Raises if a public number is missing or the scores would not fit into int64.
-        """
+        """Return the exact sensitivity on the grid ``2**-shift``; raise if it is out of reach."""
         self.check(public, shift)
         match self.kernel:
             case kernel if kernel == MAX:
@@ -169,10 +166,7 @@ class Criterion:
 
 @lru_cache(maxsize=2)
 def n_log_n(capacity: int, shift: int) -> NDArray[np.int64]:
-    """Tabulate n log2 n, n <= capacity, in fixed point so that the integers are exactly convex.
-
-    F(0) = F(1) = 0; see the head of this module.
-    """
+    """Tabulate n log2 n, n <= capacity, in fixed point: exactly convex, F(0) = F(1) = 0."""
     table = np.zeros(max(capacity, 1) + 1, dtype=np.int64)
     i = np.arange(1, table.size - 1, dtype=np.float64)
     increments = (np.log2(i + 1) + i * np.log1p(1 / i) / math.log(2)) * 2.0**shift

@@ -79,10 +79,7 @@ def grow_forest(
 
 
 def bootstrap_rows(present: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int32]:
-    """Draw as many present rows as there are, with replacement.
-
-    Ascending, so that columns are read forwards.
-    """
+    """Draw as many present rows as there are, with replacement; ascending, to read forwards."""
     rows = np.flatnonzero(present)
     times = np.bincount(rng.integers(0, rows.size, rows.size), minlength=rows.size)
     return np.repeat(rows, times).astype(np.int32)

@@ -25,10 +25,7 @@ class Chooser(Protocol):
     """Picks one candidate per node."""
 
     def choose(self, scores: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the index of a candidate for each node, -1 where nothing is allowed.
-
-        Scores (nodes, candidates) are maximised; -inf marks a split that is not allowed.
-        """
+        """Return a candidate per node, -1 for none; scores are maximised, -inf is not allowed."""
         ...
 
 
@@ -103,10 +100,7 @@ class Search:
         nodes: NDArray[np.int64],
         skip: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return candidate and score of each node; -1 and -inf for none.
-
-        `skip` (m, d): attributes that a node must not use.
-        """
+        """Return candidate and score per node, -1 and -inf for none; `skip` (m, d) is not used."""
         choice = np.full(nodes.size, -1, dtype=np.int64)
         score = np.full(nodes.size, -np.inf)
         for block in rows.blocks(nodes):
