@@ -1,20 +1,15 @@
 """Secret arrays, NumPy-like and silent about their values, and `Engine`, which keeps them.
 
-`Secret` is an array over a ring, `SecretBits` an array of bits. Both hold an engine's own data with
+`Secret` is an array over a ring, `SecretBits` one of bits. Both hold an engine's own data with
 `Engine.share_axes` leading axes, of which the first has the parties that live in this process. What
 is linear happens here, on the shares; what is not goes to the engine. A secret in ``if``,
 ``int()``, ``print`` raises or shows its shape only; `Engine.open` is the one way out. Copies,
-pickles and hashes of secrets are refused as well.
+pickles and hashes are refused as well.
 
-An engine holds the shares of the parties that live in this process and talks to the others through
-its network. Its primitives are the only steps that communicate; all else is written once, on top.
-Shapes, rounds and bytes of each depend on public parameters alone, and `Engine.cost` states them.
-How many parties there are, who they are to the ledger and how a value is shared is the engine's
-own: what is written on top asks it.
-
-Every public method of an engine, of whatever class, first checks that it runs in the engine's own
-thread and that the secrets and permutations it is given are the engine's own: before anything is
-drawn or sent.
+An engine's primitives are the only steps that communicate; all else is written once, on top.
+Shapes, rounds and bytes depend on public parameters alone, and `Engine.cost` states them. Every
+public method first checks that it runs in the engine's own thread, on the engine's own secrets and
+permutations: before anything is drawn or sent.
 """
 
 from __future__ import annotations
@@ -267,7 +262,6 @@ class Secret(Silent):
         return self[None, :] if row else self[:, None]
 
     def _without(self, row: bool, column: bool) -> Secret:
-        """Drop the axes that `_as_matrix` added."""
         data = self.data[..., 0] if column else self.data
         return self.like(data[..., 0] if row and column else data[..., 0, :] if row else data)
 

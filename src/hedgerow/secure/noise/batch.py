@@ -1,10 +1,8 @@
 """Geometric noise of several laws, drawn in one pass.
 
-`noise.discrete` draws variables of one law. Where a step needs noise of many laws at once
-(nodes of several depths, each with its own epsilon; a choice, a value and a count beside one
-another), drawing them one after the other costs the rounds of each. Here the coin circuits of all
-laws go up side by side: the rounds are those of the deepest one, and every variable has the law
-that it has alone.
+Drawing laws one after the other (nodes of several depths, each with its own epsilon; a choice, a
+value and a count) costs the rounds of each. Here the coin circuits of all laws go up side by side:
+the rounds are those of the deepest one, and every variable has the law that it has alone.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Shares of parties that are not on the network: an owner deals them, an analyst joins them.
 
-An owner or analyst who is online for a moment only hands every server its part by whatever way,
-and gets its answer in two halves; the servers need no seat for it in their session.
+They hand every server its part by whatever way and get their answer in two halves, without a seat
+in the session.
 
-Every share of an array is held by two servers. Who deals it could give them two versions, and
-products with it would then be numbers that nobody shared. The three servers find out together
-(`fit_together`), and come to the same verdict, so that they can go on without that party.
+Who deals could give the two holders of a share different versions, and products with it would be
+numbers that nobody shared. The servers find out together (`fit_together`), with one verdict, so
+that they can go on without that party.
 """
 
 from __future__ import annotations
