@@ -124,7 +124,6 @@ class _Node:
         self._worst: dict[Partition, Pair] = {}
 
     def add(self, path: tuple[Segment, ...], cost: Pair) -> None:
-        """Add a release that lies at `path` below this scope."""
         if not path:
             self._grow(_NOTHING, cost)
             return
@@ -170,7 +169,6 @@ class _Account:
         return all(release.bounded for call in self._calls for release in call)
 
     def total(self) -> Guarantee:
-        """Return the total by basic composition."""
         return Guarantee(self.node.cost.epsilon, min(1.0, self.node.cost.delta))
 
     def fits(self, budget: Budget, delta: float | None) -> bool:

@@ -1,9 +1,8 @@
 """Declared leakage: what a protocol may open, checked before anything is sent.
 
-A protocol declares its openings; each is either paid for by a release in the ledger or independent
-of the data for a stated reason. `Leakage.check` stands in front of every opening of a secret.
-Shapes and counts are computed once, from public parameters, before the run: nothing in the data can
-change them afterwards.
+Each opening is either paid for by a release in the ledger or independent of the data for a stated
+reason. Shapes and counts are computed once, from public parameters, before the run: nothing in the
+data can change them afterwards.
 """
 
 from __future__ import annotations
@@ -65,11 +64,9 @@ class _NoLedger:
         )
 
     def taken(self, reason: str, audience: str) -> int:
-        """Return 0: nothing is known."""
         return 0
 
     def charged(self, reason: str, audience: str | None = None) -> int:
-        """Return 0: nothing is known."""
         return 0
 
 

@@ -514,7 +514,6 @@ class Ledger:
             ) from None
 
     def _known_audiences(self) -> list[str]:
-        """Return everybody who takes part, or whom a charge or a mark names."""
         marked = (name for mark in self.not_private for name in mark.audiences)
         return list(dict.fromkeys([PUBLIC, *(self.parties or ()), *self.audiences, *marked]))
 
@@ -561,7 +560,6 @@ class Ledger:
 
 
 def _with_reasons(found: Guarantee, releases: Collection[Release]) -> Guarantee:
-    """Name the releases without a finite epsilon, if there are any."""
     without = dict.fromkeys(release.reason for release in releases if not release.bounded)
     if not without:
         return found
@@ -576,7 +574,6 @@ def _of_audiences(calls: Calls, seen: Collection[Release]) -> Calls:
 
 
 def _read_parties(data: Mapping[str, Any]) -> list[str] | None:
-    """Return who takes part, in files that say so."""
     found = data.get("parties")
     if "parties" in data and not isinstance(found, list):
         raise Code.BAD_LEDGER_FILE.error(expected="a list of parties", found=jsonfile.shown(found))

@@ -1,9 +1,7 @@
 """Plans: how much noise a guarantee asks for, what releases will cost, and how that is written.
 
-The noise is that of the ledger's own accountant, solved for rho.
-
-What is found here is what `Ledger.total` will say of the releases, with the same bounds and the
-same roundings, so that a plan made with it is never refused by a budget of the same figures.
+Figures are those of `Ledger.total`, with the same bounds and roundings, so that a budget of the
+same figures never refuses a plan.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Choices drawn by rejection: propose a candidate, keep it with the probability its score earns.
 
-A candidate is proposed uniformly and kept with probability exp(-a (q* - q_i)), q* the largest
-score. What becomes of a rejected one is all that tells the two mechanisms apart: put back, it may
-be proposed again (the exponential mechanism); left out, the proposals are a random order
-(permute-and-flip). The best candidate is always kept, so c proposals are enough, on average or at
-most.
+A rejected candidate is put back (the exponential mechanism) or left out (permute-and-flip). The
+best one is always kept, so c proposals are enough, on average or at most.
 """
 
 from __future__ import annotations

@@ -102,7 +102,6 @@ class DiscreteGaussian:
 
     @cached_property
     def _x(self) -> Fraction:
-        """1 / (2 sigma^2), exactly."""
         return Fraction(self.rho) / self.sensitivity_squared
 
     @cached_property
