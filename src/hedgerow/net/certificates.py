@@ -1,8 +1,7 @@
 """Keys and certificates of parties.
 
-Every party makes its own key, which never leaves its machine, and gives its self-signed
-certificate to the others. A party is known by the fingerprint of its certificate alone; host
-names and certificate authorities play no part.
+Every party makes its own key, which never leaves its machine. It is known by the fingerprint of its
+self-signed certificate alone; host names and certificate authorities play no part.
 """
 
 from __future__ import annotations

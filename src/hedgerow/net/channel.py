@@ -122,7 +122,6 @@ class Channel:
                 self._filled += got
 
     def _take(self, step: str, expected: Header) -> None:
-        """Accept the header that has been read, or raise."""
         if self._header != expected.pack():
             header = frames.parse(self._header, peer=self.peer, step=step)
             frames.check(header, expected, peer=self.peer, step=step)

@@ -114,5 +114,4 @@ class FaultyNetwork(TLSNetwork):
 
 
 def _flip(frame: bytes, at: int) -> bytes:
-    """Change one byte."""
     return frame[:at] + bytes([frame[at] ^ 0x40]) + frame[at + 1 :]

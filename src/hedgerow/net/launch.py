@@ -139,7 +139,6 @@ def _outcome(folder: Path, party: int, returncode: int) -> Outcome:
 
 
 def _party(job_path: str) -> int:
-    """Be one party: the main function of a process."""
     path = Path(job_path)
     job = read_value(path)
     folder, party = path.parent, int(job["party"])

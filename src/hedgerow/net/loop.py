@@ -1,9 +1,8 @@
 """A small loop that runs several conversations over non-blocking sockets in one thread.
 
-A conversation is a generator. It does what it can without blocking, then yields a `Want`: the
-socket events or the moment it waits for. All conversations of a step advance together, so a large
-message can be sent and another received at the same time, without threads, and the time spent
-waiting is known exactly.
+A conversation is a generator that yields a `Want`, the socket events or the moment it waits for.
+All of a step advance together, so a large message can be sent and another received at the same
+time, and the time spent waiting is known exactly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """How parties meet: a full mesh of TLS connections, each greeted by both sides.
 
-Every party listens for the parties with larger numbers and calls those with smaller ones. Who is
-at the other end is decided by its certificate; a stranger is turned away and the listener goes
-on. Then both sides say hello: protocol version, session, and a digest of the program and of the
-list of parties. Nobody can be talked into a different program.
+Every party listens for larger numbers and calls smaller ones. Certificates decide who is at the
+other end; a stranger is turned away. Both sides then compare protocol version, session, and a
+digest of program and parties: nobody can be talked into a different program.
 """
 
 from __future__ import annotations

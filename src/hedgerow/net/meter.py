@@ -1,8 +1,7 @@
 """What parties sent, step by step: rounds, payload bytes, wire bytes, seconds waiting.
 
-Payload is what protocols declare: the bytes of the arrays. Wire bytes add frames and TLS records
-(not TCP/IP headers). Seconds waiting are those in which a party had nothing to do but wait for
-the network. Rounds and bytes are public: they follow from plans alone.
+Payload is the bytes of the arrays; wire bytes add frames and TLS records, not TCP/IP headers.
+Rounds and bytes are public: they follow from plans alone.
 """
 
 from __future__ import annotations

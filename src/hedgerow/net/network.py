@@ -125,7 +125,6 @@ class Network(ABC):
             self.exchange("farewell", plan, ours)
 
     def _check(self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]) -> None:
-        """Refuse a plan or an outbox that do not fit, before a byte is sent."""
         ours = 0
         for k, route in enumerate(plan):
             if not (0 <= route.source < self.n and 0 <= route.destination < self.n):
