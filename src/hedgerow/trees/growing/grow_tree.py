@@ -148,7 +148,6 @@ def _inherit_used(
     feature: NDArray[np.int32],
     owner: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Append the children's used attributes: those of their parent, and the one it is split by."""
     parents = used[nodes]
     parents[np.arange(nodes.size), feature] = True
     return np.concatenate([used, parents[owner]])

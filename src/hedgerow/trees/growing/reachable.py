@@ -1,7 +1,6 @@
 """Which bins a record can still have in a node, given the splits above it.
 
-It follows from the splits alone, which for a private tree are released already: to leave out a
-candidate that they have decided costs nothing.
+For a private tree these are released already: to leave out what they have decided costs nothing.
 """
 
 from __future__ import annotations

@@ -160,7 +160,6 @@ def score_cuts(
 def _score_histogram(
     hist: A, offset: A, kind: A, first: A, kernel: int, shift: int, table: A, out: A
 ) -> None:
-    """Score all candidates from histograms of shape (nodes, total bins, channels)."""
     work = np.empty((3, hist.shape[2]), hist.dtype)
     for node in range(hist.shape[0]):
         for f in range(kind.size):
