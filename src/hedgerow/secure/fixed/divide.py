@@ -40,10 +40,10 @@ def divide(
     4. a 2^s / 2^bits, of magnitude up to 2**quotient_bits, times y.
 
     For 1 <= x < 2**bits and abs(a) <= 2**quotient_bits * x, over Z_2^64; where x is 0 the result
-    means nothing. Two fixed-point numbers of one fraction have the same quotient. `quotient_bits`
-    is from 0 to 29, `bits` from 2 and `fraction` from 0 to 61 - quotient_bits. The result is off by
-    at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29) more if bits > 30 -
-    quotient_bits. For a = 1 and bits <= 30 the first term is relative: 2^-26 / x.
+    means nothing. Where a and x are fixed-point numbers of one fraction, it is their quotient too.
+    `quotient_bits` is from 0 to 29, `bits` from 2 and `fraction` from 0 to 61 - quotient_bits. The
+    result is off by at most 2^(quotient_bits - 26) + 2^-fraction, and by 2^(quotient_bits - 29)
+    more if bits > 30 - quotient_bits. For a = 1 and bits <= 30 the first term is 2^-26 / x.
 
     Reveals: nothing. Cost: `cost_divide`.
     """

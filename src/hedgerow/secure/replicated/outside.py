@@ -99,9 +99,7 @@ def open_halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict
     """Open a declared value to a party outside, as two halves that are uniform each.
 
     Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
-    recorded as opened before a half exists.
-
-    Returns the half of every server here that gives one.
+    recorded as opened before a half exists. Returns the half of every server here that gives one.
 
     Reveals: to whoever gets both halves, the value.
     Cost: no round among the servers; one element from servers 0 and 1 each.
