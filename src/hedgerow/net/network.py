@@ -113,9 +113,8 @@ class Network(ABC):
 
         What it cannot do: a fault in (2) may end some parties well and others with an error,
         whatever is sent after it (the two generals' problem). No data travel here: every step
-        before was complete at all of them then.
-
-        A party that is not listed makes the same call; it sends nothing and waits for nobody.
+        before was complete at all of them then. A party that is not listed makes the same call; it
+        sends nothing and waits for nobody.
         """
         among = sorted(set(parties))
         plan = [Route(a, b, (0,), "uint8") for a in among for b in among if a != b]

@@ -18,9 +18,8 @@ class Stream:
     """One TLS connection.
 
     Like an `ssl.SSLSocket` that does not block, it raises `ssl.SSLWantReadError` or
-    `ssl.SSLWantWriteError` where it would have to wait, and `OSError` where it fails.
-
-    It owns the socket. `sent` counts handshake and TLS records too.
+    `ssl.SSLWantWriteError` where it would have to wait, and `OSError` where it fails. It owns the
+    socket. `sent` counts handshake and TLS records too.
     """
 
     def __init__(self, raw: socket.socket, context: ssl.SSLContext, *, server: bool) -> None:
