@@ -47,10 +47,9 @@ def depth_for(
 
     The noise of noisy max over c candidates grows as sensitivity / epsilon_split * ln c, and
     epsilon_split shrinks with the depth, while an average node of the last level of splits holds
-    capacity / arity^(depth-1) records. The deepest tree whose last choice still has
-    `NODE_TO_NOISE` times more records than noise is taken, at least depth 1.
-
-    `arity`: children of one node, the mean for w-ary splits.
+    capacity / arity^(depth-1) records. The deepest tree whose last choice still has `NODE_TO_NOISE`
+    times more records than noise is taken, at least depth 1. `arity`: children of one node, the
+    mean for w-ary splits.
     """
     depth = 1
     while depth < DEEPEST:

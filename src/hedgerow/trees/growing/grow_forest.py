@@ -40,10 +40,9 @@ def grow_forest(
     """Grow trees on random samples of rows and attributes.
 
     Breiman's random forest by default; ``splitter="random", bootstrap=False`` makes extra trees.
-    The forest depends on the seed alone, not on the number of threads.
-
-    A row that a bootstrap draws twice is listed twice, so that a tree is still a function of plain
-    counts. Each tree has its own child of the seed sequence. Not private.
+    The forest depends on the seed alone, not on the number of threads. A row that a bootstrap draws
+    twice is listed twice, so that a tree is still a function of plain counts. Each tree has its own
+    child of the seed sequence. Not private.
     """
     if n_trees < 1:
         raise Code.BAD_PARAMETER.error(found=f"n_trees={n_trees}", expected="n_trees at least 1")

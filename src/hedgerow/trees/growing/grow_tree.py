@@ -90,7 +90,6 @@ def grow_id3(
 
     A node is a leaf if it is pure or empty, if no attribute is left, or at `max_depth`. An empty
     leaf has the distribution of its parent and weight 0. Of equally good attributes the first wins.
-
     ``"entropy"`` and ``"gain"`` choose the same. `max_depth` is at least 1.
     """
     rows = Rows(encoded, Candidates.from_domain(encoded.domain, "wary"), n_threads=n_threads)
@@ -158,10 +157,9 @@ def grow_best_first(
 ) -> Tree:
     """Grow a tree of at most ``limits.max_leaf_nodes`` leaves, best split first.
 
-    The frontier is a heap by decrease of the impurity, weighted by the node's share of all
-    records, as in scikit-learn's best-first builder; of equal ones the oldest node comes first.
-
-    Values of inner nodes are filled in too.
+    The frontier is a heap by decrease of the impurity, weighted by the node's share of all records,
+    as in scikit-learn's best-first builder; of equal ones the oldest node comes first. Values of
+    inner nodes are filled in too.
     """
     if limits.max_leaf_nodes is None:
         raise Code.BAD_PARAMETER.error(found="max_leaf_nodes=None", expected="a number of leaves")

@@ -47,9 +47,7 @@ class RandomCuts:
     The cut is drawn uniformly from the candidates of the attribute that are allowed in the node.
     With at least one record on either side these are the cuts within the occupied bins, or the
     occupied values; a larger least size of a branch narrows the choice instead of losing the
-    attribute.
-
-    Not private.
+    attribute. Not private.
     """
 
     def __init__(self, candidates: Candidates, rng: np.random.Generator) -> None:
