@@ -1,12 +1,11 @@
 """How three servers make sure that they work on the same question, and from the same point.
 
-Two short messages between any two of them. The first goes before anything is computed, so that a
-coordinator who asks them different things is found out, and so that after a failure nothing is
-drawn twice. It also names the draw whose shares a server has kept: shares of two draws do not fit
-together. The second, without content, says that a result is kept.
+Two short messages between any two of them. The first goes before anything is computed: it finds out
+a coordinator who asks them different things, and names the draw whose shares a server has kept,
+since shares of two draws do not fit together. The second, empty, says that a result is kept.
 
-A server that has given away a share of a result has marked that before, on its disk. While one of
-the three says that it has, the others go on from that draw or not at all: a server that read the
+A server marks on its disk that it gives away a share of a result before it does. While one of the
+three says that it has, the others go on from that draw or not at all: a server that read the
 result and then claims to stand before it gets no other.
 """
 
@@ -48,10 +47,9 @@ class Stage(IntEnum):
 
 
 class Agreement(NamedTuple):
-    """What the servers have agreed on.
+    """FRESH if the numbers are to be computed, else what to open them from is kept.
 
-    FRESH if the numbers are to be computed, else what they are to be opened from is kept; and the
-    tag of the draw: the one that all have kept, or that of the one to come, never used before.
+    The tag is of the draw that all have kept, or of the one to come, and then never used before.
     """
 
     stage: Stage
@@ -63,13 +61,9 @@ def agree(
 ) -> Agreement:
     """Compare question, stage and draw with the other servers: one round.
 
-    The question is without the parts, which differ; stage and tag are those of what is kept here.
-
-    Raises
-    ------
-    HedgerowError
-        H820 if the servers were asked different things. H840 if one has begun to open a draw that
-        another does not have, which can only be if the other has lost what it kept, or lies.
+    The question is without the parts, which differ; stage and tag are of what is kept here. H820 if
+    the servers were asked different things, H840 if one has begun to open a draw that another does
+    not have: the other has lost what it kept, or lies.
     """
     digest = hashlib.sha256(b"hedgerow/topdown servers/v2" + question.to_bytes()).digest()
     message = digest + bytes([stage]) + tag + os.urandom(_FRESH_BYTES)
@@ -111,7 +105,6 @@ def cost_agreement() -> Cost:
 def _exchange(
     network: Network, step: str, mine: Mapping[int, NDArray[np.uint8]]
 ) -> dict[int, NDArray[np.uint8]]:
-    """Tell the other servers something; return what all have said, by server."""
     size = next(iter(mine.values())).shape
     plan = [Route(a, b, size, "uint8") for a, b in _PAIRS]
     # What an engine before agreed on last is not to be compared here.

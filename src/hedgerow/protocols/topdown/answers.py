@@ -2,8 +2,7 @@
 
 Paper: wang2020topdown, section 3 and appendix A.4.
 
-Every function here releases; the caller has charged the ledger and has made sure that each node is
-asked about once. Noise for nodes of one depth is drawn together.
+Every function here releases; the caller has charged the ledger and asks about each node once.
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ def weigh_and_split(
     valid: NDArray[np.bool_],
     source: NoiseSource,
 ) -> CountArrays:
-    """Answer the first question about nodes: weights, and what the method sends of their splits.
-
-    `depths` (m,) are those of the nodes, `valid` (m, candidates) what earlier splits have left
-    open.
-    """
+    """Answer about weights and splits; `valid` (m, candidates) is what earlier splits left open."""
     where = np.asarray(nodes, dtype=np.int64)
     classes = counts.class_counts(where)
     weights = classes.sum(axis=1)
@@ -169,11 +164,7 @@ def n_histograms_of(plan: TopDownPlan, some: Sequence[int]) -> int:
 
 
 def count_candidates(plan: TopDownPlan, histogram: Counts, some: Sequence[int]) -> Counts:
-    """Count a node (total bins, k) by candidates: the cells of each group, flat.
-
-    Thresholds t_1 < ... < t_q of an attribute make q + 1 cells between them; values make a cell
-    each and one of the rest.
-    """
+    """Count a node (total bins, k) by candidates: q thresholds make q + 1 cells; flat."""
     those = plan.candidates
     cells: list[Counts] = []
     for group in groups_of(plan, some):

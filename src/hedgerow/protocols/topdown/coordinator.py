@@ -17,9 +17,6 @@ Reveals: every answer of every owner, to the coordinator, who is trusted by nobo
 its noisy leaves, to the public. Both cost what the plan's releases add up to.
 Cost: about as many rounds as the tree has levels (twice as many for `LocalRNM`), and one for the
 leaves; bytes per node and owner 8 (1 + c), c the cells that the method counts.
-
-The coordinator here has no network: whoever carries the bytes asks it what to send (`asks`) and
-tells it what came back (`hear`, `drop`).
 """
 
 from __future__ import annotations
@@ -55,11 +52,10 @@ class CoordinatorTraffic:
 
 
 class Coordinator:
-    """Grows the tree from answers; see the head of this module.
+    """Grows the tree from answers, without a network; see the head of this module.
 
-    Owners have names, in a fixed order, at most ``plan.n_owners`` (H501); a round ends without
-    those who were lost, for good, or waits for them (`dropouts`), and growth cannot go on with less
-    than `least` owners.
+    Owners have names, in a fixed order, at most ``plan.n_owners`` (H501). A round ends without
+    those who were lost, for good, or waits for them (`dropouts`); growth needs `least` owners.
     """
 
     def __init__(
@@ -131,10 +127,9 @@ class Coordinator:
         }
 
     def hear(self, name: str, answer: bytes) -> None:
-        """Take an answer.
+        """Take an answer, or stand where it stood; H822 for one that cannot be read.
 
-        Raises ------ HedgerowError H823 from somebody who is not asked or has answered, or about
-        another question; H822 for one that cannot be read. The coordinator stands where it stood.
+        H823 from somebody who is not asked or has answered, or about another question.
         """
         if self._ask is None or name not in self._participants():
             raise Code.UNEXPECTED_ANSWER.error(found=f"an answer of {name!r}, who is not asked")

@@ -4,11 +4,8 @@ Paper: wang2020topdown, algorithm 1.
 
 The paper asks about the two children of one leaf at a time. Here one question looks below all
 leaves that may still be split: each node is asked about once whichever way, so it costs no more, a
-tree of M splits takes about as many questions as it has levels, and the splits that are made in the
-end are those that best-first order makes.
-
-`TreeShape` is what was looked at so far, the same at everybody who takes part: the root is node 0,
-and the i-th split that is made, from 0, has the children 2i + 1 and 2i + 2.
+tree takes about as many questions as it has levels, and the splits made are those of best-first
+order. `TreeShape`, what was looked at so far, is the same at everybody who takes part.
 """
 
 from __future__ import annotations
@@ -34,8 +31,8 @@ Floats = NDArray[np.float64]
 class TreeShape:
     """Nodes with their depths and what a record can still have in them.
 
-    `depth` and `parent` are by node (the root has 1 and -1), `splits` has (node, candidate) in the
-    order in which they were made.
+    The root is node 0, of depth 1 and parent -1; the i-th of `splits` (node, candidate), from 0, in
+    the order in which they were made, has the children 2i + 1 and 2i + 2.
     """
 
     def __init__(self, plan: TopDownPlan, splits: Sequence[tuple[int, int]] = ()) -> None:
@@ -179,10 +176,7 @@ class TreeShape:
 
 @dataclass(frozen=True)
 class NodeQuestion:
-    """What growth has to know next: weights and splits of nodes, or labels of leaves.
-
-    `expand` are the splits (node, candidate) since the last question, which the nodes rest on.
-    """
+    """What growth has to know next; it rests on the splits in `expand`, new since the last."""
 
     expand: tuple[tuple[int, int], ...]
     nodes: tuple[int, ...]
@@ -191,10 +185,10 @@ class NodeQuestion:
 
 @dataclass(frozen=True)
 class NodeEstimates:
-    """What PrivateSplit found about the nodes of a question, in their order.
+    """What PrivateSplit found about the m nodes of a question, in their order.
 
-    `weight` (m,) is the noisy number of records, `choice` (m,) the candidate, `worth` (m,) the
-    noisy decrease of the impurity per record, J; `counts` (m, classes) are noisy, of leaves.
+    `worth` (m,) is the noisy decrease of the impurity per record, J; `counts` (m, classes) are
+    noisy, of leaves.
     """
 
     weight: Floats
@@ -204,11 +198,7 @@ class NodeEstimates:
 
 
 class BestFirstGrowth:
-    """Algorithm 1 without its data: asks, hears, and makes the tree.
-
-    `shape` is what was looked at, and has more splits than the tree; `made` are the nodes that were
-    split, best first.
-    """
+    """Algorithm 1 without its data; `shape` has more splits than the tree, `made` best first."""
 
     def __init__(self, plan: TopDownPlan) -> None:
         self.plan = plan
@@ -280,7 +270,6 @@ class BestFirstGrowth:
         self._asked = NodeQuestion(self._new_splits(), self._leaves, leaves=True)
 
     def _new_splits(self) -> tuple[tuple[int, int], ...]:
-        """Return the splits that no question has named yet."""
         at, self._n_named = self._n_named, len(self.shape.splits)
         return tuple(self.shape.splits[at:])
 

@@ -118,16 +118,10 @@ class TopDownOptions(Options):
     )
 
     def plan(self, domain: Domain, capacity: int | None = None, n_owners: int = 1) -> TopDownPlan:
-        """Plan a tree of so many owners at most, from public numbers alone.
+        """Plan a tree of so many owners at most; a capacity goes before that of options or domain.
 
-        A capacity is used in place of the options' own, and that in place of the domain's.
-
-        Raises
-        ------
-        HedgerowError
-            H116 without target classes, H208 without a capacity where one is needed, H501 for
-            numbers with which no tree can be grown, H201 or H212 for an epsilon that cannot be
-            divided.
+        H116 without target classes, H208 without a capacity where one is needed, H501 for numbers
+        with which no tree can be grown, H201 or H212 for an epsilon that cannot be divided.
         """
         method: Any = self.method
         if method == "auto":

@@ -4,9 +4,8 @@ An owner trusts nobody with its rows, the coordinator least: it answers the ques
 that it agreed to and charged, each once, about nodes that its own record of the tree has. The same
 question again gets the same bytes; one that would draw twice about the same records is refused.
 
-The counts of a `SecureOwner` leave as shares, and without noise of its own. It checks questions as
-every owner does: each node is shared once, whatever the coordinator or the servers ask for, so that
-no second release about the same records can be made without it.
+The counts of a `SecureOwner` leave as shares, without noise of its own; here too each node is
+shared once, so that no second release about the same records can be made without the owner.
 """
 
 from __future__ import annotations
@@ -41,16 +40,11 @@ class Owner:
     """An owner with its table, of rows of the plan's domain; none at all is allowed.
 
     The ledger is charged now, before the first answer, for the worst case; where there is none, the
-    caller has made sure that this was done.
+    caller has done so. H117 for a table of another domain, H112 for more rows than the capacity,
+    H202 for a domain that was read from the data; nothing is charged then.
 
     Reveals: what its answers hold, which the plan's releases list, to the public.
     Cost: one answer per round; its bytes follow from the question.
-
-    Raises
-    ------
-    HedgerowError
-        H117 for a table of another domain, H112 for more rows than the capacity, H202 for a domain
-        that was read from the data; nothing is charged then.
     """
 
     def __init__(
@@ -71,13 +65,10 @@ class Owner:
             charge_plan(plan, ledger, source)
 
     def answer(self, ask: bytes) -> bytes:
-        """Answer a question, as the coordinator sent it; keep `state` before the answer is sent.
+        """Answer a question of the coordinator; keep `state` before the answer is sent.
 
-        Raises
-        ------
-        HedgerowError
-            H820 for a question that the plan does not allow now, H821 for one that would be paid
-            twice. Nothing is drawn then, and the owner stands where it stood.
+        H820 for a question that the plan does not allow now, H821 for one that would be paid twice.
+        Nothing is drawn then, and the owner stands where it stood.
         """
         ask = bytes(ask)
         if self._round >= 0 and ask == self._ask:
@@ -99,7 +90,6 @@ class Owner:
         return answer
 
     def _draw(self, ask: Ask, shape: TreeShape, table: LeafCounts) -> Arrays:
-        """Draw the answer, with the splits of the question made."""
         if ask.phase == "leaves":
             return label(table, self.plan, ask.nodes, self.source)
         depths = shape.depths(ask.nodes)
@@ -194,10 +184,9 @@ class Owner:
         source: NoiseSource,
         **more: Any,
     ) -> Self:
-        """Go on from `state`; the ledger was charged by whoever wrote it.
+        """Go on from `state`, which was charged; `more` are further parameters of a kind of owner.
 
-        `more` are the further parameters of the owner, where its kind has some. H820 for a state
-        that is damaged, of another plan or of another owner.
+        H820 for a state that is damaged, of another plan or of another owner.
         """
         data = _read(state)
         if data["plan"] != plan.digest or data["name"] != name:
@@ -271,19 +260,14 @@ def _read(state: bytes) -> dict[str, Any]:
 class SecureOwner(Owner):
     """An owner with its table, in method "secure-counts"; the source is of shares and seals alone.
 
-    Three public `server_keys`, in the order of the servers, must be authentic: taken from the job
-    that all parties have agreed on, or checked by `hedgerow.crypto.sealed.check_signed`. Whoever
-    could put two keys of its own in their place would read the counts. None: `take_keys` comes
-    before the first answer.
+    The `server_keys`, in the order of the servers, must be authentic: taken from the job that all
+    parties have agreed on, or checked by `hedgerow.crypto.sealed.check_signed`. Whoever could put
+    two keys of its own in their place would read the counts. None: `take_keys` comes before the
+    first answer. Errors as `Owner`, and H760 for keys that are not three different ones.
 
     Reveals: nothing by itself. Once the servers have added noise, what the plan's releases list, to
     the public.
     Cost: `hedgerow.protocols.topdown.wire.sealed_sizes` for each answer.
-
-    Raises
-    ------
-    HedgerowError
-        As `Owner`, and H760 for keys that are not three different ones.
     """
 
     def __init__(

@@ -72,10 +72,7 @@ _LEAF = "class counts of each leaf"
 
 @dataclass(frozen=True)
 class DepthBudget:
-    """Epsilon of the nodes of one depth: number of records, split, worth of the split.
-
-    The last is 0 where that is no release of its own.
-    """
+    """Epsilon of the nodes of one depth; 0 where the worth of a split is no release of its own."""
 
     weight: float
     choice: float
@@ -230,10 +227,7 @@ class TopDownPlan:
         return _geometric(self._spending[1], 1)
 
     def releases(self, *, joint: bool = False) -> list[Release]:
-        """Return the worst case: what one owner charges, or all owners in one ledger.
-
-        The latter, `joint`, is for several owners, of whom none has a record of another.
-        """
+        """Return the worst case of one owner or, `joint`, of all: no record is at two of them."""
         root = ROOT / part(Partition("owners", By.OWNERS), EACH) if joint else ROOT
         if not self.is_private:
             return [Release("exact", math.inf, 0.0, 1.0, root / step("tree"), AUDIENCE, _EXACT)]
@@ -324,8 +318,8 @@ class TopDownPlan:
         """Return the deepest depth at which records outnumber the noise, by a public rule.
 
         With equal shares a further depth costs all others, and nodes of depth d hold
-        capacity/2^(d-1) records on average. Where shares halve, a further depth costs the others
-        nothing, so that the limit is a node of all records. `max_depth` is not used.
+        capacity/2^(d-1) records on average. Where shares halve it costs the others nothing, and the
+        limit is a node of all records. `max_depth` is not used.
         """
         deepest = min(self.n_splits, DEEPEST)
         if not self.is_private:

@@ -1,7 +1,6 @@
 """Runs of DP-TopDown: owners here, and servers on plain numbers, simulated, or in processes.
 
-The same owners, servers and coordinator in all of them; only who computes and who carries the bytes
-differs, so that the same seeds give the same tree.
+Only who computes and who carries the bytes differs, so that the same seeds give the same tree.
 """
 
 from __future__ import annotations
@@ -47,11 +46,9 @@ _PATIENCE = 3600.0
 class SecureRun:
     """A tree, and how it came about.
 
-    `traffic` is between the coordinator and all others, `meter` among the servers (nothing where
-    one process computes in the clear); the ledger is the servers', charged for the worst case of
-    all owners; `learned` lists what the public and the servers learned: name, times, values, why;
-    `seconds` are without the start of processes; `left_out` are the owners whose counts could not
-    be used, with round and number of the error.
+    `traffic` is between the coordinator and all others, `meter` among the servers; the ledger is
+    charged for the worst case of all owners; `learned` is what the public and the servers learned;
+    `seconds` are without the start of processes; `left_out` has round and number of the error.
     """
 
     tree: Tree
@@ -73,9 +70,9 @@ def run_secure(
     """Grow a tree from the tables of several owners, by name, on secret counts.
 
     `engine` "clear" is one process on plain numbers, from which nothing is hidden; "simulate" has
-    the three servers in this process; "processes" has each of them in a process of its own, and the
-    owners with the coordinator in a fourth, over mutual TLS. A `seed` makes the noise repeatable,
-    recorded as not private. H211 if the servers' records differ.
+    the three servers in this process; "processes" has each in its own, and the owners with the
+    coordinator in a fourth, over mutual TLS. A `seed` makes the noise repeatable, recorded as not
+    private. H211 if the servers' records differ.
     """
     check_option("engine", engine, EngineName)
     if engine == "processes":
@@ -128,7 +125,7 @@ def left_out_of(coordinator: Coordinator) -> list[tuple[int, str, str]]:
 def topdown_program(
     network: Network, job: Mapping[str, Any], own: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Be one party of a run in processes: a server, or the coordinator with all owners (`own`).
+    """Be a server of a run in processes, or the coordinator with all owners (`own`).
 
     1. Every server makes its sealing key and sends the public half to the coordinator's party,
        over the connection that both have authenticated.

@@ -55,10 +55,7 @@ def totals(histogram: NDArray[Any], candidates: Candidates) -> NDArray[Any]:
 
 
 class Branches(NamedTuple):
-    """Estimates of what both branches of each candidate hold, (m, candidates, k).
-
-    `variance` (1, candidates) of a count of either branch is in units of that of one noisy cell.
-    """
+    """Estimates (m, candidates, k) of both branches; `variance` in units of one noisy cell's."""
 
     first: Floats
     second: Floats
@@ -68,9 +65,9 @@ class Branches(NamedTuple):
 def best_branches(histogram: NDArray[Any], candidates: Candidates) -> Branches:
     """Estimate the branches from noisy histograms of all attributes, each cell with equal noise.
 
-    Every attribute's histogram adds up to the same node. The class counts of the node are the mean
-    over the attributes, weighted by 1/bins; and a branch is the sum of its own bins, or the node
-    less the bins of the other branch: the mean of the two, weighted by their noise.
+    Every attribute's histogram adds up to the same node, whose class counts are the mean over the
+    attributes, weighted by 1/bins. A branch is the sum of its own bins, or the node less those of
+    the other branch: the mean of the two, weighted by their noise.
     """
     sums = np.add.reduceat(histogram, candidates.offset[:-1], axis=1)
     shares = 1.0 / candidates.n_bins
@@ -121,10 +118,10 @@ def decrease(
 ) -> Floats:
     """Return the decrease of the impurity per record from noisy counts (..., k) of branches.
 
-    Counts below 0 count as 0, and the decrease is 0 where nothing is left to divide. Noise alone
-    makes branches differ: a count with noise of variance v has an expected square that is v too
-    large. Where `noise` gives the variance of one count of either branch, what it adds to the
-    decrease, to second order, is subtracted; else the smallest branches would win by their noise.
+    Counts below 0 count as 0; the decrease is 0 where nothing is left to divide. A count with noise
+    of variance v has an expected square that is v too large, so the smallest branches would win by
+    their noise. Where `noise` has the variance of a count of either branch, that is subtracted, to
+    second order.
     """
     left, right = np.maximum(first, 0.0), np.maximum(second, 0.0)
     whole = left + right

@@ -8,28 +8,23 @@ of the tables, up to the delta of finite coins (`hedgerow.secure.noise.discrete.
 A node's numbers, all integers, with s the grid of the scores in bits and S(h) the integer score of
 a split h (`hedgerow.trees.growing.criteria`), S(0) that of the node as it is:
 
-choice
-    argmax over allowed h of S(h) + G_h, one-sided geometric noise; the lowest index wins ties.
-value
-    S(choice) - S(0) + X, two-sided geometric noise.
-weight
-    n + X, two-sided geometric noise; n the records of the node.
+- choice: argmax over allowed h of S(h) + G_h, one-sided geometric; the lowest index wins ties.
+- value: S(choice) - S(0) + X, two-sided geometric.
+- weight: n + X, two-sided geometric; n the records of the node.
 
 Sensitivity of the value, for a fixed choice. One more record is in one branch of the split and in
 the node. For ``gini`` the score of one cell of records falls by 0 to 2 * 2^s, whatever is in it
 (criteria, head of the module), so that S(choice) and S(0) both move within [-2 * 2^s, 0], and their
 difference within [-2 * 2^s, 2 * 2^s]. For ``max`` both move within [0, 1], their difference within
-[-1, 1]. It is the sensitivity of the score itself: 2 << s and 1. Nothing here needs that the
-histograms of two attributes agree, so it also holds where another owner's do not, as long as every
-number stays in the range for which the scores are exact.
+[-1, 1]. It is the sensitivity of the score itself: 2 << s and 1. Histograms of two attributes need
+not agree for this, as long as every number stays in the range for which the scores are exact.
 
 That range is checked (`within_range`). An owner that shares anything else than counts from 0 to the
 capacity could push a sum to where a comparison wraps around: one record of another owner would then
-move a score by more than the noise covers. So the servers check every owner's counts by themselves,
-before they are added: what an owner that follows the protocol shares always passes, and one that
-does not is left out. A hostile owner can still lie within the range: claim records that it does not
-have, or histograms of two attributes that do not agree. That spoils the tree, and costs the other
-owners no privacy, because the sensitivities hold for any such counts.
+move a score by more than the noise covers. So the servers check every owner's counts before they
+are added, and leave out an owner whose counts fail. A hostile owner can still lie within the range:
+claim records that it does not have, or histograms that do not agree. That spoils the tree, and
+costs the others no privacy, because the sensitivities hold for any such counts.
 """
 
 from __future__ import annotations
@@ -121,7 +116,6 @@ def cost_within_range(
 
 
 def _numbers_to_test(counts: Secret, candidates: Candidates, capacity: int) -> Secret:
-    """Return the numbers whose top bits must be 0, (owners, numbers)."""
     by_bin = counts.sum(axis=2).cumsum(axis=-1)
     ends = by_bin[..., candidates.offset[1:] - 1]
     totals = concatenate([ends[..., :1], ends[..., 1:] - ends[..., :-1]], axis=-1)
@@ -143,8 +137,7 @@ def _blocks(nodes: int, numbers: int) -> Iterator[slice]:
 class SecureSplits:
     """The numbers of a batch of nodes, from secret histograms.
 
-    H208 for a plan without a capacity, H501 for another criterion than "gini" or "max", or for
-    numbers that do not fit.
+    H208 without a capacity, H501 for a criterion but "gini" or "max", or numbers that do not fit.
     """
 
     plan: TopDownPlan
@@ -173,8 +166,8 @@ class SecureSplits:
     def scores(self) -> Scores:
         """Scores of all candidates, and behind them that of the node as it is.
 
-        That last one is the candidate of an attribute of two bins, all records being in the first:
-        so it is computed in the same rounds as the others.
+        The latter is the candidate of an attribute of two bins, all records in the first: so it is
+        computed in the same rounds as the others.
         """
         those = self.plan.candidates
         ordered = [*(those.kinds == SplitKind.THRESHOLD), True]
@@ -186,9 +179,9 @@ class SecureSplits:
     def ring(self) -> Ring:
         """Ring of the owners' counts.
 
-        Besides the sum of all records it holds what one owner could claim for an attribute with
-        every count within the capacity, which is how that is found out, and the number of counts
-        that could be out of range.
+        It holds the sum of all records; what one owner could claim for an attribute with every
+        count within the capacity, which is how that is found out; and the number of counts that
+        could be out of range.
         """
         assert self.plan.capacity is not None
         cells = int(self.plan.candidates.n_bins.max()) * self.plan.n_classes
@@ -284,7 +277,6 @@ class SecureSplits:
         return cost_draw_batch(engine, [draws], self.leaf_ring)
 
     def _noise(self, engine: Engine, depths: Sequence[int]) -> list[Secret] | None:
-        """Draw the noise of choices, values and weights, each in the order of the nodes."""
         if not self.plan.is_private:
             return None
         batch, places = self._batch(depths)
@@ -354,10 +346,7 @@ class SecureSplits:
 
 @dataclass(frozen=True)
 class SecretNumbers:
-    """The numbers of a question, to be opened, and whose counts are in them.
-
-    `used` (owners,) is 0, or the number of the error for which an owner was left out.
-    """
+    """What is to be opened; `used` (owners,) is 0, or the error for which one was left out."""
 
     numbers: Secret
     used: NDArray[np.int64]
@@ -387,9 +376,9 @@ def declare(
 def compute_numbers(
     engine: Engine, splits: SecureSplits, ask: Ask, shape: TreeShape, parts: Parts
 ) -> SecretNumbers:
-    """Check and add up the owners' counts, and compute the numbers; H824 if nobody's are left.
+    """Check and add up the counts of the owners named in `ask`; H824 if nobody's are left.
 
-    The names of the arrays of `ask` are the owners; `shape` has the splits of the question made.
+    `shape` has the splits of the question made.
 
     Reveals: to the servers, who was left out and why.
     Cost: part of `cost_answer`.

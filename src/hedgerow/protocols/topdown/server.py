@@ -1,20 +1,17 @@
 """`SecureServers`: the servers' side of DP-TopDown on secret counts.
 
-One object stands for the servers that live in a process: one, or all three of them. A question
-comes with the sealed parts of the owners, and what goes back are released numbers, the same from
-every server. For each question, if it is one of the plan, in order, about nodes that were not asked
-about before:
+A question comes with the sealed parts of the owners, and what goes back are released numbers, the
+same from every server. If it is one of the plan, in order, about nodes not asked about before:
 
 1. The servers compare what they were asked, and how far each is with it (`agree`).
-2. Each opens its parts. Parts that do not open, that two servers got in different versions, or that
-   hold counts out of range are left out, with everything else of that owner; all servers come to
-   the same verdict.
+2. Each opens its parts. An owner is left out whose parts do not open, came to two servers in
+   different versions, or hold counts out of range; all servers come to the same verdict.
 3. The counts of the others are added up; `SecureSplits` computes the numbers, with their noise.
 4. Every server keeps its shares of the result (`keep`), and says so.
 5. Only when all have it is it opened, and before a share of it leaves every server marks that, as
-   durably. After a failure what was marked is opened again and never drawn again, whatever another
-   server says of itself: while one of the three says that it has given away a share, the others go
-   on from that draw or not at all. Of what no server has marked nobody has seen anything.
+   durably. After a failure what was marked is opened again and never drawn again: while one of the
+   three says that it has given away a share, the others go on from that draw or not at all. Of what
+   no server has marked nobody has seen anything.
 
 Reveals: to the public, the released numbers; to the servers, who was left out.
 Cost: `hedgerow.protocols.topdown.secure_splits.cost_answer`, and `cost_agreement`.
@@ -69,10 +66,9 @@ Computed = Literal["clear", "replicated"]
 class LastQuestion:
     """The question that came last, as far as it got.
 
-    `ask` is without the parts, `data` has the shares of its numbers of the servers that live here,
-    `used` (owners,) says whose counts are in them, `tag` is of the draw and the same at all servers
-    whose shares fit together; `marked`: shares may have left this process; `numbers`: what was
-    opened.
+    `ask` is without the parts, `data` has the shares of the servers that live here, `used`
+    (owners,) whose counts are in them; `tag` is the same where shares fit together; `marked`:
+    shares may have left this process; `numbers`: what was opened.
     """
 
     ask: Ask
@@ -88,17 +84,14 @@ def forget(state: bytes) -> None:
 
 
 class SecureServers:
-    """Servers of one process.
+    """The servers that live in one process: one, or all three.
 
-    `keys` are of the servers that live here. A key that is made for one run cannot open the parts
-    of another; where a key is used for several, `keep` must be durable. `meet` returns a network of
-    the three servers when one is needed, and again after it has failed; ``computed="clear"``, one
-    process that holds all three keys and computes on plain numbers, does not use it. `keep` gets
-    `state`, which holds shares, and returns when it is durable. A `seed` makes the noise
-    repeatable, recorded as not private. The ledger, a new one by default, is charged now for the
-    worst case of all owners.
-
-    `leakage` lists what each question declared, and what was opened for it here.
+    A key that is made for one run cannot open the parts of another; where a key is used for
+    several, `keep`, which gets `state`, must return only when that is durable. `meet` returns a
+    network of the three servers, and again after it has failed; ``computed="clear"``, one process
+    that holds all three keys and computes on plain numbers, does not use it. A `seed` makes the
+    noise repeatable, recorded as not private. The ledger is charged now for the worst case of all
+    owners. `leakage` lists what each question declared, and what was opened for it here.
     """
 
     def __init__(
@@ -140,13 +133,9 @@ class SecureServers:
     def answers(self, asks: Mapping[str, bytes]) -> dict[str, bytes]:
         """Answer a question to every server that lives here, by name; all three must be asked.
 
-        Raises
-        ------
-        HedgerowError
-            H820 for a question that the plan does not allow now, or that the servers were asked
-            in different versions; H821 for one that would be paid twice; H840 if a server has
-            lost what it kept; else what the network says. The same question may then be asked
-            again, of all three servers.
+        H820 for a question that the plan does not allow now or that differs between servers, H821
+        for one that would be paid twice, H840 if a server has lost what it kept; else what the
+        network says. The same question may then be asked again, of all three servers.
         """
         asked = {self._server_number(name): Ask.from_bytes(ask) for name, ask in asks.items()}
         if set(asked) != set(self.keys):
@@ -174,10 +163,7 @@ class SecureServers:
         return self.answers({SERVER_NAMES[server]: ask})[SERVER_NAMES[server]]
 
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
-        """Return one row for every opening to an audience, over all questions.
-
-        Openings of one name that the same releases pay for are counted in one row.
-        """
+        """Return one row per opening to an audience; those of one name and payment are joined."""
         rows: dict[tuple[str, str], dict[str, Any]] = {}
         for row in (row for one in self.leakage for row in one.what_was_learned(audience)):
             known = rows.setdefault((row["name"], row["why"]), {**row, "times": 0, "values": 0})
@@ -260,7 +246,6 @@ class SecureServers:
         )
 
     def _open_parts(self, question: Ask, asked: Mapping[int, Ask], looked_at: TreeShape) -> Parts:
-        """Open the sealed parts; None for those that do not open."""
         phase = OF_OWNERS[question.phase]
         shape, ring = self.splits.shared_array(phase, len(question.nodes))
         parts: Parts = {server: [] for server in sorted(asked)}
@@ -294,10 +279,7 @@ class SecureServers:
             self._network = None
 
     def state(self) -> bytes:
-        """Return what to keep: the splits so far, and shares of what was asked last.
-
-        As secret as the shares of a server. It does not hold the keys.
-        """
+        """Return what to keep, as secret as the shares in it; the keys are not in it."""
         return self._state(self.shape, self._last)
 
     def _state(self, shape: TreeShape, last: LastQuestion | None) -> bytes:
@@ -345,13 +327,7 @@ def common_question(asked: Mapping[int, Ask]) -> Ask:
 def check_question(
     ask: Ask, plan: TopDownPlan, splits: Sequence[tuple[int, int]], last: LastQuestion | None
 ) -> TreeShape:
-    """Return the shape with the splits of a question, if it is allowed after those made before.
-
-    Raises
-    ------
-    HedgerowError
-        H820 for a question that the plan does not allow now, H821 for one that was paid for.
-    """
+    """Return the shape with its splits made; H820 if not allowed now, H821 if paid for."""
     _check_order(ask, plan, last)
     if not 1 <= len(ask.arrays) <= plan.n_owners:
         raise Code.BAD_ASK.error(

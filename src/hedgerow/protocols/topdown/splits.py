@@ -11,13 +11,11 @@ Paper: wang2020topdown, section 3; `SecureCounts` is not in it.
 `LocalRNM`
     Every owner sends its own best split by noisy max; noisy counts of these few decide.
 `SecureCounts`
-    On shares, so that k owners pay the noise of one curator. Owners answer with sealed shares of
-    their counts, one part for each of three servers; the coordinator passes them on, unread; the
-    servers answer with the released numbers, all three with the same. These have the law of
-    `SingleMachine` on the union of the tables (`hedgerow.protocols.topdown.secure_splits`).
+    On shares, so that k owners pay the noise of one curator. The coordinator passes on sealed
+    shares, one part for each of three servers, which answer with the released numbers, all with the
+    same (`hedgerow.protocols.topdown.secure_splits`).
 
-Weights and labels travel with them: noisy, by each owner, and added up. The noise of k owners adds
-up too, except on shares.
+Weights and labels travel with them, noisy, and added up; so does the noise, except on shares.
 
 Reveals: every answer, to the coordinator, as if to the public. With secret counts that is the
 released numbers and sealed bytes; a server sees uniform numbers, and who was left out.
@@ -295,8 +293,7 @@ class LocalRNM(NoisyAnswers):
 def node_estimates(plan: TopDownPlan, heard: Arrays) -> NodeEstimates:
     """Turn a released choice and its worth into what growth wants.
 
-    The worth is n times the decrease, on the grid of the scores; noisy as published it is the
-    decrease.
+    The worth is n times the decrease, on the grid of the scores; as published, the decrease.
     """
     weight = heard["weight"].astype(np.float64)
     if plan.accounting == "paper" and plan.is_private:
@@ -323,11 +320,7 @@ def check_choices(choice: NDArray[np.int64], n: int) -> None:
 
 
 class SecureCounts:
-    """The coordinator's side of secret counts.
-
-    `left_out` has (round, owner, number of the error) of owners whose counts the servers could not
-    use.
-    """
+    """The coordinator's side of secret counts; `left_out` has (round, owner, error)."""
 
     def __init__(self, plan: TopDownPlan) -> None:
         self.plan = plan

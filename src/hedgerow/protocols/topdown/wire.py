@@ -1,13 +1,12 @@
 """Messages of DP-TopDown as bytes: questions, answers, and sealed parts of secret counts.
 
 A message is a line of JSON, then arrays one after the other. No pickle, and no length is taken from
-a peer's word: what a message must hold follows from the plan and the question, and anything else is
-refused.
+a peer's word: what a message must hold follows from the plan and the question.
 
-With secret counts an owner cuts the counts of the nodes that it is asked about into shares
-(`hedgerow.secure.replicated.outside`): server 0 gets two seeds, servers 1 and 2 a seed and the
-correction. Each part is sealed to the key of its server and bound to the plan, the question, the
-owner and the server, so that the coordinator, who passes it on, can do nothing with it but that.
+With secret counts an owner cuts its counts into shares (`hedgerow.secure.replicated.outside`):
+server 0 gets two seeds, servers 1 and 2 a seed and the correction. Each part is sealed to the key
+of its server and bound to the plan, the question, the owner and the server, so that the
+coordinator can do nothing with it but pass it on.
 """
 
 from __future__ import annotations
@@ -62,9 +61,8 @@ class Ask:
 
     `phase` is ``"nodes"``: weigh and split; ``"recount"``: count the splits in `among`, by node;
     ``"leaves"``: count classes; ``"servers"`` and ``"servers, leaves"``: what the owners' sealed
-    counts come to. `round` is from 0, without a gap; `expand` are splits (node, candidate) that are
-    made now, in order, each of which adds two nodes; `arrays` is what the coordinator passes on
-    from others.
+    counts come to. `round` is from 0, without a gap; each of `expand` (node, candidate) adds two
+    nodes, in order; `arrays` is what the coordinator passes on from others.
     """
 
     plan: str
@@ -211,10 +209,9 @@ def _lists(value: object) -> bool:
 def question_of(ask: Ask, splits: Splits) -> bytes:
     """Return the digest of a question to the owners, also as the servers hear of it later.
 
-    It names the whole tree that was looked at, as whoever asks for the digest has it (`splits`,
-    those of the question included), not only what is new: noise follows the depth that the servers
-    have for a node, and the charge the depth that the owner has. Who was shown another tree gets
-    another digest.
+    It names the whole tree that was looked at (`splits`, those of the question included): noise
+    follows the depth that the servers have for a node, and the charge the depth that the owner has.
+    Who was shown another tree gets another digest.
     """
     behind = ask.phase in OF_OWNERS
     public = [
