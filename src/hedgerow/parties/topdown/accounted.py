@@ -11,10 +11,6 @@ In this order, so that a process may be killed between any two of them:
 
 Whoever has charged the account and finds no state has forgotten what it answered, and answers no
 more: drawn again, the noise would differ.
-
-`RunMemory` is the state, one file that is replaced as a whole; that of a server, which holds keys
-and shares, is encrypted (`store.vault`). A journal beside it has the digest of every state that was
-kept: a state that is missing, or that is an older copy, is found when it is opened again.
 """
 
 from __future__ import annotations
@@ -52,16 +48,13 @@ def run_folder(state: StateFolder, run: str) -> Path:
 
 
 class RunMemory:
-    """The state of a run at one party, in the folder of the run; for one process at a time.
+    """The state of a run at one party, one file that is replaced as a whole; for one process.
 
-    `about` names run, job and party, the same each time; with a `key`, the operator's, the state is
-    encrypted. `data` is the newest state, None if there was none yet.
-
-    Raises
-    ------
-    HedgerowError
-        H840 if a state was kept and is gone or older than the newest, H867 if the journal does not
-        fit together, H868 if another process has it open, H861 for another key.
+    `about` names run, job and party, the same each time. With the operator's `key` the state, which
+    holds keys and shares at a server, is encrypted (`store.vault`). A journal beside it has the
+    digest of every state that was kept. `data` is the newest one. H840 if it is gone or an older
+    copy, H867 if the journal does not fit together, H868 if another process has it open, H861 for
+    another key.
     """
 
     def __init__(
@@ -143,8 +136,8 @@ class RunMemory:
 class AccountedRun(ABC):
     """A run at an owner or a server, of this party's own copy of the job.
 
-    `private` says whether its noise is drawn as it must be. `folder` has job, ledger and model, and
-    `memory` what this party must not forget of the run. H858 if policy or account refuse.
+    `private` says whether its noise is drawn as it must be; `memory` is what this party must not
+    forget. H858 if policy or account refuse.
     """
 
     folder: Path
@@ -162,8 +155,7 @@ class AccountedRun(ABC):
     def _open(self, key: bytes | None = None) -> None:
         """Take up the run, or go on with it; nothing is charged by this.
 
-        The state is encrypted where there is a key. H840 if what was answered is lost, H868 if
-        another process of this party is at it.
+        H840 if what was answered is lost, H868 if another process of this party is at it.
         """
         job, name = self.job, self.name
         self.folder = run_folder(self._state, job.run_id)
@@ -195,10 +187,7 @@ class AccountedRun(ABC):
         return self._charged
 
     def charge(self) -> None:
-        """Charge ledger and account, once; on the disk when this returns.
-
-        H858 if the account cannot pay any more; nothing is charged then.
-        """
+        """Charge ledger and account, once, durably; H858, and no charge, where it cannot pay."""
         if self._charged:
             return
         if not self._begun:
@@ -219,10 +208,7 @@ class AccountedRun(ABC):
         """Charge the ledger and keep the first state; or go on from what was kept."""
 
     def answer(self, ask: bytes) -> bytes | None:
-        """Answer a question; the charge, and what was drawn, are on the disk when this returns.
-
-        None if there is no answer now: the question is to be asked again.
-        """
+        """Answer durably, after the charge; None if the question is to be asked again."""
         self.charge()
         return self._answer(ask)
 

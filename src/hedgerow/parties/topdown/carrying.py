@@ -2,8 +2,7 @@
 
 Nobody calls a participant: each asks what is wanted of it (``topdown-next``, which waits for a
 while if there is nothing), brings its answer (``topdown-answer``), and says when it has kept the
-model (``topdown-taken``). Every request has the hash of the caller's own copy of the job; one of
-another hash is refused.
+model (``topdown-taken``). A request with another hash than that of this copy of the job is refused.
 
 Reveals: to the coordinator, the answers of all participants and when they came; the answers of
 owners have the noise that the job's plan says, or are sealed for servers, so it needs no trust. To
@@ -52,15 +51,9 @@ _PER_MEMBER = 4
 class Carrier:
     """A run at its coordinator; use `carry` to see it through.
 
-    A request may wait for `poll` seconds, and participants are late by `clock`. The folder of the
-    run has job, ledger, meter, model and report.
-
-    Raises
-    ------
-    HedgerowError
-        H850 for a party or a job whose roles do not fit, H857 if a certificate was not added, H840
-        or H867 if what was kept is gone or damaged, H868 if another process carries the run, H811
-        if the port is taken.
+    A request may wait for `poll` seconds. H850 for a party or a job whose roles do not fit, H857 if
+    a certificate was not added, H840 or H867 if what was kept is gone or damaged, H868 if another
+    process carries the run, H811 if the port is taken.
     """
 
     def __init__(
@@ -148,11 +141,8 @@ class Carrier:
     def carry(self, tell: Callable[[RoundsStatus], None] = lambda status: None) -> dict[str, Any]:
         """See the run through to its end, and the model to those who take part; return the report.
 
-        Raises
-        ------
-        HedgerowError
-            H824 if too few owners are left, H894 if a server stays away, or whatever has stopped
-            the run. All that was kept stays: the same job goes on where it was.
+        H824 if too few owners are left, H894 if a server stays away, or whatever has stopped the
+        run. All that was kept stays: the same job goes on where it was.
         """
         before: RoundsStatus | None = None
         while self.rounds.model is None and self.rounds.error is None:
@@ -175,7 +165,6 @@ class Carrier:
         return self._report()
 
     def _finish(self, record: Record) -> bytes:
-        """Write the model with its ledger, and the ledger by itself."""
         ledger = Ledger(domain=self.job.domain)
         ledger.charge(*self.job.make_plan().releases(joint=len(self.job.owners) > 1))
         if self._secure:

@@ -73,11 +73,7 @@ class TopDownTable(TopDownOptions):
 
 
 class TopDownTimeouts(Numbered):
-    """The table ``[timeouts]``: how long a participant is waited for, in seconds.
-
-    `join` is for its first request, and for a coordinator or an owner that fell over to come back;
-    `answer` for an answer, once it was asked and is there.
-    """
+    """Seconds to wait for a first request or a return (`join`), and for an `answer`."""
 
     code: ClassVar[Code] = Code.BAD_JOB
 
@@ -136,10 +132,7 @@ class TopDownJob(JobFile):
         return self.plan.plan(self.domain, n_owners=len(self.owners))
 
     def costs(self) -> dict[str, Guarantee]:
-        """Return what the run costs each audience about a record of one owner: the worst case.
-
-        H202 for a domain that was read from data.
-        """
+        """Return the worst case for a record of one owner; H202 for a domain read from data."""
         return dict(self._costs)
 
     @cached_property

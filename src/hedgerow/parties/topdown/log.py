@@ -5,11 +5,6 @@ answers one after the other, and a journal (`hedgerow.parties.store.journal`, wh
 says what happened, with length and digest of every answer. The answer is on the disk before the
 journal has it, so a crash between the two leaves bytes at the end that nobody was told about; they
 are cut off, as an unfinished line of the journal is.
-
-`Record` is what the entries come to beside what the protocol does: an answer that was heard, a
-participant that was lost or refused, questions that were sent, another attempt of those who answer
-together, somebody who has the model. `replay` goes through the log of an earlier process and leaves
-protocol and record as that process had them.
 """
 
 from __future__ import annotations
@@ -42,11 +37,8 @@ _COUNTS = ("asks", "bytes_out", "answers", "bytes_in")
 class RunLog:
     """The log of a run at its coordinator; for one process at a time.
 
-    Raises
-    ------
-    HedgerowError
-        H840 if answers that were heard are gone, H867 if the journal does not fit together, H868 if
-        another process has it open, H869 if the disk does not take it.
+    H840 if answers that were heard are gone, H867 if the journal does not fit together, H868 if
+    another process has it open, H869 if the disk does not take it.
     """
 
     def __init__(self, folder: Path, *, about: Mapping[str, str | int]) -> None:
@@ -92,7 +84,6 @@ class RunLog:
         self._fd = -1
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return len(self._journal)
 
     def __enter__(self) -> Self:
@@ -153,12 +144,12 @@ class RunLog:
 
 @dataclass
 class Record:
-    """Who was asked and has answered, with how many bytes, and who was gone on without.
+    """What the entries of a log come to, beside what the protocol does.
 
     `out` says who was put out, and why; `events` are participants that were lost or refused;
     `answers` has the digests of the last question that each has answered, and of its answer;
-    `insecure` is whose noise was not drawn as it must be, as they say themselves; `told` is who has
-    the model.
+    `insecure` is whose noise, as they say themselves, was not drawn as it must be; `told` is who
+    has the model.
     """
 
     out: dict[str, str] = field(default_factory=dict)
@@ -260,11 +251,7 @@ class Record:
 
 
 def replay(log: Iterable[tuple[Entry, bytes]], conductor: Conductor) -> Record:
-    """Bring a conductor that has just begun to where it was; return the record.
-
-    It does the same as before: whatever it asks follows from what it has heard. H867 for a log from
-    which it cannot be brought there.
-    """
+    """Bring a new conductor to where it was; return the record. H867 if that fails."""
     record = Record()
     for number, (entry, answer) in enumerate(log, 1):
         with jsonfile.refusing(Code.JOURNAL_DAMAGED):

@@ -2,9 +2,8 @@
 
 In which order it checks, keeps and charges is in `hedgerow.parties.topdown.accounted`. `OwnerRun`
 keeps the owner's noise and its last answer: the same question again gets the same bytes, also after
-a restart. The state that is kept is a line, and then that of `hedgerow.protocols.topdown.owner`.
-The line has the bytes that were drawn from a repeatable source (0 from any other), and what the
-owner has pinned.
+a restart. The state is a line with the bytes that were drawn from a repeatable source and what the
+owner has pinned, and then that of `hedgerow.protocols.topdown.owner`.
 
 Reveals: to the coordinator, and so to everybody, the answers of `hedgerow.protocols.topdown.owner`,
 which the ledger lists; that this owner takes part, and when. The number of rows, none included, and
@@ -51,10 +50,10 @@ _KEY_BYTES = 32
 def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows | None = None) -> Encoded:
     """Read an owner's table under the domain of a job, which others have written.
 
-    One without rows gets a warning: that there are none is as private as the rows, and nobody but
-    the owner is told. With `absorbed` no row is refused, as for `hedgerow.tables.encode`, the first
-    records up to the capacity are kept, and nothing is said: an owner that does not come to a run,
-    or says why, has told about its rows.
+    One without rows gets a warning, for the owner alone: that is as private as the rows. With
+    `absorbed` no row is refused, as for `hedgerow.tables.encode`, the first records up to the
+    capacity are kept, and nothing is said: an owner that does not come to a run, or says why, has
+    told about its rows.
     """
     assert domain.target is not None
     if absorbed is not None:
@@ -75,10 +74,7 @@ def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows | None = No
 
 
 def check_same(folder: Path, encoded: Encoded) -> None:
-    """Refuse another table than the one that the run began with, H119.
-
-    What is kept of it is a keyed digest, so that a copy of it alone says nothing about rows.
-    """
+    """Refuse another table than the first, H119; what is kept of that is a keyed digest."""
     path = folder / "table.json"
     if not path.exists():
         key = secrets.token_bytes(_KEY_BYTES)
@@ -107,11 +103,10 @@ def _digest(key: bytes, encoded: Encoded) -> str:
 
 
 class OwnerRun:
-    """An owner that begins a run, or goes on from what was kept of it.
+    """An owner that begins a run, and is charged for the worst case now, or goes on with it.
 
-    Where the run begins its ledger is charged now for the worst case. `pinned` is the run and the
-    servers' keys that the first answer was sealed to; empty before, and where there are no servers.
-    H840 if what was kept is damaged, H119 if the table has changed since.
+    `pinned` is the run and the servers' keys that the first answer was sealed to, or empty. H840 if
+    what was kept is damaged, H119 if the table has changed since.
     """
 
     def __init__(self, run: AccountedRun, encoded: Encoded, seed: int | None = None) -> None:
@@ -143,13 +138,10 @@ class OwnerRun:
     def answer(self, ask: bytes) -> bytes:
         """Answer a question; what was drawn for it is on the disk when this returns.
 
-        Reveals: the answer, to the coordinator and so to everybody; the ledger lists it.
+        H820 or H821 for a question that the plan does not allow, H869 if the disk does not take the
+        state: no answer leaves then.
 
-        Raises
-        ------
-        HedgerowError
-            H820 or H821 for a question that the plan does not allow, H869 if the disk does not take
-            the state: no answer leaves then.
+        Reveals: the answer, to the coordinator and so to everybody; the ledger lists it.
         """
         answer = self._owner.answer(ask)
         self._keep()
@@ -182,10 +174,7 @@ def _take_apart(state: bytes) -> tuple[int, tuple[bytes, ...], bytes]:
 
 
 class RepeatableSource(NoiseSource):
-    """A seeded source that goes on where it was, so that a test may kill whoever draws from it.
-
-    `drawn` are the bytes so far.
-    """
+    """A seeded source that goes on after `drawn` bytes, so that tests may kill who draws."""
 
     drawn = 0
 
@@ -211,12 +200,9 @@ class Joining(Participant):
     is in the folder, for the owner's eyes only. With an `insecure_seed`, for tests, nothing is
     private, and the policy must allow it.
 
-    Raises
-    ------
-    HedgerowError
-        H905 if this party is no owner, H906 if the job does not name it, H858 if policy or account
-        refuse, H840 if what was answered is lost, H119 if the table has changed since, H107 and
-        H115 for a file without the columns of the domain, or that is no table.
+    H905 if this party is no owner, H906 if the job does not name it, H858 if policy or account
+    refuse, H840 if what was answered is lost, H119 if the table has changed since, H107 and H115
+    for a file without the columns of the domain, or that is no table.
     """
 
     def __init__(
@@ -249,10 +235,7 @@ class Joining(Participant):
         """Keep everything: nothing that an owner keeps is secret from itself."""
 
     def _answer(self, ask: bytes) -> bytes:
-        """Answer a question; what was drawn for it is on the disk when this returns.
-
-        H760 for servers' keys that are not theirs, not of this run or others than before.
-        """
+        """Answer durably; H760 for servers' keys that are not theirs, of another run or changed."""
         return self._owner.answer(self._check_letter(ask) if self._secure else ask)
 
     def _check_letter(self, ask: bytes) -> bytes:

@@ -1,8 +1,4 @@
-"""`Participant`: a member of a consortium in a DP-TopDown run, from its account to the model.
-
-In which order it checks, keeps and charges is in `hedgerow.parties.topdown.accounted`;
-`CoordinatorClient` is the coordinator as a participant sees it.
-"""
+"""`Participant`: a member of a consortium in a DP-TopDown run, from its account to the model."""
 
 from __future__ import annotations
 
@@ -42,8 +38,8 @@ Tell = Callable[[str, int, tuple[str, ...]], None]
 """Told what is being done, the round, and who is waited for.
 
 ``waiting`` for others, ``answering``, ``charged``: the account, just now; ``again``: servers did
-not come together, and try it again; ``dropped``: the run goes on without this party, and its model
-is waited for; ``away``: the coordinator is not there.
+not come together; ``dropped``: the run goes on without this party, whose model is waited for;
+``away``: the coordinator is not there.
 """
 
 
@@ -145,10 +141,8 @@ def take_part(
 ) -> bytes:
     """Answer the coordinator until the tree is grown; return the model, as the coordinator says.
 
-    `answer` gives the answer to a question, after everything that must not be forgotten about it
-    was kept. The same question may come again, and gets the same answer. None: there is none now,
-    and the coordinator is to ask again. The coordinator may be away for `patience` seconds, then
-    H882 or H883.
+    `answer` first keeps what must not be forgotten, and gives the same answer to the same question;
+    None lets the coordinator ask again. H882 or H883 if that is away for `patience` seconds.
     """
     seen = time.monotonic()
 
@@ -192,10 +186,7 @@ def take_part(
 
 
 class Participant(AccountedRun):
-    """A party in a run; use `take_part` to see it through.
-
-    H850 if a party of the job is no member in its role, H858 if policy or account refuse.
-    """
+    """A party in a run; use `take_part`. H850 for roles that do not fit, H858 if refused."""
 
     def __init__(
         self, config: PartyConfig, policy: Policy, job: TopDownJob, *, private: bool
@@ -217,8 +208,7 @@ class Participant(AccountedRun):
     def take_part(self, tell: Tell = lambda what, number, names: None) -> Path:
         """Answer the coordinator to the end; return where the model is.
 
-        The model is what the coordinator says that it is: that it fits the job is checked, that it
-        follows from the answers of all parties cannot be.
+        That the model fits the job is checked; that it follows from all answers cannot be.
         """
         path = self.model
         if path.exists():

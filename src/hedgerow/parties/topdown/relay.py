@@ -1,11 +1,8 @@
 """`Relay`: a coordinator's questions where there are servers, under the members' names.
 
 Before anything else every server is asked for its sealing key, signed for this run
-(`consortium.sealing_keys`); then come the questions of the protocol, to owners with the three
-keys, to servers with a session in which they meet. Whoever carries the messages treats all
-participants alike (`hedgerow.parties.topdown.turns.Conductor`).
-
-The questions are wrapped in a letter, a line of JSON before:
+(`consortium.sealing_keys`). Whoever carries the messages treats all participants alike
+(`hedgerow.parties.topdown.turns.Conductor`). Questions come in a letter, a line of JSON before:
 
 - to a server, first: which number the run has, and that its sealing key is wanted (`KeyLetter`);
 - to an owner: the number of the run and the signed keys, then the question (`OwnerLetter`);
@@ -184,15 +181,11 @@ class Relay:
         self.coordinator.ask_again()
 
     def _missing(self) -> list[str]:
-        """Servers whose keys are not here yet."""
         return [name for name in self._servers if name not in self._keys]
 
 
 def run_number(log: RunLog) -> bytes:
-    """Return the number of a run: that of its log, or one that was never used before.
-
-    H867 for a log that does not begin with it.
-    """
+    """Return the number of a run: that of its log, or a fresh one; H867 for a log without it."""
     for entry, _ in log.each():
         number = digits(entry.get("run"), RUN_BYTES)
         if entry["what"] != BEGUN or number is None:

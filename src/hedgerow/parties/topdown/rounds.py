@@ -2,14 +2,11 @@
 
 It knows no network. Participants come and ask what is wanted of them (`Rounds.next`), and bring
 their answers (`Rounds.answer`); whoever watches the clock calls `Rounds.tick`. What the questions
-mean is the business of the conductor, `topdown.coordinator.Coordinator`: any participant whom it
-names is served alike.
+mean is the business of the conductor, `topdown.coordinator.Coordinator`.
 
-Who can only answer together gets the question when all of them are there (`Gathering`): three
-servers compute with each other, and to send two of them to a meeting that the third does not come
-to helps nobody. So each waits at the coordinator until all have asked what is wanted. Whoever asks
-again instead of answering has failed, and makes the others fail: they come back, and the next
-attempt begins when all are there. Who is missing then is known by name.
+Who can only answer together, as three servers, gets the question when all of them are there
+(`Gathering`). Whoever asks again instead of answering has failed, and makes the others fail: they
+come back, and the next attempt begins when all are there. Who is missing then is known by name.
 
 All that has happened is appended to a log before anybody hears of it, so that a coordinator that
 was killed goes on with the same question to the same participants
@@ -38,8 +35,7 @@ _logger = logging.getLogger(__name__)
 class Gathering:
     """Who waits for whom; used under the lock of `Rounds`.
 
-    `group` can only answer together, now, and is often nobody; `at_work` has the question of the
-    last attempt and has not come back.
+    `group` can only answer together; `at_work` has the last attempt's question and is not back.
     """
 
     def __init__(self) -> None:
@@ -133,8 +129,8 @@ class Deadlines:
 class Rounds:
     """A run at its coordinator; for all threads.
 
-    What has happened goes to ``keep(entries, answer)``, which returns when it is on the disk;
-    `finish` returns the model when nobody is asked any more; participants are late by `clock`.
+    ``keep(entries, answer)`` returns when what has happened is on the disk; `finish` returns the
+    model when nobody is asked any more.
     """
 
     def __init__(
@@ -164,7 +160,7 @@ class Rounds:
             self._refresh()
 
     def next(self, name: str, seconds: float) -> Turn:
-        """Return what a participant is asked, waiting for it as long as given.
+        """Return what a participant is asked, after at most so many seconds.
 
         H841 if the run goes on without it, or why the run has stopped.
         """
@@ -195,14 +191,9 @@ class Rounds:
     def answer(self, name: str, ask: str, data: bytes, *, private: bool = True) -> bool:
         """Take an answer to the question of a SHA-256; return whether it counts.
 
-        Not if it comes so late that the round went on without it. The same answer again counts, and
-        changes nothing.
-
-        Raises
-        ------
-        HedgerowError
-            H823 for another answer to the same question, what the conductor says of one that it
-            cannot use, H841, or why the run has stopped.
+        Not if the round went on without it. The same answer again counts, and changes nothing. H823
+        for another one, what the conductor says of one that it cannot use, H841, or why the run has
+        stopped.
         """
         with self._changed:
             self._deadlines.note_call(name, self._clock())
@@ -293,7 +284,6 @@ class Rounds:
             self._stop(error)
 
     def _question(self, name: str, ticket: object) -> bytes | None:
-        """Return what a participant is asked now, if anything."""
         if name not in self._gathering.group:
             return self._asks.get(name)
         if self._gathering.complete():

@@ -8,8 +8,8 @@ It comes to the coordinator as owners do, and is asked two kinds of things:
    attempt, and answers with what they release (`hedgerow.protocols.topdown.server`). A meeting that
    fails is no answer; the coordinator asks all three again, when all of them are there.
 
-What it must not forget (its key, and its shares of what is about to be opened) is encrypted with
-the operator's key and on the disk before anything of it leaves.
+Its key, and its shares of what is about to be opened, are encrypted with the operator's key and on
+the disk before anything of them leaves.
 
 Reveals: to the public, the released numbers; to this server, uniform numbers and who was left out.
 Cost: `protocols.topdown.secure_splits.cost_answer` for every question, and one meeting.
@@ -55,14 +55,9 @@ class Serving(Participant):
     """A server in a run; use `take_part` to see it through.
 
     With an `insecure_seed`, for tests, nothing is private, the policy must allow it, and owners
-    refuse it.
-
-    Raises
-    ------
-    HedgerowError
-        H905 if this party is no server, H908 if it has no port for such runs, H911 for a job that
-        needs no servers, H858 if policy or account refuse, H840 if what was kept is lost, H865 or
-        H866 for the operator's key.
+    refuse it. H905 if this party is no server, H908 if it has no port for such runs, H911 for a job
+    that needs no servers, H858 if policy or account refuse, H840 if what was kept is lost, H865 or
+    H866 for the operator's key.
     """
 
     def __init__(
@@ -190,7 +185,6 @@ class Serving(Participant):
         return now - self._failing[1] > self.config.timeouts.rejoin
 
     def _write_meter(self) -> None:
-        """Write down what this attempt has sent to the other servers."""
         if self._network is not None:
             self._attempts += 1
             meter = RunMeter(self.folder / "meter.json", self._attempts)

@@ -8,11 +8,7 @@ from typing import Literal, Protocol
 
 
 class Conductor(Protocol):
-    """What decides about questions and reads answers.
-
-    Whom it asks what follows from what it has heard, so that it can be brought back by telling it
-    the same again.
-    """
+    """Decides about questions and reads answers; its questions follow from what it has heard."""
 
     @property
     def round(self) -> int:
@@ -36,10 +32,7 @@ class Conductor(Protocol):
 
 @dataclass(frozen=True)
 class Turn:
-    """What a participant is told when it asks: a question, or the model; who is waited for.
-
-    `dropped`: the run goes on without this participant.
-    """
+    """What a participant is told when it asks; `dropped`: the run goes on without it."""
 
     state: Literal["ask", "wait", "done"]
     round: int
@@ -52,8 +45,7 @@ class Turn:
 class RoundsStatus:
     """How far a run is: who has not answered, who of them should have or has never called.
 
-    `refused` says who of them was refused last, and why; `octets` are of questions and answers so
-    far.
+    `refused` says who was refused last, and why; `octets` are of questions and answers so far.
     """
 
     round: int
