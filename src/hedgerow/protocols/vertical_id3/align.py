@@ -5,8 +5,8 @@
 3. The marks of a set go back the way that it came. Each site undoes the shuffle that it did, so
    that they reach the owner in the order in which it sent its elements.
 
-Nothing is ever decrypted. Marks say something about an id to its owner alone, so that whatever the
-meeting site marks, no site learns an id that it does not have; see `align` for what is left.
+Nothing is ever decrypted: whatever the meeting site marks, no site learns an id that it does not
+have; see `align` for what is left.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ Marks = NDArray[np.bool_]
 
 
 def align(site: Site, ring: RingCardinality) -> Task[None]:
-    """Leave out the records that not all sites have; run at every site.
+    """Leave out the records that not all sites have; run at every site. H111 if none is left.
 
     A site that begins and does not keep to its word can mark other elements than the common ones,
-    as many in each set: that leads to other records being left out, not to an id being seen. With
-    more than two sites it can also find out which of its own ids each of the others has, by
-    encrypting every one of them under a key of its own.
+    as many in each set: other records are left out then, and no id is seen. With more than two
+    sites it can also find out which of its own ids each of the others has, by encrypting every one
+    of them under a key of its own.
 
     Reveals: to every site which of its ids are common and the number of each other site's ids; to
     the site that begins also the sizes of the intersections of all subsets of the sites.
     Cost: with n_j records at site j and k sites, k sum n_j encryptions; one bit of marks for every
     element on its way back.
-    Fails with H111 if there is none.
     """
     sites = tuple(range(site.job.n_sites))
     if site.index == site.job.starter:
@@ -74,10 +73,9 @@ def pass_marks(site: Site, ring: RingCardinality, sender: int, message: Common) 
 
 
 def _unshuffle(site: Site, ring: RingCardinality, sender: int, message: Common) -> Marks:
-    """Return marks in the order in which the elements came here, checked.
+    """Return marks in the order in which the elements came here.
 
-    H752 for marks of no set that went this way, H754 for another number of them than in the sets
-    before.
+    H752 for marks of no set that went this way, H754 for another number than in the sets before.
     """
     name, owner, k = f"site {sender}", message.owner, site.job.n_sites
     order = ring.order(ALIGN, owner)

@@ -4,11 +4,8 @@ Paper: vaidya2005vertical, lemma 2 and section 5; the ring is that of its refere
 
 A site's set may come in groups that share no element (the transactions of each class, of each
 value of an attribute). One pass of the sets around the ring then gives the sizes of the
-intersections of every choice of groups, and nothing that separate passes for each choice would not
-have given: groups of one set are disjoint, so all other sizes are sums and differences of these.
-
-`RingCardinality` counts by a commutative cipher, as published;
-`hedgerow.protocols.vertical_id3.secret.cardinality.SecretCardinality` on shares of three servers.
+intersections of every choice of groups, and nothing that separate passes would not have given:
+groups of one set are disjoint, so all other sizes are sums and differences of these.
 """
 
 from __future__ import annotations
@@ -50,11 +47,10 @@ ASKED = "sites of an intersection"
 
 @dataclass
 class SiteMeter:
-    """What was done at one site.
+    """What was done at one site; `passes` are those of the ring that it asked for.
 
-    Intersections that it was given the size of, elements that it encrypted for them, passes of the
-    ring that it asked for; elements encrypted for algorithm 2 and for aligning records; what it
-    sent.
+    Elements encrypted are `encryptions` for intersections whose sizes it was given, `comparisons`
+    for algorithm 2, and `alignment`.
     """
 
     intersections: int = 0
@@ -72,9 +68,9 @@ class SetCardinality(Protocol):
     def count(self, call: int, ring: tuple[int, ...], own: Groups) -> Task[Counts]:
         """Find, at the site that calls, the sizes of all intersections of groups.
 
-        `call` was never used before; `ring` are the sites whose sets are intersected, this one
-        among them. Returns int64 with one axis for each site of the ring, as long as its set has
-        groups: in this site's own order on its own axis, in a random one on the others.
+        `call` was never used before; `ring` has this site among others. Returns int64 with one axis
+        for each site of the ring, as long as its set has groups: in this site's own order on its
+        own axis, in a random one on the others.
         """
         ...
 
@@ -91,10 +87,7 @@ class GainComparison(Protocol):
         ...
 
     def best_site(self, call: int) -> Task[int]:
-        """Find, at the site that runs a node, the one with the largest gain; the first of equals.
-
-        All sites have been asked in this call.
-        """
+        """Find the site with the largest gain, at the one that runs a node; the first of equals."""
         ...
 
 
@@ -126,15 +119,9 @@ class RingCardinality:
     Cost: with m sites and n_j elements at site j, m * sum n_j encryptions, m + 1 messages after
     each other, and m * sum n_j elements sent. Nothing at all for a ring of one.
 
-    Parameters
-    ----------
-    form : callable
-        Of the purpose of a pass; this site's set as groups.
-    learn : callable
-        Told what is learned, by name and shape, before it is used; raises what is not declared.
-    check : callable
-        Of the owner of a set, the purpose and the sizes of its groups; raises H754 for sizes that
-        contradict what the owner announced.
+    `form` gives this site's groups for the purpose of a pass; `learn` is told what is learned
+    before it is used, and raises what is not declared; `check` raises H754 for sizes that
+    contradict what the owner of a set announced.
     """
 
     def __init__(
@@ -310,10 +297,7 @@ class RingCardinality:
 
 
 def joint_sizes(sets: Sequence[Sequence[Elements]], ring: Sequence[int]) -> Counts:
-    """Count, for every choice of one group from each set, the elements that all of them have.
-
-    Returns an array with one axis per set, as long as it has groups. `ring` says whose they are.
-    """
+    """Count, for every choice of groups, one axis per set, the elements that all of them have."""
     flat = [np.concatenate(groups) for groups in sets]
     everything = np.ascontiguousarray(np.concatenate(flat))
     words = everything.view(f"V{everything.shape[1]}").ravel()

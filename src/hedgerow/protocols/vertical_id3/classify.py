@@ -2,12 +2,11 @@
 
 Paper: vaidya2005vertical, section 3, algorithm 8 and theorem 2; section 6 for who learns the class.
 
-A site looks at its own attribute, finds the token of the child and hands the instances on; it
-never hears of them again. The leaf is at the class site, which waits until it has all instances of
-the question and then answers once, in the order of the asker's list: which of them share a leaf is
-not in the answer. It is sealed to a key that the asker drew for this question, so whoever carries
-it cannot read it. With ``answers_to="class site"`` there is no answer: the class site keeps what it
-found, and the asker is told once that all is done.
+A site looks at its own attribute, finds the token of the child and hands the instances on. The leaf
+is at the class site, which waits until it has all instances of the question and then answers once,
+in the order of the asker's list: which of them share a leaf is not in the answer. It is sealed to a
+key that the asker drew for this question. With ``answers_to="class site"`` the class site keeps
+what it found, and the asker is told once that all is done.
 
 Where all sites hold the class, leaves lie at several sites. Each leaf answers by itself then, and
 the asker sees which instances it answers for, and which site it is at.
@@ -49,16 +48,15 @@ _OPEN = 256
 def classify_instances(
     site: Site, root: Token, instances: Sequence[bytes]
 ) -> Task[NDArray[np.int64] | None]:
-    """Ask for the classes of instances; run at the site that asks.
+    """Ask for the classes of instances, as `hedgerow.tables.ids.id_bytes` writes their ids.
+
+    Returns the class counts of their leaves, int64 (n, c); None where the class site keeps them.
 
     Reveals: to this site the class counts of each instance's leaf, where ``answers_to="asker"``; to
     each site on a path the instances that come to its nodes and their next tokens, who asks and
     about how many.
     Cost: one message for each node and each of its children that instances come to, and one answer;
     an answer for each leaf where all sites hold the class.
-
-    Instances are ids as `hedgerow.tables.ids.id_bytes` writes them. Returns the class counts of
-    their leaves, int64 (n, c); None where the class site keeps them.
     """
     n, c = len(instances), site.job.n_classes
     call, keep = site.new_call(), site.job.answers_to == "class site"

@@ -18,25 +18,13 @@ _KEY = re.compile("[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class SiteJob:
-    """The public facts of a run: checked `VerticalOptions`, and who takes part.
+    """The public facts of a run: checked `VerticalOptions`, and who takes part; else H755.
 
-    Parameters
-    ----------
-    class_at : int or None
-        The site that holds the class; None if all of them do.
-    ring : {"needed", "all"}
-        A site without a constraint would bring all its records to an intersection. Which sites
-        have constraints follows from the structure of the tree, which all may know.
-    align : bool
-        Find the records that all sites have first.
-    server_keys : three texts of 64 hexadecimal digits, or none
-        Public sealing keys of three servers that count on shares
-        (`vertical_id3.secret.cardinality`); without them sites count by a commutative cipher.
-
-    Raises
-    ------
-    InputError
-        H755 for facts that make no run.
+    `class_at` is None if all sites hold the class. Only the sites with constraints are "needed" in
+    a `ring`, which follows from the structure of the tree; another would bring all its records.
+    `align` finds the records that all sites have first. Three `server_keys`, public sealing keys of
+    64 hexadecimal digits, are of servers that count on shares (`vertical_id3.secret.cardinality`);
+    without them sites count by a commutative cipher.
     """
 
     n_sites: int

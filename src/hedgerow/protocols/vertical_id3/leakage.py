@@ -111,8 +111,7 @@ def exact(audience: str, reason: str) -> Release:
 def setup_openings(job: SiteJob, site: int, records: int, *, secret: bool) -> list[Opening]:
     """Declare what a site learns before the tree: alignment and announcements.
 
-    On shares, where noise protects what records say, ids and their number are all that this depends
-    on.
+    On shares with noise that depends on nothing but ids and their number.
     """
     k = job.n_sites
     found = [site_opening(site, ANNOUNCED, (), _SETUP, k)]
@@ -273,8 +272,7 @@ class CountNoise:
     noise, each site of the ring sees exact sizes of sets, and aligned sites know whose records
     there are.
 
-    Epsilon is that of the whole tree, `n_attributes` those of all sites together, `widest` the
-    largest number of values of one.
+    Epsilon is of the whole tree, `n_attributes` of all sites together, `widest` the most values.
     """
 
     epsilon: float

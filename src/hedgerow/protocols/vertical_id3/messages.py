@@ -87,10 +87,7 @@ class PassSet(Message):
 
 @dataclass(frozen=True)
 class Common(Message):
-    """Which elements of a set all sites have, in the order in which they left the receiver.
-
-    On the way back to the owner of the set; one bit for each element.
-    """
+    """Which elements all sites have, a bit each in the receiver's order, on the way back."""
 
     KIND = 23
     owner: int
@@ -185,8 +182,8 @@ class SubtreeGrown(Message):
 class Classify(Message):
     """Instances that have come to one node.
 
-    `to` names the site that answers are given to, `key` is the public key that they are sealed to
-    (empty: the class site keeps them), `rows` are places in the asker's list of `asked` instances.
+    Answers go to site `to`, sealed to `key` (empty: the class site keeps them); `rows` are places
+    in the asker's list of `asked` instances.
     """
 
     KIND = 15
@@ -223,10 +220,7 @@ class Ready(Message):
 
 @dataclass(frozen=True)
 class SealedSet(Message):
-    """What a site shares with the servers for a call, in groups; one sealed part for each server.
-
-    To the site that asks, which passes the parts on.
-    """
+    """What a site shares for a call, in groups; the site that asks passes on the sealed parts."""
 
     KIND = 19
     what: int
@@ -248,10 +242,7 @@ class AskServers(Message):
 
 @dataclass(frozen=True)
 class BeginServers(Message):
-    """The first question: are the ids the same? With it the sizes that the sites announced.
-
-    `attributes` of each site, and the `values` of all of them, site after site.
-    """
+    """Are the ids the same? With the sizes that were announced, `values` site after site."""
 
     KIND = 21
     job: bytes
@@ -287,7 +278,6 @@ def _number(code: str) -> _Codec:
 
 
 def _record(make: Callable[..., Any], code: str) -> _Codec:
-    """Return the codec of a named tuple of numbers."""
     layout = struct.Struct(f"<{code}")
 
     def read(data: bytes, at: int) -> _Read:

@@ -149,11 +149,11 @@ def distribution_counts(site: Site, node: NodeCall) -> Task[NDArray[np.int64]]:
 
 
 def is_same_class(site: Site, node: NodeCall, must: bool) -> Task[Token | None]:
-    """Make a leaf of a node whose transactions have one class at most; run at a site with it.
+    """Make a leaf of a node whose transactions have one class at most; None if it is to be split.
 
     `must` makes a leaf in any case: no attribute is left, or the depth is reached (algorithm 7,
-    steps 1 to 6). Returns None if the node has to be split. A node without any transaction is a
-    leaf with the distribution of its parent, as in `ID3Classifier`; the paper leaves this open.
+    steps 1 to 6). A node without any transaction is a leaf with the distribution of its parent, as
+    in `ID3Classifier`; the paper leaves this open.
     """
     site.decided = node.number
     counts = yield from distribution_counts(site, node)
@@ -203,10 +203,10 @@ def answer_leaf(site: Site, sender: int, message: AskLeaf) -> Task[None]:
 def information_gain(table: NDArray[np.int64]) -> float:
     """Return Entropy(S) - sum |S_v|/|S| Entropy(S_v) of counts by value and class, (p, c).
 
-    A sum of whole numbers, rounded to the grid 2^-40 at the end. It depends neither on the order of
-    values and classes, which other sites shuffle, nor on the machine, so that the same table gives
-    the same gain at every site. Gains that are equal but for rounding become equal, and the first
-    attribute wins, unless they lie on two sides of the middle between two points of the grid.
+    A sum of whole numbers, rounded to the grid 2^-40 at the end, so that it depends neither on the
+    order of values and classes, which other sites shuffle, nor on the machine. Gains that are equal
+    but for rounding become equal, and the first attribute wins, unless they lie on two sides of the
+    middle between two points of the grid.
     """
     n = int(table.sum())
     if n == 0:
@@ -229,16 +229,13 @@ def _n_log_n(n: int) -> int:
 def compute_info_gain(
     site: Site, attribute: int, node: NodeCall
 ) -> Task[tuple[float, NDArray[np.int64]]]:
-    """Compute the gain of one of this site's attributes (algorithm 6).
+    """Compute the gain of one of this site's attributes (algorithm 6), and the node's class counts.
 
-    One set intersection per value and class, all in one pass of the ring. The counts of the node
-    itself are their sums.
+    One set intersection per value and class, all in one pass of the ring; the counts, int64 (c,),
+    are their sums, in an unknown order at a site without the class.
 
     Reveals: as `distribution_counts`. A site without the class sees the classes in an order that
     the class site draws anew for each pass.
-
-    Returns the gain, and the class counts of the node, int64 (c,): in an unknown order at a site
-    without the class.
     """
     job, constraints = site.job, site.constraints
     p, c = int(constraints.n_values[attribute]), job.n_classes

@@ -108,8 +108,7 @@ class VerticalOptions(Options):
     ) -> VerticalPlan:
         """Return what a run reveals and charges.
 
-        `columns` says which of the domain's lie at which site, by default one at each;
-        `class_at` is the site with the class, None if all have it.
+        `columns` are the domain's by site, one at each by default; `class_at` None: all have it.
         """
         groups = [[i] for i in range(len(domain.names))] if columns is None else columns
         classes = domain.target.n_classes if domain.target is not None else None
@@ -136,11 +135,7 @@ class VerticalOptions(Options):
 
 @dataclass(frozen=True)
 class VerticalPlan:
-    """What a run of vertical ID3 reveals and charges: one ledger over all who take part in it.
-
-    The session has the job, and the sizes that every site announces; it is `secret` where three
-    servers count on shares.
-    """
+    """What a run reveals and charges; `secret` where three servers count on shares."""
 
     domain: Domain
     session: Session

@@ -3,16 +3,7 @@
 Paper: vaidya2005vertical, algorithms 1 and 7, theorem 1.
 
 Execution moves from site to site; each keeps the nodes that test its attributes, and the class site
-the leaves. The other algorithms are in the files beside this one:
-
-==========================================  ===============
-constraint sets, FormTransSet               ``site``
-2 to 6 IsREmpty ... ComputeInfoGain         ``node``
-8 classifyInstance                          ``classify``
-cardinality of set intersection             ``cardinality``
-which records all sites have                ``align``
-who begins, and who answers which message   ``programs``
-==========================================  ===============
+the leaves. Algorithms 2 to 6 are in ``node``, 8 in ``classify``, FormTransSet in ``site``.
 """
 
 from __future__ import annotations

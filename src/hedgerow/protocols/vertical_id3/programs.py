@@ -1,8 +1,7 @@
 """`SiteProgram`: one site takes part in a vertical ID3, without any I/O.
 
-`begin` and `receive` return the bytes that are to be sent; whoever drives the program carries them:
-`LocalSites` in one process, `hedgerow.parties.sites` between machines. Messages of one sender have
-to arrive in the order in which they were sent.
+Whoever drives the program carries the bytes that it returns: `LocalSites` in one process,
+`hedgerow.parties.sites` between machines. Messages of one sender have to arrive in order.
 """
 
 from __future__ import annotations
@@ -103,10 +102,7 @@ class SiteProgram:
         return self.start(self._take_part(), lambda _: None)
 
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        """Take in a message of another site; returns what is to be sent.
-
-        H751 to H755 for what an honest site does not send; the run is over then.
-        """
+        """Take in a message; H751 to H755, and the end, for what an honest site does not send."""
         return self._meter(self._desk.receive(sender, data))
 
     def ask(
@@ -208,17 +204,10 @@ class SiteProgram:
 
 
 class LocalSites:
-    """Sites that talk to each other in this process: the real messages, carried by a loop.
+    """Sites, in the order of their numbers, that talk in this process: real messages, in a loop.
 
-    Parameters
-    ----------
-    sites : sequence of Site
-        In the order of their numbers.
-    tap : callable, optional
-        Of sender, receiver and bytes: sees every message before it arrives.
-    to_servers : callable, optional
-        Of sender, server and bytes: takes messages to servers, and returns what servers answer, by
-        server; see `hedgerow.protocols.vertical_id3.secret.run.ServerQuestions`.
+    `tap` sees every message before it arrives; `to_servers` takes those to servers, and returns
+    what they answer, by server (`hedgerow.protocols.vertical_id3.secret.run.ServerQuestions`).
     """
 
     def __init__(
@@ -281,8 +270,8 @@ def joined_tree(
 ) -> Tree:
     """Put the parts of all sites together: what no site sees, for checks and for publication.
 
-    The domain is that of all columns and the class, `columns` say which of them each site's
-    attributes are. Values of interior nodes are the sums of their leaves.
+    The domain is of all `columns`, by site, and the class. Values of interior nodes are the sums of
+    their leaves.
     """
     classes = domain.target.n_classes if domain.target is not None else None
     assert classes

@@ -43,18 +43,10 @@ _FIRST_CALL = 8
 
 @dataclass(frozen=True, eq=False)
 class SiteTable:
-    """The columns of one site, with the ids of their rows.
+    """The columns of one site: `bins` uint8 or uint16 (n, d), of `n_values` (d,) each.
 
-    Parameters
-    ----------
-    bins : uint8 or uint16 (n, d)
-        Bins of its attributes; d may be 0 at a site that holds the class alone.
-    n_values : int64 (d,)
-        Values, that is bins, of each attribute.
-    labels : integers (n,) or None
-        Classes, at a site that holds them.
-    ids : int64 or str (n,)
-        Each of them once; H110 otherwise.
+    d may be 0 at a site that holds the class alone; `labels` (n,) are None elsewhere. `ids` (n,)
+    are int64 or str, each of them once; H110 otherwise.
     """
 
     bins: NDArray[Any]
@@ -127,10 +119,7 @@ class Interior(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A leaf, at a site that holds the class: transactions of each class, perhaps noisy.
-
-    `empty`: no transaction came here, and the counts are the parent's.
-    """
+    """Counts of each class, perhaps noisy; the parent's if it is `empty` of transactions."""
 
     counts: tuple[int, ...]
     empty: bool
@@ -143,8 +132,7 @@ Node = Interior | Leaf
 class CollectedAnswers:
     """What the class site has of a question so far; nothing grows with what is only said to come.
 
-    Places of the instances that have come, in the asker's list; and the rows that came to a leaf
-    together, with its class counts.
+    Places in the asker's list that have come; rows that came to a leaf together, and its counts.
     """
 
     rows: set[int] = field(default_factory=set)
@@ -159,45 +147,19 @@ class CollectedAnswers:
 
 
 class Site:
-    """One site.
+    """One site, with its number from 0 and the job that all sites have.
 
-    Parameters
-    ----------
-    index : int
-        Its number, from 0.
-    job : SiteJob
-        The same at all sites.
-    entropy : callable
-        Keys, shuffles and masks; the operating system's unless a test passes a seeded one.
-    source : NoiseSource, optional
-        Noise, where the job has an epsilon; the operating system's by default.
-    ledger : Ledger, optional
-        Charged with what this site and the public learn, before the tree grows.
-    earlier : int
-        Attempts at the same tree that failed after they had begun to count: on shares, their noisy
-        counts were seen too, and are charged too.
+    Keys, shuffles and masks come from `entropy`, noise from `source`: the operating system's unless
+    a test passes seeded ones. The ledger is charged with what this site and the public learn,
+    before the tree grows; `earlier` attempts that failed after they had begun to count are charged
+    too, since their noisy counts were seen.
 
-    Attributes
-    ----------
-    nodes : dict of int to Node
-        What this site stores of the tree; nothing of the other nodes but their tokens.
-    root : Token or None
-        Where the tree begins; known to the site that began.
-    leakages : list of Leakage
-        What was learned here: while setting up, and while growing and answering.
-    kept : list
-        Answers that the class site kept to itself.
-    open_questions, collected : set of int, dict
-        Calls of this site that wait for answers; at the class site, questions of which some
-        instances have come and some not yet.
-    cardinality, gains : SetCardinality, GainComparison
-        How it counts and compares gains with the others; set by the program that runs it.
-    best : dict of int to int
-        The attribute that this site has offered for a node.
-    offered, offered_to, decided : NodeCall, int, int
-        The node for which this site's best gain was given last, to whom; the last one decided.
-    distributions : dict of int to int64 (c,)
-        Class counts of the nodes of the present path, by depth, at a site with the class.
+    `nodes` are all that this site stores of the tree, `root` is known where it began, `kept` are
+    answers that the class site kept to itself. `open_questions` are calls that wait for answers,
+    `collected` at the class site those of which some instances have come. `best` is the attribute
+    that this site has offered, by node; `offered` and `offered_to` the node of the last gain that
+    it gave, and to whom; `decided` the last node decided. `distributions` are class counts (c,) of
+    the present path, by depth, at a site with the class.
     """
 
     cardinality: SetCardinality
@@ -245,9 +207,9 @@ class Site:
         self.declare(setup_openings(job, index, table.n_records, secret=job.secret))
 
     def declare(self, openings: list[Opening]) -> None:
-        """Charge for what may be learned from here on, but for what questions show, and check it.
+        """Charge for what may be learned from here on, and check it.
 
-        A tree that nobody is asked about costs nothing of that.
+        What questions show is left out: a tree that nobody is asked about costs nothing of that.
         """
         due = [one for one in openings if one.name not in OF_QUESTIONS]
         self.ledger.charge(*exact_releases(due))

@@ -1,8 +1,8 @@
 """Tasks: protocol steps as generators that send messages and wait for others, without any I/O.
 
 A task yields `Send` and goes on at once, or yields `Wait` and is resumed with the messages it
-waited for. `Desk` runs the tasks of one site: it is given the bytes that arrived and returns the
-bytes to send. Who carries them (a loop in one process, TLS between processes) is not its business.
+waited for. `Desk` runs the tasks of one site: it takes the bytes that arrived and returns those to
+send. Who carries them is not its business.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ Handler = Callable[[int, Message], "Task[None] | None"]
 class Desk:
     """The tasks of one site.
 
-    The handler gets a sender and a message, and returns the task that it begins here, or None if
-    messages of this kind are waited for. Those of `early` kinds may come before this site waits for
-    them, one of a kind from each other site; whatever else nobody waits for is refused.
+    The handler returns the task that a message begins here, or None if its kind is waited for.
+    Messages of `early` kinds may come before that, one of a kind from each other site; whatever
+    else nobody waits for is refused.
     """
 
     def __init__(
@@ -85,10 +85,7 @@ class Desk:
         return self._flush()
 
     def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        """Take one message in; returns what is to be sent now.
-
-        H752 for bytes that are no message, or whatever a step refuses.
-        """
+        """Take one message in; H752 for bytes that are none, or whatever a step refuses."""
         name = f"site {sender}"
         if not 0 <= sender < self.n_sites or sender == self.index:
             raise bad_message(name, "a message of no other site of this run")

@@ -13,10 +13,8 @@ the best gain of each site.
    and sum (`hedgerow.protocols.vertical_id3.secret.server`) and give it two halves of the sizes.
 
 Whatever bits a site shares, they put every record into one group or into none: no record can count
-for more than one, as the noise and the ledger assume.
-
-Gains are compared in the same way: every site shares its best one, and the site that runs the node
-is told who has the largest. Of equal ones the first site wins, as in the clear.
+for more than one, as the noise and the ledger assume. Gains are compared in the same way: the site
+that runs the node is told who has the largest, the first of equal ones.
 """
 
 from __future__ import annotations
@@ -97,12 +95,10 @@ class SecretCardinality:
         return self._session
 
     def begin(self) -> Task[None]:
-        """Have the servers compare the ids of all sites; run at the site that begins.
+        """Have the servers compare the ids of all sites, so that slots mean the same records.
 
-        Slots mean the same records everywhere only if the ids are the same.
-
-        Reveals: to this site, whether they are; H111 if not. The servers see shares of hashes of
-        the ids.
+        Reveals: to this site, whether they are the same; H111 if not. The servers see shares of
+        hashes of the ids.
         """
         site, call, ring = self._site, self._site.new_call(), self._everybody
         for other in ring:

@@ -1,7 +1,6 @@
 """Vertical ID3 on secret counts, run: on plain numbers, simulated, or by servers in processes.
 
-The same sites and servers in all three; only who computes and who carries the bytes differs, so
-that the same seeds give the same tree.
+Only who computes and who carries the bytes differs, so that the same seeds give the same tree.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class SecretRun:
     """A tree, and how it came about.
 
     The ledger is that of the servers, and `learned` what they learned: name, times, values, why.
-    The meter has rounds and bytes among them, nothing where one process computes in the clear.
-    Seconds are by the clock, without the start of processes.
+    The meter is among them; seconds are without the start of processes.
     """
 
     sites: list[Site]
@@ -63,10 +61,7 @@ class SecretRun:
 
 
 class ServerQuestions:
-    """Brings the three servers their questions, each when all three are there.
-
-    `answer` gets a site and its questions by server, and returns the answers by server.
-    """
+    """Brings the servers their questions, when all three are there; `answer` is by server."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -91,16 +86,11 @@ def run_secret(
 ) -> SecretRun:
     """Grow a tree over several sites with three servers that count; their keys are drawn here.
 
-    Parameters
-    ----------
-    engine : {"clear", "simulate", "processes"}
-        One process on plain numbers, from which nothing is hidden; the three servers in this
-        process; or each of them in a process of its own, and the sites in a fourth, over mutual
-        TLS. H211 if the records of these servers differ.
-    seed, seeds : optional
-        Of the servers and of the sites; recorded as not private.
-    tap : callable, optional
-        Sees every message of a site, and every answer; not with processes.
+    `engine` "clear" is one process on plain numbers, from which nothing is hidden; "simulate" has
+    the three servers in this process; "processes" has each in its own, and the sites in a fourth,
+    over mutual TLS: H211 if the servers' records differ. `seed` (of the servers) and `seeds` (of
+    the sites) are recorded as not private. `tap` sees every message of a site, and every answer;
+    not with processes.
     """
     check_option("engine", engine, EngineName)
     if engine == "processes":

@@ -1,8 +1,7 @@
 """`CountServers`: three servers that count for the sites of a vertical ID3, on shares.
 
-One object stands for the servers that live in a process: one, or all three of them. A site asks all
-three the same question, each with its sealed parts; servers 0 and 1 give it the halves of the
-answer. For each question:
+A site asks all three the same question, each with its sealed parts; servers 0 and 1 give it the
+halves of the answer. For each question:
 
 1. Each server opens its parts. Parts that do not open, or that two servers got in different
    versions, end the question at all three (H704).
@@ -10,10 +9,9 @@ answer. For each question:
    where the job has an epsilon.
 3. The answer goes to the site that asked, in two halves that are uniform each.
 
-Sites ask at the same time, and their questions reach each server in another order. The servers
-compute one question after the other, all three the same, so server 0 names the next one of those
-that have reached it (`send_next`, `receive_next`), and the two others wait for it if need be. While
-there is nothing to do it says that, so that nobody who waits takes it for lost.
+Sites ask at the same time, and their questions reach each server in another order. So server 0
+names the next one of those that have reached it (`send_next`, `receive_next`), and the two others
+wait for it if need be. While there is nothing to do it says that, so as not to be taken for lost.
 
 Reveals: to the servers, who asks about which sites and in how many groups they bring their sets; to
 the site that asks, the sizes of the full intersections, or the site with the best attribute.
@@ -96,20 +94,11 @@ Next = ServerQuestion | Literal["wait", "end"]
 
 
 class CountServers:
-    """Servers of one process.
+    """The servers that live in one process, by their `keys`: one, or all three.
 
-    Parameters
-    ----------
-    keys : mapping of int to SealingKey
-        Of the servers that live here.
-    meet : callable
-        Returns a network of the three servers; called once, at the first question.
-    computed : {"replicated", "clear"}
-        "clear": one process that holds all three keys computes on plain numbers.
-    seed : int, optional
-        Repeatable masks and noise, recorded as not private.
-    earlier : int
-        Attempts at the same tree that failed after they had begun to count; charged too.
+    `meet` returns a network of the three, once, at the first question; `computed` "clear" is one
+    process with all three keys that computes on plain numbers. A `seed` is recorded as not private.
+    `earlier` attempts at the same tree that failed after they had begun to count are charged too.
     """
 
     def __init__(
@@ -141,10 +130,9 @@ class CountServers:
     def answers(self, sender: int, asks: Mapping[int, bytes]) -> dict[int, bytes]:
         """Answer a question; all three servers must be asked it, here or elsewhere.
 
-        The sender is the site that asks, as its connection says; `asks` are for every server that
-        lives here. Returns the half of every server here that gives one. H752 for a question that
-        does not follow the protocol, H754 for other sizes than announced, H704 for parts that do
-        not fit together.
+        The sender is the site that asks, as its connection says. Returns the half of every server
+        here that gives one. H752 for a question that does not follow the protocol, H754 for other
+        sizes than announced, H704 for parts that do not fit together.
         """
         name = f"site {sender}"
         read = {server: from_bytes(data, name) for server, data in asks.items()}
@@ -230,7 +218,6 @@ class CountServers:
         return joint_counts(sets, question.groups, counter, holder, session.ring)
 
     def _numbers(self, parts: Parts) -> list[Secret]:
-        """Return the number that every site shared."""
         assert self._engine is not None
         sites = range(self.job.n_sites)
         return [secret_of(self._engine, parts, at, (1,), NUMBERS) for at in sites]
@@ -295,10 +282,7 @@ def _little(half: NDArray[Any]) -> bytes:
 
 
 def _session_of(job: SiteJob, sender: int, message: BeginServers) -> Session:
-    """Return the session that the first question of a run begins.
-
-    H752 if it is that of another job or site, or its sizes are none.
-    """
+    """Return the session that a first question begins; H752 if it is of another job or site."""
     if (
         sender != job.starter
         or message.job != job.digest()
@@ -326,8 +310,7 @@ def _check_question(
 ) -> AskServers:
     """Return the question that all servers of a process were asked, without its parts.
 
-    H752 for another call or ring than can be, or a call that was answered; H754 for other sizes
-    than announced.
+    H752 for a call or ring that cannot be, or was answered; H754 for other sizes than announced.
     """
     job, name = session.job, f"site {sender}"
     found = {replace(message, parts=()) for message in asked.values()}

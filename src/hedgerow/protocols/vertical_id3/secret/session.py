@@ -7,10 +7,9 @@ records say **while the tree grows** is computed from noisy counts. Questions ar
 which branch a named instance takes at another site is exact, and so is charged without a finite
 epsilon from the first question on.
 
-A part that a site shares with a server is bound to the session (the job and all sizes that the
-sites announced), the call, the question, the site that asks, the ring, the site that shares and the
-server. So a site that asks cannot use parts for another question than the one for which they were
-given.
+A shared part is bound to the session (the job and all sizes that the sites announced), the call,
+the question, the site that asks, the ring, the site that shares and the server: a site that asks
+cannot use it for another question.
 """
 
 from __future__ import annotations
@@ -176,9 +175,9 @@ def set_planes(groups: int) -> int:
 def gain_number(gain: float) -> int:
     """Return a gain as a whole number in the same order; 0 for a site without an attribute left.
 
-    Non-negative doubles stand in the order of their 64 bits read as a number (IEEE 754), so no
-    grid could be finer: gains that differ at all differ here, and equal ones are equal. The bits of
-    any gain below 2^512 are below 2^63 - 2^61, so that differences keep their sign.
+    Non-negative doubles stand in the order of their 64 bits read as a number (IEEE 754), so no grid
+    could be finer. The bits of any gain below 2^512 are below 2^63 - 2^61, so that differences keep
+    their sign.
     """
     return 0 if gain < 0 else 1 + int(np.float64(gain + 0.0).view(np.int64))
 

@@ -32,24 +32,15 @@ def joint_counts(
     3. Bits become numbers of the ring, and are summed over the records: with two sets of groups by
        one matrix product, for all pairs of groups at once.
 
+    Of `sets` (`set_planes` of its groups, n) there are two at least, in the order of the ring: of
+    every record 1 + the number of its group, or 0 for none, from the highest bit on. `counter` is
+    the place of the site that counts, `holder` that of another class site whose classes are counted
+    apart. Returns (groups of the counter,) or (groups of the counter, groups of the holder).
+
     Reveals: nothing.
     Cost: for at most g groups, and s sets without, floor(log2 g) rounds for the groups, ceil(log2
     s) for the others and one more if s > 0, two for numbers, and one for the matrix product, which
     sends one number per pair of groups.
-
-    Parameters
-    ----------
-    sets : sequence of SecretBits, shape (`set_planes` of its groups, n)
-        One per site of the ring, two at least: of every record 1 + the number of its group, or 0
-        for none, from the highest bit on.
-    counter : int
-        Place in the ring of the site that counts.
-    holder : int or None
-        Place of the class site, if its classes are counted apart and it is not the counter.
-
-    Returns
-    -------
-    Secret, shape (groups of the counter,) or (groups of the counter, groups of the holder)
     """
     bits = _by_group(sets, groups)
     own, engine = bits[counter], bits[counter].engine
@@ -69,12 +60,10 @@ def joint_counts(
 
 
 def best_site(gains: Sequence[Secret]) -> Secret:
-    """Return which site has the largest gain; of equal ones the first, as in the clear.
+    """Return which site has the largest of the gains (1,) of `gain_number`; the first of equals.
 
     Reveals: nothing.
     Cost: one `argmax` over the sites.
-
-    Gains have shape (1,), as `gain_number` writes them.
     """
     first = argmax(concatenate(list(gains), axis=0))
     return (first * np.arange(len(gains))).sum(axis=0).reshape(1)
