@@ -26,12 +26,10 @@ OWNER_ONLY = (
 class AbsorbedRows:
     """How many rows and values of a table were absorbed: for the owner's eyes only.
 
-    `values`: by column and what they were: ``clipped`` to the bounds; ``missing`` where the domain
-    has no bin for it; ``unreadable`` under the declared kind; ``unlisted`` among the categories.
-    `without_target`: rows left out because their target is missing, unreadable or no class of the
-    domain. `over_capacity`: rows left out because so many before them fill the capacity.
-    `broken_lines`: lines of a CSV file, or rows of a list, with more or fewer cells than there are
-    columns.
+    `values` are by column and what they were: ``clipped`` to the bounds; ``missing`` without a bin
+    for it; ``unreadable`` under the declared kind; ``unlisted``. `without_target`: rows left out
+    for a target that is missing, unreadable or no class. `broken_lines` have more or fewer cells
+    than columns.
     """
 
     values: dict[str, Counter[str]] = field(default_factory=dict)

@@ -116,8 +116,7 @@ class Batches:
     def absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
         """Refuse no row from here on, and keep the first `capacity` records; reads every batch.
 
-        `absorbed`: counts what is done to the rows, once, however often they are read. `capacity`:
-        public.
+        Rows are counted in `absorbed` once, however often they are read.
         """
         self._absorbed, self._room, self._complete = absorbed, None, False
         self._known, self._cache, self._cached_bytes = {}, {}, 0
@@ -154,7 +153,6 @@ class Batches:
         return encoded.within_capacity(self._room[number], AbsorbedRows())
 
     def __iter__(self) -> Iterator[tuple[int, Encoded]]:
-        """Give number and rows of every batch, in order."""
         return self.each(lambda number, encoded: (number, encoded))
 
     def each(self, task: Callable[[int, Encoded], Result]) -> Iterator[Result]:
@@ -249,12 +247,7 @@ def encode_piece(
     first_row: int = 0,
     absorbed: AbsorbedRows | None = None,
 ) -> Encoded:
-    """Encode some rows of a larger table, which may be none.
-
-    `table`: as for `encode`. `domain`: with a target. `y` (array-like or str): as for `encode`.
-    `origin`: what messages call the larger table. `first_row`: where `table` begins in it.
-    `absorbed`: as for `encode`.
-    """
+    """Encode some rows, which may be none, of a larger table that messages call `origin`."""
     if absorbed is None and _n_rows(table) == 0:
         return no_rows(domain)
     try:
@@ -304,10 +297,9 @@ def _is_path(item: Any) -> bool:
 def map_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Call `task` for every item on all cores and give the results in the order of the items.
 
-    `task`: releases the GIL for most of its time. `items`: drawn in the calling thread, one more
-    than there are cores ahead of the results at most. If a task fails, its error, in place of the
-    result; later items are left out. When the iterator is closed early, or by an interrupt, tasks
-    that run are waited for.
+    A task should release the GIL. Items are drawn in the calling thread, at most one more than
+    there are cores ahead of the results. If a task fails, its error comes in place of the result,
+    and later items are left out. When the iterator is closed early, tasks that run are waited for.
     """
     cores = threads.available()
     waiting: deque[Future[Result]] = deque()

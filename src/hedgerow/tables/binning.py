@@ -20,14 +20,12 @@ class Binned(NamedTuple):
 
 
 def search_tree(cuts: NDArray[np.float64]) -> tuple[NDArray[np.float64], int]:
-    """Lay cut points out as a 16-ary search tree, level by level, padded with infinity.
+    """Lay cuts (c,), finite and increasing, out as a 16-ary search tree, padded with infinity.
 
     Counting the 16 separators of a node that are below a value has no branch to mispredict and is
     one vector instruction or two, which makes the search three times as fast as bisection.
-
-    `cuts` (float64 (c,)): finite and strictly increasing. Returns `tree` (float64 (16 + 16**2 + ...
-    + 16**levels,)): separator j of a level is the largest cut below its j-th subtree's end;
-    `levels` (int): the smallest with c < 16**levels.
+    Separator j of a level is the largest cut below its j-th subtree's end; levels are the fewest
+    with c < 16**levels.
     """
     levels = 1
     while _FAN_OUT**levels <= cuts.size:
@@ -74,15 +72,10 @@ def bin_numbers(
     missing_bin: int,
     out: NDArray[Any],
 ) -> Binned:
-    """Write the bin of every number: b with cuts[b - 1] < x <= cuts[b].
+    """Write the bin of every number (n,): b with cuts[b - 1] < x <= cuts[b]; NaN is missing.
 
     Numbers outside the bounds land in the first or last bin, as if they were clipped, because all
-    cuts lie inside the bounds.
-
-    `numbers` (float64 (n,), contiguous): NaN is missing. `cuts` (float64 (c,)): strictly
-    increasing. `bounds`: what counts as outside. `missing_bin`: bin for NaN. `out` (uint8 or uint16
-    (n,), contiguous): receives the bins. How many values were missing and how many outside the
-    bounds.
+    cuts lie inside the bounds. `out` is uint8 or uint16 (n,), and like `numbers` contiguous.
     """
     tree, levels = search_tree(cuts)
     # Arrow's buffers are read-only: one compiled kernel for all only if everything is.
@@ -93,11 +86,7 @@ def bin_numbers(
 
 
 def midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return one cut between each two neighbours, so that every value has its own bin.
-
-    `distinct` (float64 (m,)): finite and strictly increasing. Returns float64 (m - 1,): strictly
-    increasing, distinct[i] <= cut[i] < distinct[i + 1].
-    """
+    """Return cuts (m - 1,) with distinct[i] <= cut[i] < distinct[i + 1]: each its own bin."""
     below, above = distinct[:-1], distinct[1:]
     # Halved first: the sum of two large numbers may overflow. Where no number lies between the
     # two, rounding may reach the upper one; the lower one separates them as well.
@@ -108,11 +97,9 @@ def midpoints(distinct: NDArray[np.float64]) -> NDArray[np.float64]:
 def quantile_cuts(ordered: NDArray[np.float64], max_bins: int) -> NDArray[np.float64]:
     """Choose at most `max_bins` - 1 cuts, in the manner of histogram gradient boosting.
 
-    At most `max_bins` distinct values: midway between neighbours. More: at the quantiles
-    i / `max_bins`, midway between the two order statistics next to each (NumPy's "midpoint").
-
-    `ordered` (float64 (n,)): sorted, finite, n >= 1. `max_bins`: at least 2. Returns float64 (c,):
-    strictly increasing, ordered[0] <= cut < ordered[-1].
+    At most `max_bins` distinct values: midway between neighbours. More: at the quantiles i /
+    `max_bins`, midway between the two order statistics next to each (NumPy's "midpoint"). `ordered`
+    (n,) is sorted and finite, n >= 1; ordered[0] <= cut < ordered[-1].
     """
     new = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     if new.size < max_bins:

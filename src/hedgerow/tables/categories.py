@@ -25,14 +25,11 @@ OTHER_TYPE = -3
 
 
 def lookup(column: Column, categories: Sequence[Category]) -> NDArray[np.int32]:
-    """Find every value of a column in a list of categories, each by itself.
+    """Find every value of a column: its position, `UNLISTED`, `MISSING` or `OTHER_TYPE`, (n,).
 
     Strings match strings, bools match bools and numbers match numbers of the same value (1 matches
-    1.0, not True and not "1"), whichever library the column comes from and whether it is plain or
-    a dictionary. Decimals and fractions are the nearest float.
-
-    `column`: the values, (n,). `categories`: distinct and of one family. Returns int32 (n,): the
-    position in `categories`, `UNLISTED`, `MISSING` or `OTHER_TYPE`.
+    1.0, not True and not "1"), whichever library the column comes from and whether it is plain or a
+    dictionary. Decimals and fractions are the nearest float. Categories are of one family.
     """
     wanted = family(categories[0])
     if column.is_plain:

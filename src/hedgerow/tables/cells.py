@@ -28,10 +28,7 @@ _TRUE, _FALSE = ("1", "true", "True", "TRUE"), ("0", "false", "False", "FALSE")
 
 @dataclass(frozen=True, eq=False)
 class BadCells:
-    """Cells of one column that do not spell what the domain says.
-
-    `rows` (int64 (m,)): within the file. `texts`: the first few.
-    """
+    """Cells of one column that do not spell what the domain says; `texts` are the first few."""
 
     column: str
     kind: Kind
@@ -57,12 +54,10 @@ def _kind(categories: tuple[Category, ...] | None) -> Kind:
 def read_cells(
     table: pa.Table, kinds: Mapping[str, Kind], first_row: int = 0
 ) -> tuple[pa.Table, list[BadCells]]:
-    """Read the columns of a table of text, null where a cell is empty.
+    """Read the columns of a table of text, null where a cell is empty or does not spell its kind.
 
-    `table`: of strings. `kinds`: columns that are not in it stay text. `first_row`: where `table`
-    begins in its file. Returns `table` (pyarrow.Table): float64 for numbers and times (in seconds),
-    bool or string; `bad` (list of BadCells): columns with cells that do not spell what they should;
-    these are null.
+    Numbers and times (in seconds) become float64; columns that are not in `kinds` stay text.
+    `first_row` is where the table begins in its file.
     """
     bad: list[BadCells] = []
     columns = []

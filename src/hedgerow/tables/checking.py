@@ -22,10 +22,8 @@ from hedgerow.tables.padding import check_capacity
 class TableCheck:
     """What `check_table` has found.
 
-    `rows`, `attributes`: of the table, and of the domain. `problems`: why a fit with
-    `bad_rows="error"` refuses the table; one for every column that does not fit. `clipped`: by
-    column, how many values the domain clips: numbers to its bounds, categories that it does not
-    list to the bin "other".
+    `problems`: why a fit with `bad_rows="error"` refuses the table, one for every column that does
+    not fit. `clipped`: by column, how many values go to the bounds or to the bin "other".
     """
 
     rows: int
@@ -44,8 +42,7 @@ def check_table(
 ) -> TableCheck:
     """Check every column of a table, the number of rows, and whether the domain is public.
 
-    `frame`: as for `encode`, with names; it holds the target, if the domain has one. `unread`:
-    columns of which some cells could not be read, with what is said of them. Raises H105, H106,
+    The target is among the columns. `unread` says of columns what could not be read. H105, H106,
     H108 and H109 where it is no table at all.
     """
     table = view(frame)

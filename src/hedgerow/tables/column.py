@@ -37,11 +37,9 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 class Numbers(NamedTuple):
-    """The numbers of a column.
+    """The numbers of a column, float64 (n,), contiguous, NaN where missing or unreadable.
 
-    `values` (float64 (n,), contiguous): NaN where a value is missing, or unreadable. `unreadable`
-    (bool (n,) or None): which values are no numbers though they are not missing; None if there are
-    none.
+    `unreadable` (n,) tells which are no numbers though not missing; None if there are none.
     """
 
     values: NDArray[np.float64]
@@ -49,11 +47,7 @@ class Numbers(NamedTuple):
 
 
 class Column:
-    """A named column.
-
-    `name`: the column's name, for messages. `raw`: or anything with ``__arrow_c_array__``,
-    ``__arrow_c_stream__`` or ``__array__``. It is looked at when it is used and not before.
-    """
+    """A named column; `raw` is any Arrow or NumPy exporter, and looked at when it is used."""
 
     # Where the column begins in the larger table that it is a piece of; for messages.
     first_row: int = 0
@@ -182,10 +176,7 @@ class Column:
         return self.family in ("string", "bool") or pa.types.is_dictionary(self.arrow().type)
 
     def arrow(self) -> pa.ChunkedArray:
-        """Return the values as Arrow, with NaN of NumPy as null.
-
-        Of objects it looks for one type that holds them all; H109 if there is none.
-        """
+        """Return the values as Arrow, NaN of NumPy as null; H109 for objects of no one type."""
         return self._arrow
 
     @cached_property
@@ -242,10 +233,7 @@ class Column:
         return Numbers(numbers, unreadable if unreadable.any() else None)
 
     def numbers(self) -> NDArray[np.float64]:
-        """Return the values as float64 (n,), contiguous, NaN where missing.
-
-        Raises H109 if the column holds strings or anything else that is not a number.
-        """
+        """Return float64 (n,), contiguous, NaN where missing; H109 for what is no number."""
         numbers, unreadable = self.read_numbers()
         if unreadable is not None:
             raise self.no_numbers(np.flatnonzero(unreadable))
@@ -331,8 +319,7 @@ def _all_numbers(values: list[Any]) -> pa.Array | None:
 def types_if_imported(module: str, *names: str) -> tuple[Any, ...]:
     """Return types of an optional library, for `isinstance`; none of them if it is not imported.
 
-    Another thread may be importing it: types that its module does not have yet are left out.
-    Whoever has a value of such a type has imported the library as a whole.
+    Types that another thread is just importing are left out: nobody has a value of them yet.
     """
     found: list[Any] = []
     for name in names:

@@ -22,25 +22,11 @@ from hedgerow.tables.ids import row_ids
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """A table as every learner sees it.
+    """A table as every learner sees it; H108 if the arrays do not fit together.
 
-    Attributes
-    ----------
-    domain : Domain
-        What the bins mean.
-    bins : uint8 or uint16 (n_slots, d), Fortran order
-        Bin of every cell; columns are contiguous.
-    target : uint8, uint16 (n_slots,) or float64 (n_slots,) or None
-        Class index, or the number itself.
-    present : bool (n_slots,)
-        Whether a slot holds a record.
-    ids : int64 or str (n_slots,) or None
-        Row ids, where they were given; meaningless where `present` is false.
-
-    Raises
-    ------
-    InputError
-        H108 if the arrays do not fit together.
+    `bins` are uint8 or uint16 (n_slots, d), in Fortran order; `target` (n_slots,) the class index,
+    or the number itself in float64; `present` (n_slots,) says whether a slot holds a record; `ids`,
+    int64 or str (n_slots,), are meaningless where it is false.
     """
 
     domain: Domain
@@ -141,38 +127,21 @@ def encode(
     of its attribute, and no value of another row, no type of a column and no count enters. Errors
     name rows and values; they are for the eyes of the data's owner.
 
-    Parameters
-    ----------
-    frame : table (n, d)
-        NumPy 2-D, pandas, pyarrow Table or RecordBatch, anything with ``__arrow_c_stream__``, a
-        mapping of columns, or a sequence of rows. Columns are matched by name (others are
-        ignored), or by position where there are no names.
-    domain : Domain
-        The public facts.
-    y : array-like (n,) or str, optional
-        The target, or the name of its column in `frame`.
-    ids : array-like (n,) or str, optional
-        Row ids, whole numbers or strings, or the name of their column in `frame`.
-    absorbed : AbsorbedRows, optional
-        With it no value and no number of rows is refused; it counts what was done, for the owner's
-        eyes only. A number outside the bounds is clipped. A value that is unreadable under its
-        attribute's kind, or not listed where there is no bin "other", is as missing. Missing
-        without a bin for it is the middle bin of a numeric attribute, or the first category. A
-        record whose target is missing, unreadable or no class is not present. Ids stay strict.
+    `frame` (n, d) is NumPy 2-D, pandas, pyarrow Table or RecordBatch, anything with
+    ``__arrow_c_stream__``, a mapping of columns, or a sequence of rows. Columns are matched by name
+    (others are ignored), or by position where there are no names. `y` and `ids` (whole numbers or
+    strings) are arrays (n,), or names of columns in `frame`.
 
-    Returns
-    -------
-    Encoded
-        With n slots, all of them present, but for the targets that `absorbed` leaves out.
+    With `absorbed` no value and no number of rows is refused; it counts what was done, for the
+    owner's eyes only. A number outside the bounds is clipped. A value that is unreadable under its
+    attribute's kind, or not listed where there is no bin "other", is as missing. Missing without a
+    bin for it is the middle bin of a numeric attribute, or the first category. A record whose
+    target is missing, unreadable or no class is not present. Ids stay strict.
 
-    Raises
-    ------
-    InputError
-        H101 missing value without a rule, H102 unknown category, H103 outside the bounds where
-        the domain says "error", H104 unknown class, H105 empty table, H106 duplicate column, H107
-        column not found, H108 wrong shape, H110 duplicate id, H116 no target in the domain.
-    InputTypeError
-        H109 values of a type that does not fit the attribute.
+    H101 missing value without a rule, H102 unknown category, H103 outside the bounds where the
+    domain says "error", H104 unknown class, H105 empty table, H106 duplicate column, H107 column
+    not found, H108 wrong shape, H109 values of another type, H110 duplicate id, H116 no target in
+    the domain.
     """
     table = view(frame, empty=absorbed is not None)
     columns = table.pick(domain.names)
@@ -300,12 +269,7 @@ def _class_type(classes: Sequence[Category]) -> type[np.unsignedinteger[Any]]:
 
 
 def encode_target(column: Column, target: Target) -> NDArray[Any]:
-    """Encode the target.
-
-    `column`: the labels or numbers, (n,). `target`: its classes or bounds. Returns uint8, uint16 or
-    float64 (n,): class indices, or the numbers, clipped to the bounds if the target says so. Raises
-    H101 missing, H103 outside the bounds, H104 unknown class.
-    """
+    """Encode (n,) as class indices or numbers; H101 missing, H103 outside, H104 unknown."""
     if target.classes is not None:
         codes = _codes(column, target.classes)
         _refuse(Code.MISSING_VALUE, column, codes == MISSING, **_UNLABELLED)

@@ -25,11 +25,7 @@ _WORTH_THREADS = 200_000
 
 @dataclass(frozen=True)
 class Frame:
-    """The columns of a table.
-
-    `columns`: in the table's order. `named`: whether the table names its columns; otherwise they
-    are called x0, x1, ... `n_rows`: length of every column.
-    """
+    """The columns of a table; without names of its own they are called x0, x1, ..."""
 
     columns: tuple[Column, ...]
     named: bool
@@ -55,8 +51,7 @@ class Frame:
     def pick(self, names: Sequence[str]) -> list[Column]:
         """Return one column per name: matched by name if both sides have names, else by position.
 
-        A side has no names if it is an array without them, or if its names are x0, x1, ...
-        Columns that are not asked for are ignored when names are matched.
+        Names x0, x1, ... are as none. Matched by name, columns that are not asked for are ignored.
         """
         nameless = tuple(names) == tuple(f"x{i}" for i in range(len(names)))
         missing = set(names).difference(self.names)
@@ -82,9 +77,9 @@ class Frame:
 def view(table: Any, *, empty: bool = False) -> Frame:
     """Look at a table as a `Frame`; values are converted only when they are used.
 
-    `table`: or anything with ``__arrow_c_stream__`` (Polars, DuckDB, ...) or ``__array__``.
-    `empty`: whether a table may have no rows. Raises H105 no rows or no columns, H106 duplicate
-    column, H108 not two-dimensional or ragged; H109 not a table at all.
+    Any Arrow stream (Polars, DuckDB, ...) or ``__array__`` will do. H105 no rows, unless `empty`,
+    or no columns, H106 duplicate column, H108 not two-dimensional or ragged, H109 not a table at
+    all.
     """
     if isinstance(table, Frame):
         return table

@@ -20,9 +20,8 @@ def row_ids(column: Column) -> NDArray[Any]:
     An id is read by itself: a text that spells a whole number in the plain way is that number, so
     that the id 7 is the same in a CSV file as in Parquet, and with or without a text beside it.
     Where at least one id is another text, all are given as text; `id_bytes` does not depend on it.
-
-    `column`: whole numbers or strings. Raises H101 if an id is missing, H110 if one is repeated;
-    H109 for ids that are neither whole numbers below 2^63 nor strings.
+    H101 if an id is missing, H110 if one is repeated, H109 for ids that are neither whole numbers
+    below 2^63 nor strings.
     """
     try:
         whole = _whole_ids(column)
@@ -100,11 +99,10 @@ def repeated_rows(ids: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def keyed_digest(key: bytes, purpose: str, n_slots: int, ids: NDArray[Any]) -> bytes:
-    """Return 32 bytes that follow from a key and a set of ids, given in their order.
+    """Return 32 bytes that follow from a key and a set of ids, sorted.
 
-    `key`: whoever has it can test guesses at the ids. `purpose`: digests of one set for two
-    purposes say nothing about each other. `n_slots`: public number of slots for the records. `ids`
-    (ndarray): as `row_ids` returns them, sorted.
+    Whoever has the key can test guesses at the ids. Digests of one set for two purposes say nothing
+    about each other. `n_slots` is public.
     """
     total = hmac.new(hmac.digest(key, purpose.encode(), "sha256"), digestmod="sha256")
     total.update(n_slots.to_bytes(8, "big"))

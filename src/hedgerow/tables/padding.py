@@ -22,12 +22,9 @@ def pad(
 
     A record's slot says nothing about the other records or their number, so removing a record
     clears one presence bit and moves nothing. Whoever sees the slots but not the presence bits
-    knows the capacity alone.
-
-    `encoded`: the records are its present rows. `capacity`: public number of slots;
-    ``encoded.domain.capacity`` if None. `entropy`: returns so many random bytes. Only tests pass
-    anything but the operating system. With `capacity` slots. Absent slots have bins 0, target 0 and
-    an empty id. Raises H112 if there are more records than slots; H208 if no capacity is given.
+    knows the capacity alone, which is the domain's by default. Only tests pass an `entropy`. Absent
+    slots have bins 0, target 0 and an empty id. H112 for more records than slots, H208 without a
+    capacity.
     """
     capacity = encoded.domain.capacity if capacity is None else capacity
     if capacity is None:

@@ -20,11 +20,7 @@ function, Batches(lambda: read_batches(path, domain=domain), domain)"""
 
 @dataclass(frozen=True)
 class Piece:
-    """Some rows of a table that is read in pieces.
-
-    `number`: of the piece within its table, from 0. `origin`: where it comes from, for messages.
-    `first_row`: its first row within `origin`.
-    """
+    """Some rows of a table that is read in pieces; `first_row` is within `origin`."""
 
     number: int
     origin: str
@@ -54,12 +50,10 @@ class ParquetPieces:
     """The rows of Parquet files in pieces; the files are looked at once, here.
 
     Pieces follow from the order of the files, from their row groups and from `rows` alone: a piece
-    is some whole row groups of one file, or a part of a large one.
-
-    `paths`: files, or folders of which all ``*.parquet`` within are read, by name. Names of folders
-    (``year=2024``) are not columns. `columns`: the only ones that are read. `rows`: of a piece, at
-    most. `empty`: whether there may be no rows at all. Raises H115 for what is not there or not
-    Parquet; H107 for a file without one of the columns, H105 if there are no rows.
+    is some whole row groups of one file, or a part of a large one. Of folders all ``*.parquet``
+    within are read, by name; names of folders (``year=2024``) are not columns. H115 for what is not
+    there or not Parquet, H107 for a file without one of the columns, H105 without rows unless
+    `empty`.
     """
 
     def __init__(
@@ -115,7 +109,7 @@ class ParquetPieces:
     def read(self, without: Collection[int] = ()) -> Iterator[Piece]:
         """Read the pieces in order; those whose numbers are in `without` only where they must be.
 
-        Raises H115 for a file that cannot be read, H119 for one that has changed.
+        H115 for a file that cannot be read, H119 for one that has changed.
         """
         self.check()
         for file in self._files:

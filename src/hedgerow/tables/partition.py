@@ -23,14 +23,11 @@ _MIN_KEY, _MAX_KEY = 16, hashlib.blake2b.MAX_KEY_SIZE
 def horizontal(encoded: Encoded, owners: int, key: bytes) -> tuple[Encoded, ...]:
     """Give each record to one of several owners, by a keyed hash of its id.
 
-    The part of a record depends on that record alone: one record more or less moves no other.
-    That is what parallel composition under add/remove neighbours needs, and what cutting a
-    shuffled table into equal pieces does not give.
-
-    `encoded`: with ids. Absent slots belong to nobody. `owners`: number of parts, at least 1.
-    `key`: 16 to 64 bytes. Secret where the assignment has to be. One per owner, records in their
-    order; a part may be empty. Raises H111 without ids, H110 for repeated ids, H501 for a bad
-    number of owners or key.
+    The part of a record depends on that record alone: one record more or less moves no other. That
+    is what parallel composition under add/remove neighbours needs, and what cutting a shuffled
+    table into equal pieces does not give. The key, 16 to 64 bytes, is secret where the assignment
+    has to be. Records keep their order; a part may be empty. H111 without ids, H110 for repeated
+    ids, H501 for a bad number of owners or key.
     """
     if owners < 1:
         raise Code.BAD_PARAMETER.error(expected="owners of at least 1", found=f"owners={owners}")
@@ -61,10 +58,8 @@ def vertical(
 ) -> tuple[Encoded, ...]:
     """Give each column to one of several owners, and the target to one of them.
 
-    `encoded`: the table; presence bits and ids go to everybody. `groups`: the columns of each
-    owner, names or positions: every column exactly once. `target_at`: which group holds the target.
-    One per group, rows in the same order. Raises H106 for a column in two groups, H107 for one that
-    is in none or not in the table, H501 for an empty group or a bad `target_at`.
+    Presence bits and ids go to everybody; rows keep their order. H106 for a column in two groups,
+    H107 for one that is in none or not in the table, H501 for an empty group or a bad `target_at`.
     """
     index = [encoded.domain.indices(group) for group in groups]
     if not all(index) or not 0 <= target_at < len(index):
@@ -90,13 +85,10 @@ def vertical(
 def align(parts: Sequence[Encoded], *, keep: Keep = "all") -> tuple[Encoded, ...]:
     """Put the rows of vertical parts into one common order, that of their ids.
 
-    Sorting by id needs no word between the parties about whose order counts, and forgets the
-    order in which a party stored its rows.
-
-    `parts`: with ids; absent slots are left out. `keep` ({"all", "common"}, default="all"): "all":
-    the ids must be the same everywhere. "common": rows whose id is not in every part are left out.
-    Row i of every part has the same id; ids increase. Raises H110 for an id that is repeated within
-    a part, H111 if the ids differ or are not there, H501 for another `keep`.
+    Sorting by id needs no word between the parties about whose order counts, and forgets the order
+    in which a party stored its rows. Absent slots are left out; so are, where `keep` is "common"
+    and not "all", rows whose id is not in every part. H110 for an id that is repeated within a
+    part, H111 if the ids differ or are not there, H501 for another `keep`.
     """
     check_option("keep", keep, Keep)
     if not parts:

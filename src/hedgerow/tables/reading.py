@@ -48,39 +48,20 @@ def read_table(
     bad: list[BadCells] | None = None,
     absorbed: AbsorbedRows | None = None,
 ) -> pa.Table:
-    """Read a file whole.
+    """Read a file whole: .csv, .parquet, .arrow, .feather or .ipc, which chooses the reader.
 
-    Parameters
-    ----------
-    path : str or Path
-        Ending in .csv, .parquet, .arrow, .feather or .ipc, which chooses the reader.
-    domain : Domain, optional
-        CSV has no types: with a domain every cell is read alone, under the declared kind of its
-        column ("007" stays "007" where categories are strings, and is 7 where they are numbers; a
-        date is seconds), and columns that the domain does not have stay text. Without a domain,
-        types are guessed from all rows.
-    text : TextFormat, optional
-        How a CSV file is written; commas and UTF-8 by default.
-    bad : list of BadCells, optional
-        Receives the cells of a CSV file that do not spell what the domain says, and these are then
-        null; without it they are refused.
-    absorbed : AbsorbedRows, optional
-        With it nothing that a row holds is refused, and there may be no rows: cells as in `bad` are
-        null, lines of a CSV file with more or fewer cells than names are left out, bytes that are
-        not UTF-8 are replaced. It counts them, for the owner's eyes only.
+    CSV has no types: with a domain every cell is read alone, under the declared kind of its column
+    ("007" stays "007" where categories are strings, and is 7 where they are numbers; a date is
+    seconds), and other columns stay text. Without a domain, types are guessed from all rows. An
+    empty cell is null. Cells that do not spell what the domain says are refused, or null and noted
+    in `bad`.
 
-    Returns
-    -------
-    pyarrow.Table
-        At least one row, without `absorbed`. An empty cell of a CSV file is null.
+    With `absorbed` nothing that a row holds is refused, and there may be no rows: cells as in `bad`
+    are null, lines of a CSV file with more or fewer cells than names are left out, bytes that are
+    not UTF-8 are replaced. It counts them, for the owner's eyes only.
 
-    Raises
-    ------
-    FormatError
-        H115 if there is no such file or it cannot be read; H903 or H904 if a CSV file has another
-        delimiter or encoding than `text`.
-    InputError
-        H105 if it has no rows.
+    H115 if there is no such file or it cannot be read, H903 or H904 if a CSV file has another
+    delimiter or encoding than `text`, H105 if it has no rows.
     """
     path = Path(path)
     kind = _format(path, text, domain)
@@ -111,14 +92,11 @@ def read_batches(
     bad: list[BadCells] | None = None,
     absorbed: AbsorbedRows | None = None,
 ) -> Iterator[pa.Table]:
-    """Read a file in pieces, so that it may be larger than memory.
+    """Read a file in pieces of exactly `rows` rows, but for the last; as `read_table`.
 
-    `path`: as for `read_table`. `rows`: rows of each piece; the last one may have fewer. `domain`:
-    as for `read_table`. Without a domain the types of a CSV file are taken from its beginning, and
-    a later line may not fit them. `text`: as for `read_table`. `bad`: as for `read_table`; complete
-    when the pieces are. `absorbed`: as for `read_table`. A file without rows is then one empty
-    piece. Exactly `rows` rows, except for the last. Raises H115 when a piece cannot be read; H903
-    and H904 as `read_table`; H105 if there are no rows, H501 if `rows` is not positive.
+    Without a domain the types of a CSV file are taken from its beginning, and a later line may not
+    fit them. `bad` is complete when the pieces are. With `absorbed` a file without rows is one
+    empty piece. H115 when a piece cannot be read, H501 if `rows` is not positive.
     """
     if rows < 1:
         raise Code.BAD_PARAMETER.error(expected="rows of at least 1", found=f"rows={rows}")
@@ -396,10 +374,7 @@ def _open_arrow(path: Path) -> pa.RecordBatchFileReader | pa.RecordBatchStreamRe
 
 
 def rechunk(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
-    """Cut a sequence of tables of one schema into pieces of `rows` rows, without copying.
-
-    If there are tables but no rows, one piece is empty.
-    """
+    """Cut tables of one schema into pieces, without copying; one is empty if there are no rows."""
     waiting: list[pa.Table] = []
     n_waiting, cut = 0, False
     for table in tables:

@@ -37,10 +37,10 @@ def suggest_facts(
     """Read attributes and target from data; the parameters are those of `Domain.suggest`.
 
     Numeric columns (dates and times too) get bounds and cuts; strings, bools and dictionaries get
-    their sorted categories. A column has a missing bin only if it has missing values. Raises H101
-    missing value with missing="error", or a column without any value; H103 an infinite value; H118
-    more than 65,536 categories; H501 a parameter out of range; and what `encode` raises for the
-    table itself.
+    their sorted categories. A column has a missing bin only if it has missing values. H101 missing
+    value with missing="error", or a column without any value; H103 an infinite value; H118 more
+    than 65,536 categories; H501 a parameter out of range; and what `encode` raises for the table
+    itself.
     """
     check_option("spacing", spacing, Spacing)
     check_option("missing", missing, Missing)

@@ -1,8 +1,8 @@
 """The text of a CSV file: how it is written, and its pieces of whole records.
 
-Arrow cuts a file into blocks of a fixed size. Where a border falls depends on all records before
-it, and a cell that is longer than a block, or has lines of its own on a border, would be refused or
-would take other records with it. So pieces are cut here, and Arrow has each of them as one block.
+Where a border of Arrow's blocks of a fixed size falls depends on all records before it, and a cell
+that is longer than a block, or has lines of its own on a border, would be refused or would take
+other records with it. So pieces are cut here, and Arrow has each of them as one block.
 """
 
 from __future__ import annotations
@@ -31,11 +31,7 @@ _MARKS = {
 
 
 class TextFormat(NamedTuple):
-    """How a CSV file is written; other files say it themselves.
-
-    `delimiter`: one character between the cells of a line. `encoding`: of the characters, by a name
-    that Python knows.
-    """
+    """How a CSV file is written; other files say it themselves."""
 
     delimiter: str = ","
     encoding: str = "utf-8"
@@ -143,11 +139,10 @@ def _cells(header: str, delimiter: str) -> list[str]:
 def record_pieces(
     path: Path, text: TextFormat, errors: Literal["strict", "replace"] = "strict"
 ) -> Iterator[bytes]:
-    """Read a CSV file in pieces of whole records; the first begins with its names.
+    """Read a CSV file in pieces of whole records, in UTF-8; the first begins with its names.
 
-    `text`: how the file is written. Bytes of UTF-8 are given as they are. `errors` ({"strict",
-    "replace"}): what to do with bytes that another encoding does not have. UTF-8, of about a
-    mebibyte, or as long as the one record in it.
+    A piece is about a mebibyte, or as long as the one record in it. UTF-8 is given as it is;
+    `errors` is for bytes that another encoding does not have.
     """
     # A quote opens a cell only where the cell begins; two of them within are one.
     quoted = re.compile(

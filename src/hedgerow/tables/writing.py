@@ -26,10 +26,7 @@ def check_ending(path: Path) -> None:
 
 
 def write_pieces(pieces: Iterable[pa.Table], file: BinaryIO, ending: str) -> int:
-    """Write tables of one schema one after the other, and return how many rows that were.
-
-    `pieces`: at least one. `ending`: ``".csv"`` or ``".parquet"``.
-    """
+    """Write at least one table, all of one schema, as ".csv" or ".parquet"; return the rows."""
     writer: Any = None
     n_rows = 0
     try:
