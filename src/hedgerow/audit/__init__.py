@@ -1,9 +1,4 @@
-"""The auditor: attacks privacy claims and reports the epsilon that the attack proves.
-
-`audit` attacks one `AuditTarget`, `audit_all` several; `register` adds targets to those of
-the catalogue. `hedgerow.audit.tables` has neighbouring tables for tree learners,
-`hedgerow.audit.report` tables, JSON and the exit code.
-"""
+"""The auditor: attacks privacy claims and reports the epsilon that the attack proves."""
 
 from hedgerow.audit.bounds import (
     ceiling,

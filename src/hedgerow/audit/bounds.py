@@ -27,11 +27,9 @@ Floats = NDArray[np.float64]
 
 
 def probability_lower(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFIDENCE) -> Floats:
-    """One-sided Clopper-Pearson lower bound on a probability.
+    """One-sided Clopper-Pearson lower bound on a probability; 0 where there were no hits.
 
-    `hits`, `runs` (array_like of int, broadcast together): times the event happened, and times it
-    was tried. `confidence`: probability with which the bound holds, whatever the true probability
-    is. Returns float64 array, the shape of the broadcast; 0 where there were no hits.
+    It holds with `confidence`, whatever the true probability is; arrays are broadcast.
     """
     k, n = np.asarray(hits, np.float64), np.asarray(runs, np.float64)
     bound = betaincinv(np.maximum(k, 1.0), n - k + 1.0, 1.0 - confidence)
@@ -55,10 +53,9 @@ def epsilon_lower(
 ) -> Floats:
     """Lower bound on epsilon from counts of one event on two neighbouring inputs.
 
-    `hits`, `runs` (array_like of int): on the input where the event is likelier. `neighbour_hits`,
-    `neighbour_runs` (array_like of int): on its neighbour. `delta`: of the claim; what it forgives
-    is taken off before the ratio. `confidence`: of each of the two one-sided bounds. Returns
-    float64 array, the shape of the broadcast: ``max(0, ln((p_lo - delta) / p'_hi))``.
+    The event is the likelier one on the first. What delta forgives is taken off before the ratio;
+    `confidence` is that of each of the two one-sided bounds: ``max(0, ln((p_lo - delta) /
+    p'_hi))``.
     """
     ratio = ratio_lower(hits, runs, neighbour_hits, neighbour_runs, delta, confidence)
     return np.log(np.maximum(ratio, 1.0))
@@ -98,10 +95,9 @@ def epsilon_estimate(
 ) -> float:
     """Epsilon of the frequencies of one event: a point estimate, which proves nothing.
 
-    `hits`, `neighbour_hits`: on the input where the event is likelier, and on its neighbour.
-    `runs`: on each of the two. `delta`: of the claim. `gaussian`: whether to take the two laws for
-    Gaussians at a distance: then every event tells the distance, also one that is far from the loss
-    that delta forgives. Half a run is added to hits and to misses, so that it is finite.
+    The event is the likelier one on the first input. `gaussian` takes the two laws for Gaussians at
+    a distance: then every event tells the distance, also one that is far from the loss that delta
+    forgives. Half a run is added to hits and to misses, so that it is finite.
     """
     p, q = ((k + 0.5) / (runs + 1.0) for k in (hits, neighbour_hits))
     if gaussian:
@@ -111,18 +107,15 @@ def epsilon_estimate(
 
 
 def ceiling(runs: int, delta: float = 0.0, confidence: float = CONFIDENCE) -> float:
-    """Largest epsilon that `runs` runs on each input can prove.
+    """Largest epsilon that `runs` runs on each input can prove; 0 where so few prove nothing.
 
-    Reached by an event that always happens on one input and never on the other. With
-    a = 1 - confidence the bounds are then p_lo = a^(1/n) and p'_hi = 1 - a^(1/n), so that
+    Reached by an event that always happens on one input and never on the other. With a = 1 -
+    confidence the bounds are then p_lo = a^(1/n) and p'_hi = 1 - a^(1/n), so that
 
         ceiling(n) = ln((a^(1/n) - delta) / (1 - a^(1/n)))
 
-    which for delta = 0 is -ln(expm1(-ln(a) / n)), about ln(n / 7.6) at 99.95%.
-
-    `runs`: runs on each input that the bound is computed from. `hedgerow.audit.audit` measures on
-    half of its runs. `delta`, `confidence`: as in `epsilon_lower`. 0 where so few runs prove
-    nothing.
+    which for delta = 0 is -ln(expm1(-ln(a) / n)), about ln(n / 7.6) at 99.95%. Only runs that
+    measure count, which in `hedgerow.audit.audit` are half of them.
     """
     rate = -math.log1p(-confidence) / runs
     low = math.exp(-rate) - delta

@@ -9,9 +9,9 @@ Since step (3) happens after the choice, the bound of step (4) is that of a sing
 advance: whatever was looked at before costs no confidence. Whoever makes several audits and
 reads the largest figure says so with `tests`, and each bound is widened by Bonferroni.
 
-Beside the bound stands an estimate: what the frequencies of an event say, without confidence. The
-event is another one, chosen in step (2) as well: rare events have the largest ratios, and a bound
-has to do without them. An estimate may exceed the true epsilon, and refutes nothing.
+The estimate beside the bound is what the frequencies of another event, chosen in step (2) as well,
+say without confidence: rare events have the largest ratios, and a bound has to do without them. It
+may exceed the true epsilon, and refutes nothing.
 """
 
 from __future__ import annotations
@@ -57,33 +57,15 @@ ESTIMATED_AT = float(ndtr(3.0))
 
 @dataclass(frozen=True, eq=False)
 class AuditTarget:
-    """A claim to attack.
+    """A claim to attack; its name is unique among registered targets.
 
-    Attributes
-    ----------
-    name : str
-        Unique among registered targets.
-    run : callable
-        ``run(input, runs, source)`` returns integers of shape (runs,) or (runs, k): everything
-        that the audience of the claim sees of each of `runs` independent releases.
-    pairs : sequence of (label, input, neighbour)
-        Neighbours under `relation`; both directions are tried.
-    claimed : float
-        The epsilon that is advertised.
-    proven : float or None
-        The epsilon of the ledger, which may be infinite. None stands for the claimed one if the
-        claim is sound, and for infinity if it is not: nothing is proven then.
-    delta : float
-        Of the claim.
-    sound : bool
-        Whether the claim is expected to hold. False for what is broken on purpose.
-    kind : {"mechanism", "estimator", "protocol"}
-    relation : Relation
-        Of the claim and of the pairs.
-    runs : int
-        Per input, unless the caller of `audit` says otherwise.
-    gaussian : bool
-        Whether the noise is Gaussian. The estimate then takes the loss for that of a Gaussian.
+    ``run(input, runs, source)`` returns integers (runs,) or (runs, k): everything that the audience
+    of the claim sees of each of `runs` independent releases. `pairs` are (label, input, neighbour)
+    under `relation`; both directions are tried.
+
+    `claimed` is the epsilon that is advertised, `proven` that of the ledger, which may be infinite;
+    None stands for the claimed one if the claim is `sound`, and for infinity if it is broken on
+    purpose. `runs` are per input. `gaussian` takes the loss of the estimate for that of a Gaussian.
     """
 
     name: str
@@ -110,28 +92,12 @@ class AuditTarget:
 class Result:
     """What an audit found.
 
-    Attributes
-    ----------
-    target, kind, sound, claimed, proven, delta, relation
-        As in `AuditTarget`.
-    attacked : float
-        Lower bound on every epsilon that holds together with `delta`.
-    estimate : float
-        What the frequencies of an event say of epsilon: no bound, and at least `attacked`.
-    runs : int
-        Per input: half chose the attack, the other half measured it.
-    pair, event, direction : str
-        The attack.
-    hits : tuple of int
-        Times the event happened in the measuring half, on the input and on its neighbour.
-    ceiling : float
-        The largest epsilon that so many runs can prove.
-    confidence : float
-        Of each of the two one-sided bounds behind `attacked`.
-    false_alarm : float
-        Probability, at most, that `attacked` exceeds the true epsilon: 2 * (1 - confidence).
-    seconds : float
-        Wall time.
+    `attacked` is a lower bound on every epsilon that holds together with `delta`; `estimate`, at
+    least that, is what the frequencies of an event say, and no bound. Half of the `runs` per input
+    chose the attack (`pair`, `event`, `direction`), the other half measured it: `hits` are on the
+    input and on its neighbour. `ceiling` is the largest epsilon that so many runs can prove;
+    `confidence` is of each of the two one-sided bounds; `attacked` exceeds the true epsilon with
+    probability `false_alarm` = 2 * (1 - confidence) at most.
     """
 
     target: str
@@ -165,11 +131,7 @@ class Result:
 
 
 def repeated(mechanism: Callable[[Ints, NoiseSource], Ints]) -> Run:
-    """Make `AuditTarget.run` of a mechanism called as ``mechanism(values, source)``.
-
-    `mechanism`: vectorised: takes int64 values (runs, ...) and treats each leading index as a
-    release of its own.
-    """
+    """Make `AuditTarget.run` of a mechanism, each leading index of values being a release."""
 
     def run(values: ArrayLike, runs: int, source: NoiseSource) -> Ints:
         array = np.asarray(values, dtype=np.int64)
@@ -185,29 +147,11 @@ def audit(
     *,
     tests: int = 1,
 ) -> Result:
-    """Attack one target.
+    """Attack one target; a seeded source makes the audit reproducible.
 
-    Parameters
-    ----------
-    target : AuditTarget
-        The claim.
-    runs : int or None
-        Runs per input, at least 100; None for the target's own number.
-    source : NoiseSource or None
-        Given to the target; None for a fresh one keyed by the operating system. A seeded source
-        makes the audit reproducible.
-    tests : int
-        Number of audits of which this is one, if their largest figure is going to be read: each
-        bound then holds with 1 - 0.0005 / tests.
-
-    Returns
-    -------
-    Result
-
-    Raises
-    ------
-    InputError
-        `Code.BAD_AUDIT` for too few runs, no pair, or outcomes that are not integers.
+    Runs are per input, at least 100. This is one of `tests` audits of which the largest figure is
+    going to be read: each bound then holds with 1 - 0.0005 / tests. `Code.BAD_AUDIT` for too few
+    runs, no pair, or outcomes that are not integers.
     """
     started = time.perf_counter()
     runs = target.runs if runs is None else runs
@@ -255,9 +199,8 @@ def audit_all(
 ) -> list[Result]:
     """Attack several targets; the probability that any figure is too high stays at 0.001.
 
-    `runs`: upper limit on the runs per input; a target that asks for fewer gets fewer. `source`: as
-    in `audit`. Each target draws from a child of its own, keyed in the order given. `track`: goes
-    through the targets in order, and may show how far it is.
+    A target that asks for fewer `runs` per input gets fewer. Each draws from a child of the source,
+    keyed in the order given. `track` goes through the targets, and may show how far it is.
     """
     source = NoiseSource.system() if source is None else source
     return [

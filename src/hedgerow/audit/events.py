@@ -1,14 +1,11 @@
 """Events: what an attacker bets on, and how the bet is chosen from the first half of the runs.
 
 An outcome is a row of integers (a noisy count, a winner's index, the leaf labels of a tree). A
-view maps each row to one integer; events are sets of values of a view. Views are fixed functions
-that no data enter, so any of them may be used with any outcome.
-
-For each view the candidates are every single value, every half-line, and the sets of values whose
+view, a fixed function that no data enter, maps each row to one integer; events are sets of values
+of a view. Candidates are every single value, every half-line, and the sets of values whose
 estimated likelihood ratio exceeds each of several thresholds: by the lemma of Neyman and Pearson no
-other set of that probability separates the two inputs better. For outcomes of several coordinates
-the ratios of all coordinates are also multiplied, which finds a loss that is spread over many of
-them.
+other set of that probability separates the two inputs better. The ratios of all coordinates are
+also multiplied, which finds a loss that is spread over many of them.
 
 Ratios are estimated from data, and a set of values seen only under one input looks perfect on the
 very runs it was read from. Each fold is therefore scored with the ratios of the other; the set
@@ -50,10 +47,7 @@ SHORTLIST = 16
 
 @dataclass(frozen=True)
 class OutcomeView:
-    """One integer of an outcome.
-
-    `kind`: what is computed. `columns`: the coordinates it is computed from; empty for all of them.
-    """
+    """One integer of an outcome, computed from some `columns`; empty for all of them."""
 
     kind: Kind
     columns: tuple[int, ...] = ()
@@ -109,10 +103,7 @@ def single_views(width: int) -> Iterator[OutcomeView]:
 
 
 def joint_views(width: int, leading: Ints) -> Iterator[OutcomeView]:
-    """List the views of several coordinates at once.
-
-    `width`: coordinates of an outcome. `leading` (int64 array): coordinates to look at in pairs.
-    """
+    """List the views of several coordinates at once; the `leading` ones are looked at in pairs."""
     if width == 1:
         return
     yield OutcomeView("row")
@@ -126,11 +117,10 @@ def joint_views(width: int, leading: Ints) -> Iterator[OutcomeView]:
 
 
 class Tally(NamedTuple):
-    """How often each value of a view was seen.
+    """How often each of the increasing `values` (values,) of a view was seen.
 
-    `values`: (values,) int64, increasing. `counts` ((inputs=2, folds=2, values) int64): run i
-    belongs to fold i % 2. `codes` ((inputs=2, runs) int64): position in `values` of each run's
-    value.
+    `counts` are (inputs=2, folds=2, values), run i being in fold i % 2; `codes` (inputs=2, runs)
+    are the positions in `values`.
     """
 
     values: Ints
@@ -139,10 +129,7 @@ class Tally(NamedTuple):
 
 
 def tally(first: Ints, second: Ints) -> Tally:
-    """Count the values of one view under the two inputs.
-
-    `first`, `second` ((runs,) int64): the view of the outcomes under each input.
-    """
+    """Count the values of one view (runs,) under the two inputs."""
     both = np.stack([first, second])
     low = int(both.min())
     span = int(both.max()) - low + 1
@@ -274,9 +261,8 @@ class Bet(NamedTuple):
 class Aim(NamedTuple):
     """What an event is chosen for.
 
-    `confidence`: of the two one-sided bounds that are computed from an event's hits. `delta`: of
-    the claim. `gaussian`: whether the events are compared by the separation of two Gaussians, see
-    `hedgerow.audit.bounds.mu_lower`, and not by the ratio of their probabilities.
+    `confidence` is of the two one-sided bounds, `delta` of the claim; `gaussian` compares events by
+    the separation of two Gaussians (`hedgerow.audit.bounds.mu_lower`), not by their ratio.
     """
 
     confidence: float = CONFIDENCE
@@ -312,9 +298,8 @@ class _Family(NamedTuple):
 def choose(first: Ints, second: Ints, delta: float = 0.0, confidence: float = CONFIDENCE) -> Bet:
     """Choose the event and direction with the largest lower bound on epsilon.
 
-    `first`, `second` ((runs, k) int64): outcomes under each of two neighbouring inputs. Runs that
-    were used here must not be used to measure the event that is returned. `delta`, `confidence`: as
-    in `hedgerow.audit.bounds.epsilon_lower`.
+    Outcomes are (runs, k). Runs that were used here must not be used to measure the event that is
+    returned.
     """
     return choose_for([Aim(confidence, delta)], first, second)[0]
 

@@ -1,9 +1,8 @@
 """What an attacker who knows the mechanism reads from releases: their log likelihood ratio.
 
 Of all that can be computed from what was seen, the ratio of its probabilities on the two inputs
-tells most about which one it was (the lemma of Neyman and Pearson). Releases that were drawn one
-after the other have the product of their ratios, each given those before it. A target that returns
-it leaves the auditor a single number to search, however many the releases are.
+tells most about which one it was (the lemma of Neyman and Pearson). Releases drawn one after the
+other have the product of their ratios, each given those before it: a single number to search.
 
 An attacker who is wrong about the mechanism computes a number that tells less, and never one that
 proves too much: what is attacked is the frequency of an event, whatever the event is.
@@ -28,11 +27,7 @@ UNITS = 64
 def of_counts(
     mechanism: TwoSidedGeometric, seen: ArrayLike, first: ArrayLike, second: ArrayLike
 ) -> Floats:
-    """Log ratio of noisy integers, the second input over the first, for each element.
-
-    `seen`, `first`, `second` (array_like, broadcast together): what was released, and the exact
-    values on the two inputs.
-    """
+    """Log ratio of noisy integers for each element, the second input over the first."""
     a = mechanism.epsilon / mechanism.sensitivity
     value = np.asarray(seen, np.float64)
     return np.asarray(a * (np.abs(value - np.asarray(first)) - np.abs(value - np.asarray(second))))
@@ -45,12 +40,7 @@ def of_choice(
     second: Ints,
     valid: NDArray[np.bool_] | None = None,
 ) -> Floats:
-    """Log ratio of choices, the second input over the first, for each of them.
-
-    `seen` (int64 (...)): candidates that were chosen. `first`, `second` (int64 (c,)): scores of the
-    candidates on the two inputs. `valid` (bool (c,), optional): candidates that might have been
-    chosen.
-    """
+    """Log ratio of choices by scores (c,) among the `valid` ones, second input over first."""
     allowed = np.ones(len(first), dtype=np.bool_) if valid is None else valid
     scores = (tuple(side.tolist()) for side in (first, second, allowed))
     return _ratios(mechanism, *scores)[seen]

@@ -16,8 +16,8 @@ _registered: dict[str, Factory] = {}
 def register(factory: Factory) -> Factory:
     """Add the targets that `factory` makes; use as a decorator.
 
-    It is called when targets are listed, not when registered, so that importing a module stays
-    cheap. Registering the same function again replaces it.
+    It is called when targets are listed, so that importing a module stays cheap. Registering the
+    same function again replaces it.
     """
     _registered[f"{factory.__module__}.{factory.__qualname__}"] = factory
     return factory
@@ -26,8 +26,7 @@ def register(factory: Factory) -> Factory:
 def targets(*, kind: str | None = None, sound: bool | None = None) -> tuple[AuditTarget, ...]:
     """List the targets of the catalogue, then those registered, in order.
 
-    `sound` keeps only those expected to hold, or only those broken on purpose. Raises H602 if two
-    have one name.
+    `sound` keeps those expected to hold, or broken on purpose. H602 if two have one name.
     """
     # Whoever audits a claim of their own need not wait for every estimator and protocol.
     from hedgerow.audit.catalogue import FACTORIES

@@ -21,8 +21,8 @@ def verdict(result: Result) -> str:
     """Judge one result.
 
     ``"refuted"``: the attack proves more than the ledger says. ``"not refuted"``: it does not.
-    ``"out of reach"``: it does not, and with so few runs it could not have. ``"caught"`` and
-    ``"missed"``: for a target whose claim is known to be false.
+    ``"out of reach"``: it could not have, with so few runs. ``"caught"`` and ``"missed"``: for a
+    target whose claim is known to be false.
     """
     if result.refuted:
         return "refuted"
@@ -68,10 +68,7 @@ def to_json(results: Sequence[Result]) -> str:
 
 
 def table(results: Sequence[Result], *, details: bool = False) -> Table:
-    """Render for people; print it with `rich.console.Console`.
-
-    `details`: say below each target which attack was the best.
-    """
+    """Render for `rich.console.Console`; with `details`, say which attack was the best."""
     total = min(1.0, sum(result.false_alarm for result in results))
     view = Table(
         title="Audit: epsilon claimed, proven, and reached by attack",

@@ -22,11 +22,7 @@ Ints = NDArray[np.int64]
 
 
 class AuditTable(NamedTuple):
-    """A table of bins, with its public domain.
-
-    `rows` ((n, d) int64): bin of each record in each attribute, 0 <= bin < n_bins. `classes` ((n,)
-    int64): class of each record, 0 <= class < n_classes.
-    """
+    """A table of bins (n, d) and classes (n,), from 0, with its public domain."""
 
     rows: Ints
     classes: Ints
@@ -120,10 +116,10 @@ _FAMILIES = (
 
 
 def families(relation: Relation = Relation.ADD_REMOVE) -> list[Pair]:
-    """Build the built-in pairs ``(label, AuditTable, AuditTable)``, ready for `AuditTarget.pairs`.
+    """Build the built-in pairs ``(label, AuditTable, AuditTable)``, for `AuditTarget.pairs`.
 
-    `relation`: add/remove: the second table has one record more. Replace: both have it, and another
-    record stands in its place in the first.
+    Add/remove: the second table has one record more. Replace: both have it, and another record
+    stands in its place in the first.
     """
     pairs = []
     for family in _FAMILIES:
@@ -144,10 +140,10 @@ def sides(pairs: Iterable[Pair]) -> list[Pair]:
 def neighbours(
     label: str, table: AuditTable, neighbour: AuditTable, relation: Relation = Relation.ADD_REMOVE
 ) -> Pair:
-    """Check that two tables are neighbours and make a pair of them.
+    """Check that two tables, in any order of records, are neighbours and make a pair of them.
 
-    `table`, `neighbour`: records in any order. Raises `Code.BAD_AUDIT` if they differ in more than
-    one record, or in their public domain: an attack on such a pair refutes nothing.
+    `Code.BAD_AUDIT` if they differ in more than one record, or in their public domain: an attack on
+    such a pair refutes nothing.
     """
     for side in (table, neighbour):
         _check(label, side)

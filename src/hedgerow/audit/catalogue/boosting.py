@@ -1,8 +1,8 @@
 """What the auditor attacks in private boosting: all that is released, drawn anew many times.
 
-The attacker knows both tables. From what was released follow shapes and steps, and so the scores
-and gradients of every record on either table: each noisy number is compared with what it would be
-on both, and all that was released comes down to its likelihood ratio.
+The attacker knows both tables. From what was released follow the scores and gradients of every
+record on either table: each noisy number is compared with what it would be on both, and all that
+was released comes down to its likelihood ratio.
 
 All known records are of one class, or at one bound, and the record that makes the difference is of
 the other: its gradient then is as long as it may be, round after round. Sums of a sample are known
@@ -49,11 +49,7 @@ def one_of_its_class() -> Pair:
 
 @dataclass(frozen=True)
 class BoostViews:
-    """Draw models on an audit table and return what the public sees of each.
-
-    `regression`: whether classes are read as numbers. `quieter`: how many times less noise is drawn
-    than planned; anything but 1 is broken on purpose.
-    """
+    """What the public sees of drawn models; noise `quieter` than planned is broken on purpose."""
 
     regression: bool = False
     sample_rate: float = 1.0

@@ -1,9 +1,8 @@
 """What the auditor attacks in this room: every private estimator.
 
 Most targets draw many trees side by side from the plan that `DPTreeClassifier.fit` makes and
-draws from, which is what gives the auditor enough runs. ``dp-tree/fit`` goes through `fit` itself,
-with fewer. The attacker knows all records but one, and reads from a tree what it tells about that
-one (`hedgerow.audit.catalogue.paths`).
+draws from, which gives the auditor enough runs; ``dp-tree/fit`` goes through `fit` itself, with
+fewer. The attacker knows all records but one (`hedgerow.audit.catalogue.paths`).
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ TOGETHER = 10_000
 
 @dataclass
 class DPTreeViews:
-    """Draw models on an audit table and return what the public sees of each.
-
-    `parameters`: of the estimator. `drawn_at`: epsilon of the noise; another figure than the claim
-    is broken on purpose.
-    """
+    """What the public sees of models; `drawn_at` another epsilon they are broken on purpose."""
 
     parameters: dict[str, Any] = field(default_factory=dict)
     drawn_at: float = EPSILON
@@ -128,10 +123,7 @@ def target_of(
     runs: int = RUNS,
     pairs: list[Pair] | None = None,
 ) -> AuditTarget:
-    """Return a target at `EPSILON`, on all families of tables unless other pairs are given.
-
-    One that takes few runs gets one family.
-    """
+    """Return a target at `EPSILON`, on all families of tables; on one if it takes few runs."""
     if pairs is None:
         pairs = sides(families())
         if runs < FEW:

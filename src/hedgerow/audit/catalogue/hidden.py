@@ -1,8 +1,8 @@
 """What the auditor attacks in this room: answers of hidden trees on three servers.
 
 The servers run in the simulator, which computes the real shares, and train with the real protocol.
-Runs are side by side: the same table in the slots of every tree gives as many independent trees as
-there are runs, and voting trees, which have no noise of their own, are asked as often.
+The same table in the slots of every tree gives as many independent trees as there are runs; voting
+trees, which have no noise of their own, are asked as often.
 
 The first pair of tables is a counterexample to noise at the leaves alone: one more record changes
 the best split, and with it whether two queries are in one leaf or in two.
@@ -83,10 +83,7 @@ def small_tie(n: int) -> Pair:
 
 @dataclass(frozen=True)
 class HiddenAnswers:
-    """Train on an audit table, and return the classes of the two queries, one row per run.
-
-    `options`: of `plan_hidden`. `slots`: of one run; public.
-    """
+    """Train on an audit table of public `slots`, and return the classes of the two queries."""
 
     options: dict[str, Any] = field(default_factory=dict)
     slots: int = 241
@@ -213,10 +210,7 @@ def engine_for(
 def share_audit_table(
     engine: Engine, plan: ServerPlan, table: AuditTable, copies: int = 1
 ) -> SecretTable:
-    """Share as many copies of an audit table, each padded to its slots.
-
-    Classes 0 and 1 are the bounds of a numeric target.
-    """
+    """Share padded copies of an audit table; classes 0 and 1 are bounds of a numeric target."""
     layout, n = plan.layout, len(table.classes)
     slots = plan.n_slots // copies
     bins = np.zeros((slots, 2), dtype=np.uint8)

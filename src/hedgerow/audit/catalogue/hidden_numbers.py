@@ -1,11 +1,10 @@
 """What the auditor attacks besides hidden classifiers: regression, boosting, and opened trees.
 
-All targets run on three servers in the simulator, which computes the real shares; none uses the
-clear engine. Training makes one model of a table, an attack needs thousands, each with noise of its
-own: `regressions`, `boosters` and `opened_trees` take the steps of `train_regression`,
-`train_boosting` and `train_open` with an axis for the models, and every tree sees all rows of one
-shared table. One copy is bit for bit what training makes. Ledgers have the charges of one model,
-which is all that an attacker gets to see.
+All targets run on three servers in the simulator, which computes the real shares. An attack needs
+thousands of models, each with noise of its own: `regressions`, `boosters` and `opened_trees` take
+the steps of `train_regression`, `train_boosting` and `train_open` with an axis for the models, on
+all rows of one shared table. One copy is bit for bit what training makes. Ledgers have the charges
+of one model, which is all that an attacker gets to see.
 
 The record that makes the difference is at one bound of the target, where all its neighbours are at
 the other. It breaks a tie between two splits by nearly the whole sensitivity of squared error, and
@@ -117,10 +116,7 @@ def regressions(
 
 
 def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) -> SecretForest:
-    """Train `runs` boosters of one score on one table; see `train_boosting`.
-
-    Trees stand round by round, those of all models side by side.
-    """
+    """Train `runs` boosters as `train_boosting` does; trees stand round by round, side by side."""
     labels = labels_of(table, plan)
     scores = prior(labels, plan).broadcast_to((runs, table.n_rows))
     score = hidden_boosting._score(plan)
@@ -162,11 +158,7 @@ def boosters(table: SecretTable, plan: BoostingPlan, ledger: Ledger, runs: int) 
 def opened_trees(
     table: SecretTable, plan: OpenPlan, ledger: Ledger, runs: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Train and open `runs` trees with one split on one table; see `train_open`.
-
-    Returns `split` (int64 array of shape (runs,)); `counts` (int64 array of shape (runs, 2,
-    classes)).
-    """
+    """Open `runs` trees as `train_open` does: splits (runs,) and counts (runs, 2, classes)."""
     layout, score, choose = plan.layout, score_of(plan), splits_of(plan, ledger)
     hist = Masks(_for_each_model(table, runs)).histogram()
     chosen = choose(0, score(hist), score.bound, None)
@@ -192,11 +184,7 @@ def _for_each_model(table: SecretTable, runs: int) -> SecretTable:
 
 @dataclass(frozen=True)
 class Regression:
-    """Hidden regression trees; what an analyst reads from four answers of each.
-
-    `options`: of `plan_regression`. `leaves`: what puts values into leaves. `slots`: of the table;
-    public.
-    """
+    """Hidden regression trees; what an analyst reads from four answers of each."""
 
     options: dict[str, Any] = field(default_factory=dict)
     leaves: type[NoisyQuotient] = NoisyQuotient

@@ -2,8 +2,7 @@
 
 Most targets draw many trees on the same rows side by side, each with the epsilon of the claim;
 ``median-forest/fit`` goes through `fit` itself, with rows dealt to two trees by their coins. The
-attacker knows all records but one, and reads from a tree what it tells about that one
-(`hedgerow.audit.catalogue.paths`).
+attacker knows all records but one (`hedgerow.audit.catalogue.paths`).
 
 The pair that the paper's accounting does not survive has K equal attributes, each with a good and
 a bad cut. The choice between attributes takes a good cut wherever one was drawn, so a bad one is
@@ -48,8 +47,8 @@ def equal_attributes(n: int = EQUAL) -> Pair:
     """Return records in three bins of n equal attributes, and one more in the first bin.
 
     The cut after the first bin separates the classes, the one after the second divides them as
-    badly as can be, and both are about equally likely medians. One more record in the first bin
-    makes the first cut more balanced by 1, and the second less.
+    badly as can be; both are about equally likely medians. One more record in the first bin makes
+    the first cut more balanced by 1, and the second less.
     """
     bins = np.repeat([0, 1, 2], [THIRD, THIRD, THIRD])
 
@@ -64,9 +63,9 @@ def equal_attributes(n: int = EQUAL) -> Pair:
 def unbalanced() -> Pair:
     """Return records of which one cut divides more evenly, and one record that makes it better.
 
-    One more record in the middle bin makes the first cut more balanced by 1 and the second one
-    less. The second was behind already: where it is chosen all the same, the record was missing.
-    It is the only one of its class, so that its leaf tells as much.
+    One more record in the middle bin makes the first cut more balanced by 1 and the second less,
+    which was behind already: where it is chosen all the same, the record was missing. It is the
+    only one of its class, so that its leaf tells as much.
     """
     rows = np.repeat([0, 1, 2], [9, 3, 1])[:, None]
     first = AuditTable(rows, np.zeros(13, dtype=np.int64), (3,), 2)
@@ -82,11 +81,7 @@ def bounded_domain(table: AuditTable) -> Domain:
 
 @dataclass(frozen=True)
 class MedianViews:
-    """Draw trees on an audit table and return what the public sees of each.
-
-    `options`: of `MedianOptions`. `drawn_at`: epsilon of each tree; another figure than the claim
-    is broken on purpose. `regression`: whether classes are read as numbers.
-    """
+    """What the public sees of trees; `drawn_at` another epsilon they are broken on purpose."""
 
     options: dict[str, Any] = field(default_factory=dict)
     drawn_at: float = EPSILON

@@ -1,8 +1,4 @@
-"""What the auditor attacks in this room: noise drawn by three servers together.
-
-The servers run in the simulator, which computes the real shares; what is attacked is what they
-open.
-"""
+"""Audits of noise that three servers draw together: of what they open, in the simulator."""
 
 from __future__ import annotations
 

@@ -42,11 +42,10 @@ def path_evidence(
 ) -> Ints:
     """Reduce trees in which every node has been split to what they tell about the record.
 
-    `levels`: int arrays (copies, nodes); child 0 has the bins up to the cut, and each bin is a
-    child where the cut is negative. `leaves` (array (copies, leaves, channels)): noisy values of
-    the leaves, in the order of their nodes. `values` (array (n, channels)): what each record of
-    `known_of` adds to its leaf. Returns int64 (copies, 1 + channels): a code of the path; and the
-    values of its leaf, less what is known, rounded down.
+    `levels` (copies, nodes): child 0 has the bins up to the cut, and each bin is a child where the
+    cut is negative. `leaves` (copies, leaves, channels) are noisy, `values` (n, channels) what each
+    record of `known_of` adds to its leaf. Returns int64 (copies, 1 + channels): a code of the path;
+    and the values of its leaf, less what is known, rounded down.
     """
     record, _ = record_of(side)
     known = known_of(side).rows

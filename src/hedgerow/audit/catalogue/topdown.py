@@ -1,18 +1,15 @@
 """What the auditor attacks in DP-TopDown: each implementation of PrivateSplit, from two views.
 
 ``messages`` is the view of the coordinator: every answer of every owner, from which the tree
-follows too. It knows both tables that the attacked owner may have, the plan with its mechanisms,
-and the nodes that it asks about. So it computes what each number of an answer would be without
-noise on either table, and from that how much likelier the number is on one of them. Numbers of one
-node depend on each other only through the choice of a split, which is one of them: all answers come
-down to their likelihood ratio.
+follows too. It knows both tables that the attacked owner may have, the plan, and the nodes that it
+asks about. So it computes what each number would be without noise on either table, and how much
+likelier it is on one of them. Numbers of one node depend on each other only through the choice of a
+split, which is one of them: all answers come down to their likelihood ratio.
 
 ``tree`` is the view of the public, with tables of its own (`topdown_tree`). Most targets draw many
 trees of one split side by side with the functions that owners and coordinator call; those named
-``run`` carry real messages between them, one tree after another, two levels deep.
-
-Two owners take part where there are several: one has the audited table, the other rows that are the
-same on both sides.
+``run`` carry real messages between them, one tree after another, two levels deep. A second owner,
+where there is one, has rows that are the same on both sides.
 """
 
 from __future__ import annotations
@@ -97,8 +94,7 @@ class Known(NamedTuple):
 class TopDownViews:
     """Draw trees of one split on an audit table and return what somebody sees of each.
 
-    `parameters`: of `TopDownOptions`. `seen`: by whom. `owners`: owners that take part. `drawn_at`:
-    epsilon of the noise; another figure than the claim is broken on purpose.
+    Noise `drawn_at` another epsilon than the claim is broken on purpose.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -204,10 +200,7 @@ class TopDownViews:
 
 
 class SecretViews(TopDownViews):
-    """Numbers that the three servers open; what they compute is computed on plain arrays here.
-
-    All that the coordinator sees besides is sealed.
-    """
+    """Numbers that the three servers open, computed on plain arrays; all else seen is sealed."""
 
     def _knowledge(self, plan: TopDownPlan, side: Side) -> Known:
         """Return what is known of all owners together: their counts are added up in secret."""

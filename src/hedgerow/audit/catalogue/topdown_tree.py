@@ -1,26 +1,24 @@
 """The public's attack on DP-TopDown: one record that decides the split, and then a leaf.
 
 The public sees the tree alone, so an attack has to make the tree say much about one record, the
-canary. Here is one attribute of three bins. Bins 0 and 2 hold nearly all records, the canary is in
+canary. Of one attribute with three bins, bins 0 and 2 hold nearly all records, the canary is in
 bin 1, and the only question is whether bin 1 goes with the left or with the right: two candidates,
-which tie without it. What else the tree says about it is the count of its class in its own leaf.
-Whoever knows all other records subtracts them, and what is left is noise, or noise and 1: split and
-rest together are all the evidence that there is, and the auditor multiplies their likelihoods.
+which tie without it. Besides, the tree has the count of the canary's class in its own leaf, from
+which whoever knows all other records subtracts them. The auditor multiplies both likelihoods.
 
 Which tables are a tie depends on the method:
 
 - Exact scores (``SCORES``, ``ENTROPY``): left and right are of one class each. Beside its own class
-  the canary costs nothing, beside the other one nearly the whole sensitivity. A split that is not
-  worth `min_gain` is not made; that is a public number, and the attacker wants it to be what the
-  split is worth without the canary. Then the tree also shows on which side of it the noisy worth
-  was, which the canary moves by nearly the whole sensitivity as well.
+  the canary costs nothing, beside the other one nearly the whole sensitivity. The attacker wants
+  `min_gain`, a public number, to be what the split is worth without the canary: then the tree also
+  shows on which side of it the noisy worth was, which the canary moves by nearly as much.
 - Noisy counts (``COUNTS``): the choice follows from the noisy cells of bin 1. Both sides are mostly
   of the other class, which makes a count of the canary's class weigh most, and the noise of the
   other cell little. With a histogram for every split (``COUNTS_BY_SPLIT``) it follows from all of
   them; that table was found by search. One owner: the noise of a second would hide its canary.
-- Local choices (``LOCAL``): the tie as for exact scores. The other owner always chooses one of the
-  candidates, by itself the better; among all records the other one is better by far. So that is
-  taken whenever the attacked owner names it, and the tree says which one it has named.
+- Local choices (``LOCAL``): the tie as for exact scores. The other owner always names one of the
+  candidates, but among all records the other one is better by far: it is taken whenever the
+  attacked owner names it.
 """
 
 from __future__ import annotations
@@ -53,11 +51,7 @@ CANARY = Cell(1, 0)
 
 @dataclass(frozen=True)
 class Decisive:
-    """Tables on which the canary is decisive.
-
-    `known`: records of the attacked owner, without the canary. `others`: records of the other
-    owner, where there is one.
-    """
+    """Tables on which the canary is decisive: the attacked owner's without it, and another's."""
 
     label: str
     known: Mapping[Cell, int]
@@ -72,10 +66,9 @@ class Decisive:
     def evidence(self, trees: Rows, owners: int) -> Rows:
         """Reduce trees of at most one split to what they say about the canary.
 
-        `trees` (int64 (n, 1 + 2 * classes)): the split, or `NOT_SPLIT`; then the class counts of
-        the left leaf (or the only one), and of the right. `owners`: owners in the trees. Returns
-        int64 (n, 2): the split; and the count of the canary's class in its leaf, less the records
-        that are known to be in it.
+        `trees` (n, 1 + 2 * classes) are the split, or `NOT_SPLIT`; then the class counts of the
+        left leaf (or the only one), and of the right. Returns int64 (n, 2): the split; and the
+        count of the canary's class in its leaf, less the records that are known to be in it.
         """
         split = trees[:, 0]
         right = (split != NOT_SPLIT) & (split < CANARY.bin)
