@@ -16,27 +16,9 @@ def admit(
 ) -> list[UploadManifest]:
     """Refuse a job that this server does not allow or cannot carry out; nothing is recorded.
 
-    Parameters
-    ----------
-    job : Job
-    by : str
-        Who has posted it.
-    config : PartyConfig
-        Of a server.
-    policy : Policy
-    accounts : Accounts
-        A job that was charged before passes without a second charge.
-
-    Returns
-    -------
-    list of UploadManifest
-        Of its uploads, in order.
-
-    Raises
-    ------
-    HedgerowError
-        H850 for an analyst who is none, H858 by the policy or the account, H910 for uploads that
-        do not fit, H888 for one that is not here, and whatever `Job.make_plan` refuses.
+    A job that was charged before passes without a second charge. Returns the manifests of its
+    uploads, in order. H850 for an analyst who is none, H858 by the policy or the account, H910 for
+    uploads that do not fit, H888 for one that is not here, and whatever `Job.make_plan` refuses.
     """
     for analyst in job.analysts:
         config.member(analyst, "analyst")
@@ -67,9 +49,9 @@ def owners_of(job: Job, state: StateFolder) -> set[str]:
 
 
 def charge(job: Job, accounts: Accounts) -> bool:
-    """Charge a job to the account of its population, once; whether the charge is new.
+    """Charge a job to its population, once, before anything is computed; whether that is new.
 
-    Call it before anything is computed. A refusal (H858) means that other jobs were faster.
+    A refusal (H858) means that other jobs were faster.
     """
     epsilon, delta = worst(job.costs())
     return accounts.charge(

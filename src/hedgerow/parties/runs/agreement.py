@@ -16,10 +16,7 @@ _MOST_STAGES = 1 << 20
 
 
 def exchange_all(network: Network, step: str, own: Array) -> dict[int, Array]:
-    """Tell the other servers an array and hear theirs, of the same shape: one round.
-
-    Returns all of them by server, this one's too.
-    """
+    """Tell the other servers an array and hear theirs, of the same shape, by server: one round."""
     (me,) = network.local
     plan = [
         Route(a, b, own.shape, own.dtype.name)
@@ -80,10 +77,10 @@ def compare_texts(network: Network, what: str, text: str, code: Code) -> None:
 
 
 def compare_uploads(network: Network, digests: Mapping[str, str]) -> None:
-    """Refuse to go on where servers hold different uploads under one name.
+    """Refuse, H895, to go on where servers hold different uploads under one name.
 
     Every server has compared its parts with a manifest before; equal manifests mean parts of one
-    table. `digests` has the SHA-256 of each by upload, in the order of the job. Raises H895.
+    table. `digests` has the SHA-256 of each by upload, in the order of the job.
 
     Reveals: nothing; manifests are public.
     Cost: 1 round.

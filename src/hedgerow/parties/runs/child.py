@@ -23,11 +23,9 @@ _MAX_LINE = 1 << 16
 class Child:
     """A worker; it lives no longer than this process, which holds the other end of a pipe.
 
-    `log`: gets what the worker writes to its standard error.
-    `on_line`, `on_end`: told of every line of progress, and of the end; in a thread of their own.
-    `met`: whether the three servers have met in this attempt.
-    `stages`: new stages that it has kept.
-    `again`: whether another attempt may help against the error that it has ended with.
+    `log` gets its standard error; `on_line` and `on_end` are called in a thread of their own.
+    `met`: whether the three servers have met in this attempt; `stages`: new ones that it has kept;
+    `again`: whether another attempt may help against its error.
     """
 
     def __init__(

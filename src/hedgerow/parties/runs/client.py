@@ -22,13 +22,11 @@ _LEVEL_COST = 8
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run at all servers together.
+    """A run at all servers together: ``done`` at all, ``failed`` or ``stopped`` at one.
 
-    `state`: ``done`` when it is done at all, ``failed`` or ``stopped`` when it is at one.
-    `level`, `nodes`: of the level that is under way; -1 where nobody has said.
-    `octets`, `seconds`: sent by all servers in this attempt, and since it began.
-    `left`: expected seconds to the end of the last level.
-    `servers`: state at each; ``unreachable`` where it does not answer.
+    `level`, `nodes` are of the level under way, -1 where nobody has said; `octets` and `seconds` of
+    this attempt; `left` are expected seconds to the end of the last level; `servers` says
+    ``unreachable`` of one that does not answer.
     """
 
     run: str
@@ -174,7 +172,6 @@ class _Clock:
         self._attempt = 0
 
     def estimate(self, status: RunStatus) -> RunStatus:
-        """Return a status with the expected time."""
         if status.attempt != self._attempt:
             self._seen, self._attempt = {}, status.attempt
         if status.level < 0 or status.has_ended or status.nodes < 1:

@@ -23,18 +23,7 @@ _LONGEST = 63 - 1 - RUN_DIGITS
 
 
 class JobText(Numbered):
-    """A job as a TOML file; `load` it, or read its text with `from_toml`.
-
-    Parameters
-    ----------
-    name : str
-        At most 50 characters.
-
-    Raises
-    ------
-    FormatError
-        H885.
-    """
+    """A job as a TOML file; `load` it, or read its text with `from_toml`. H885 if it is none."""
 
     code: ClassVar[Code] = Code.BAD_JOB
 
@@ -44,10 +33,7 @@ class JobText(Numbered):
     def load(cls, path: str | Path) -> Self:
         """Read a job file; a domain that is another file, beside it, is put in its place.
 
-        Raises
-        ------
-        FormatError
-            H909 if there is no such file, H885 for the job, H114 for a domain in a file of its own.
+        H909 if there is no such file, H885 for the job, H114 for a domain in a file of its own.
         """
         path = Path(path)
         try:
@@ -68,13 +54,7 @@ class JobText(Numbered):
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Read the text of a job, also from somebody hostile; no file is opened.
-
-        Raises
-        ------
-        FormatError
-            H885.
-        """
+        """Read the text of a job, also from somebody hostile; no file is opened. H885."""
         data = _parsed(text, "the job")
         domain = data.get("domain")
         if isinstance(domain, dict) and "file" in domain:
@@ -124,15 +104,7 @@ class JobText(Numbered):
 
 
 class JobFile(JobText):
-    """A job with its domain.
-
-    Parameters
-    ----------
-    name : str
-        At most 50 characters.
-    domain : Domain
-        All columns and the target.
-    """
+    """A job with its domain: all columns and the target."""
 
     domain: Domain
 

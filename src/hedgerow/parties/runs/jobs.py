@@ -45,32 +45,12 @@ from hedgerow.protocols.sharing.table import Upload
 
 
 class Job(JobFile):
-    """A job; use `load` at whoever proposes it and `from_toml` at a server.
+    """A job; use `load` at whoever proposes it and `from_toml` at a server. H885.
 
-    Parameters
-    ----------
-    name : str
-        At most 50 characters.
-    kind : {"trees", "open", "regression", "boosting"}
-        See `hedgerow.protocols.kinds`.
-    model : str
-        Under which the servers keep it.
-    population : str
-        Charged with it; that of all uploads.
-    uploads : tuple of str
-        Ids, in the order of their slots.
-    partition : {"horizontal", "vertical"}
-    analysts : tuple of str
-        Who may ask the model; for "open" nobody needs to.
-    plan : Options
-        Those of its kind.
-    domain : Domain
-        All columns and the target, with its classes or, for numbers, its bounds.
-
-    Raises
-    ------
-    FormatError
-        H885.
+    `kind` is of `hedgerow.protocols.kinds`, and `plan` has the options of it. `population` is
+    charged, and is that of all uploads, which are in the order of their slots. `analysts` may ask
+    the model; for "open" nobody needs to. `domain` has all columns and the target, with its classes
+    or, for numbers, its bounds.
     """
 
     kind: Literal["trees", "open", "regression", "boosting"]
@@ -123,37 +103,20 @@ class Job(JobFile):
         return self.make_plan().levels
 
     def uploads_for(self, manifests: Iterable[UploadManifest]) -> list[Upload]:
-        """Place the uploads in the slots of the plan.
+        """Place the uploads in the slots of the plan; manifests are of exactly these, in any order.
 
-        Parameters
-        ----------
-        manifests : iterable of UploadManifest
-            Of exactly the uploads of the job, in any order.
-
-        Returns
-        -------
-        list of Upload
-            Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the
-            next party, stands for empty slots; `store.uploads.shared_planes` fills it.
-
-        Raises
-        ------
-        FormatError
-            H910 if an upload is of another population, has other columns than the domain of the
-            job, or if they do not fill its table.
+        Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the next
+        party, stands for empty slots; `store.uploads.shared_planes` fills it. H910 if an upload is
+        of another population, has other columns than the domain of the job, or if they do not fill
+        its table.
         """
         return placed_uploads(self, list(manifests))
 
     def costs(self) -> dict[str, Guarantee]:
-        """Return what training will cost each audience, from public numbers alone.
+        """Return what training will cost each audience, from public numbers alone; computed once.
 
-        It is what the ledger of the training will say. Later answers cost nothing more. It is
-        computed once.
-
-        Raises
-        ------
-        HedgerowError
-            H202 for a finite epsilon and a domain that was read from data.
+        The ledger of the training will say the same, and answers cost nothing more. H202 for a
+        finite epsilon and a domain that was read from data.
         """
         return dict(self._costs)
 

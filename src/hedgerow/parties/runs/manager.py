@@ -7,9 +7,7 @@ worker that fails makes the run wait for the next attempt. A run that has waited
 do all the time, or fail by themselves when server 0 does not answer for as long.
 
 One run is under way at a time; the others wait in the order in which server 0 has accepted them.
-
-Everything that counts is on the disk, so that a daemon that is killed goes on where it was: what
-was under way waits for its next attempt.
+Everything that counts is on the disk, so that a daemon that is killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -62,11 +60,8 @@ _logger = logging.getLogger(__name__)
 class Watch:
     """What is known about an open run besides its journal; gone with the process.
 
-    `since`, `left`: when it began to wait, and when a worker left last; on the clock of
-    `time.monotonic`.
-    `fruitless`: attempts in a row that got nothing done.
-    `reason`: why they are waited for.
-    `progress`: what the worker has said.
+    `since` it waits, and `left` a worker last, by `time.monotonic`; `fruitless` are attempts in a
+    row that got nothing done; `reason` is why servers are waited for.
     """
 
     since: float = field(default_factory=time.monotonic)
@@ -275,9 +270,8 @@ class RunManager:
     def _leave_meeting(self, runs: list[ServerRun]) -> None:
         """End the worker here if it waits for one that does not come to this attempt any more.
 
-        An attempt begins with a worker at every server, and none gets a second one: a server that
-        knows of the attempt and has no worker for it fell over before the three have met. Those who
-        wait for it would wait for a whole step.
+        None gets a second worker for an attempt: a server that knows of it and has none fell over
+        before the three have met. Those who wait for it would wait for a whole step.
         """
         child = self._child
         run = next((run for run in runs if child is not None and run.id == child.run), None)
@@ -336,7 +330,6 @@ class RunManager:
                     self._misses(run, told)
 
     def _ended_elsewhere(self, run: ServerRun, told: dict[str, Any]) -> bool:
-        """End a run that has ended at another server."""
         for found in told.values():
             if (
                 isinstance(found, PeerState)
@@ -406,7 +399,6 @@ class RunManager:
             watch.progress = {**watch.progress, **line}
 
     def _on_end(self, child: Child) -> None:
-        """Draw the conclusions from the end of a worker."""
         with self._lock:
             if child is not self._child:
                 return

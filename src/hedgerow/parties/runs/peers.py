@@ -18,11 +18,9 @@ _STATES = (*OPEN, *ENDED, "done")
 
 @dataclass(frozen=True)
 class PeerState:
-    """What another server says about a run.
+    """What another server says about a run, as in `ServerRun`.
 
-    `state`, `attempt`, `generation`, `closed`, `error`: as in `ServerRun`.
-    `busy`, `works`, `met`: whether it has a worker for another run, or for this one, and whether
-    that one has met the workers of the other servers.
+    It may be `busy` with another run, or `works` on this one and has `met` the other workers.
     """
 
     state: str

@@ -8,8 +8,7 @@ shares of the same numbers, which those of different attempts are not.
 `Stages.save` returns when all three servers have the stage, and that is written down, too, as it is
 for the stages that all have at the beginning of an attempt. So a value that is opened after its
 stage was saved or loaded is never drawn again: the next attempt finds it at all servers, or, where
-a server has lost what it had, or says so, does not begin. `Stages.mark` stands in front of every
-opening and refuses what is not kept like that.
+a server has lost what it had, or says so, does not begin.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ Confirm = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class KeptStage:
-    """One stage.
-
-    `entries`: of the ledger when it was done: what was charged for it and for all before.
-    """
+    """One stage; `entries` of the ledger were charged for it and for all before."""
 
     number: int
     stage: str
@@ -51,12 +47,7 @@ def _alone(tag: bytes) -> None:
 
 
 class Stages:
-    """Checkpoints of one run at one server; see `hedgerow.protocols.checkpoint.Checkpoints`.
-
-    `run`, `job`: identifier of the run and hash of its job.
-    `confirmed`: how many of them all servers are known to have.
-    `on_load`, `on_save`: told of every stage that is taken up again, or kept.
-    """
+    """Checkpoints of one run at one server; `confirmed` of them all servers are known to have."""
 
     def __init__(self, state: StateFolder, run: str, job: str, server: int, key: bytes) -> None:
         self._state, self._run, self._server, self._key = state, run, server, key
@@ -89,12 +80,10 @@ class Stages:
         return self.kept[-1] if self.kept else None
 
     def begin(self, session: bytes, common: int, entries: Callable[[], int]) -> None:
-        """Begin an attempt on stages that all servers have; all beyond are forgotten.
+        """Begin an attempt on the first `common` stages, which have the same tags at all servers.
 
-        `common`: how many stages, from the first, have the same tags at all servers.
-        `entries`: returns how many entries the ledger has.
-        Raises H893 if a stage that all servers had is not there any more at one of them: what it
-        holds may have been opened, and is not drawn again.
+        All beyond are forgotten. H893 if a stage that all servers had is not there any more at one
+        of them: what it holds may have been opened, and is not drawn again.
         """
         if common < self.confirmed:
             raise Code.WRONG_RUN_STATE.error(
@@ -144,7 +133,7 @@ class Stages:
     def mark(self, opening: str) -> None:
         """Make sure that a value is never drawn again, before any share of it leaves.
 
-        Raises H307 if it is in no stage that all servers are known to have.
+        H307 if it is in no stage that all servers are known to have.
         """
         if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
             raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")

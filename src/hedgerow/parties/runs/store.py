@@ -30,10 +30,8 @@ _ROOM = "runs"
 class ServerRun:
     """A run at this server, as its journal tells it.
 
-    `attempt`: the last one that was begun.
-    `generation`: how often the run was resumed: who has ended a later one is heard.
-    `error`: why it failed, or why the last attempt did.
-    `closed`: whether all three servers are known to be done.
+    `generation`: how often it was resumed; who has ended a later one is heard. `error`: why it, or
+    its last `attempt`, failed. `closed`: all three servers are known to be done.
     """
 
     id: str

@@ -24,10 +24,8 @@ def run_verbs(manager: RunManager) -> dict[str, Verb]:
     """Return the requests about runs.
 
     ``job`` posts a job, its TOML text as payload (with the field ``check``: asks whether it would
-    be taken). ``runs`` lists, ``run-show`` tells about one, ``run-stop`` and ``run-resume`` end one
-    and take it up again: for who has posted it, and for owners of its uploads. ``run-ready``
-    and ``run-go`` are between servers; see `runs.manager`. All can be made twice: an
-    attempt begins once, whoever repeats it.
+    be taken). ``run-stop`` and ``run-resume`` are for who has posted it, and for owners of its
+    uploads; ``run-ready`` and ``run-go`` between servers (`runs.manager`). All can be made twice.
     """
     asked = _Asked(manager)
     return {
@@ -46,7 +44,6 @@ class _Asked:
         self.manager = manager
 
     def job(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """Take a job."""
         try:
             text = payload.read().decode("utf-8")
         except UnicodeDecodeError:
@@ -55,7 +52,6 @@ class _Asked:
         return self.manager.accept(text, caller.name, check=check), None
 
     def runs(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """List the runs, the latest ones if there are many."""
         del caller, fields, payload
         runs = [run.to_fields() for run in self.manager.store.all()][-_MOST_LISTED:]
         for run in runs:
@@ -64,17 +60,14 @@ class _Asked:
         return {"server": self.manager.config.name, "runs": runs}, None
 
     def show(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """Tell about one."""
         del caller, payload
         return self.manager.show(fields.get("run")), None
 
     def stop(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """End one."""
         del payload
         return self.manager.end(fields.get("run"), caller.name), None
 
     def resume(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """Take one up again."""
         del payload
         generation = _number(fields, "generation") if "generation" in fields else 0
         return self.manager.resume(fields.get("run"), caller.name, generation), None
@@ -85,7 +78,6 @@ class _Asked:
         return self.manager.ready(fields.get("run"), fields.get("hash")), None
 
     def go(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """Begin an attempt."""
         del payload
         first = self.manager.config.servers[0].name
         if caller.name != first:

@@ -76,9 +76,9 @@ _logger = logging.getLogger(__name__)
 class RunMeter:
     """What one server has sent in a run, in all of its attempts, for one of them.
 
-    The file ``meter.json`` of a run is a meter (`hedgerow.net.meter.Reading`) of all attempts
-    together, step by step, and under ``attempts`` the sums of each. It is written whenever a stage
-    is kept, so an attempt whose process is killed counts as far as its last stage.
+    ``meter.json`` is a meter (`hedgerow.net.meter.Reading`) of all attempts together, and has under
+    ``attempts`` the sums of each. It is written whenever a stage is kept, so an attempt whose
+    process is killed counts as far as its last stage.
     """
 
     def __init__(self, path: Path, attempt: int) -> None:
@@ -187,7 +187,6 @@ class RunWorker:
         )
 
     def _train(self) -> Arrays:
-        """Train, and return all that is kept of it."""
         job, plan, kind = self.job, self.plan, kind_named(self.job.kind)
         held = [open_upload(self.state, self.key, upload) for upload in job.uploads]
         manifests = [manifest for manifest, _ in held]
@@ -280,7 +279,6 @@ class RunWorker:
 
 
 def _as_array(text: str) -> NDArray[np.uint8]:
-    """Return a text as an array, to be kept among others."""
     return np.frombuffer(text.encode(), dtype=np.uint8).copy()
 
 
