@@ -2,8 +2,7 @@
 
 A charge has a key; that of a job is `JobText.account_key`. It is recorded once, however often it is
 made, and it is on the disk before `charge` returns; there are no refunds. Answers of a model cost
-nothing beyond what its training was charged, so what is asked has counts, and no charges, of its
-own.
+nothing beyond its training: what is asked is counted, not charged.
 """
 
 from __future__ import annotations
@@ -72,9 +71,8 @@ class Accounts:
     """The accounts of a party, one journal per population; for all its threads and processes.
 
     Journals are open only while they are read or written, so that a daemon and its workers can
-    share them; each looks at the disk every time. Raises H867 if a journal does not fit together,
-    H868 if another process keeps it for more than `patience` seconds, H869 if the disk does not
-    take a charge.
+    share them. H867 if a journal does not fit together, H868 if another process keeps it for more
+    than `patience` seconds, H869 if the disk does not take a charge.
     """
 
     def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
@@ -88,8 +86,8 @@ class Accounts:
         """Charge a population, before anything is computed; on the disk when this returns.
 
         A second charge with the same `key` changes nothing; returns whether it is new. The figures
-        are those of the worst audience, see `worst`. Raises H858 if the policy does not allow it
-        (nothing is recorded), H889 if it was charged with other figures before.
+        are those of the worst audience, see `worst`. H858 if the policy does not allow it (nothing
+        is recorded), H889 if it was charged with other figures before.
         """
         key = _job_key(key)
         _check(population, key, epsilon, delta)
@@ -238,10 +236,7 @@ _NOTHING = AccountTotal(0.0, 0.0, ())
 
 @dataclass(frozen=True)
 class Balance:
-    """What an account of a party has paid, and what the party's policy leaves of it.
-
-    There is no `limit` where no policy is beside the account, or it does not list the population.
-    """
+    """What an account of a party has paid, and the `limit` of the policy that lists it, if any."""
 
     population: str
     spent: AccountTotal
@@ -278,11 +273,10 @@ def population_of(path: Path) -> str | None:
 
 
 def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
-    """Read the account in a file for which `population_of` gives the population.
+    """Read the account in a file for which `population_of` gives the population; no charge.
 
-    For the eyes of the operator: nothing is charged, and nothing is written but what a crash has
-    left of a line is cut off, as whoever charges would do. Raises H867 if it was damaged, H868 if
-    another process keeps it, H853 or H854 for the policy.
+    Nothing is written but what a crash has left of a line is cut off. H867 if it was damaged, H868
+    if another process keeps it, H853 or H854 for the policy.
     """
     limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
     return Balance(population, read_account(path, population, patience), limits.get(population))

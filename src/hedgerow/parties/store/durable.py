@@ -28,7 +28,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """Write a file that takes its place, and that of an older one, only when it is complete.
 
     It has mode 0600; a link of that name is replaced and not followed. If the block raises,
-    everything is as before. Raises H869 if the disk does not take it.
+    everything is as before. H869 if the disk does not take it.
     """
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}{_ENDING}")
     try:
@@ -166,9 +166,8 @@ def read_small(path: Path, limit: int, code: Code) -> str:
 class StateFolder:
     """A folder for what a party keeps, closed to others; made with mode 0700 if it does not exist.
 
-    ``state.path("runs", run, "job.toml")`` is a path inside, whatever another party says that
-    `run` is: a name that could lead elsewhere is refused. Raises H854 if the folder is a link or
-    not closed to others.
+    ``state.path("runs", run, "job.toml")`` is a path inside, whatever another party says that `run`
+    is. H854 if the folder is a link or not closed to others.
     """
 
     def __init__(self, root: Path) -> None:
@@ -180,7 +179,7 @@ class StateFolder:
     def path(self, *parts: str) -> Path:
         """Return the path of a file or folder inside, which need not exist.
 
-        Raises H851 for a part that is not a plain name, H854 for a link on the way.
+        H851 for a part that is not a plain name, H854 for a link on the way.
         """
         if not parts:
             raise Code.BAD_NAME.error(found="no name at all")
@@ -208,10 +207,7 @@ class StateFolder:
         return self.path(*parts)
 
     def names(self, *parts: str) -> Iterator[str]:
-        """Names of the folders in a folder inside, in order; none if it does not exist.
-
-        What `path` would not take as a name, such as a half-made folder, is left out.
-        """
+        """Names of the complete folders in a folder inside, in order; none if it does not exist."""
         path = self.path(*parts)
         if not path.exists():
             return

@@ -40,11 +40,9 @@ Entry = dict[str, Any]
 class Journal:
     """An append-only file of entries, for one process at a time and all of its threads.
 
-    `about`: what it is about, such as the server and the population; the same each time.
-    `create`: whether it may be a new one, of mode 0600; False where it is known that there was one.
-    `cut`: bytes of an unfinished last line that were cut off when it was opened; 0 as a rule.
-    Raises H867 if the file does not fit together or is about something else, H868 if another
-    process (or this one) has it open.
+    `about` is the same each time; without `create` it must be there. `cut` are the bytes of an
+    unfinished last line that were cut off. H867 if the file does not fit together or is about
+    something else, H868 if another process (or this one) has it open.
     """
 
     def __init__(
@@ -74,11 +72,10 @@ class Journal:
             raise
 
     def append(self, *entries: Mapping[str, Any]) -> int:
-        """Add entries and wait until they are on the disk.
+        """Add entries, JSON without NaN and infinity, durably; return the number of the last.
 
-        They are JSON objects without NaN and infinity. Several are written together; a crash before
-        this returns may leave the first of them only. Returns the number of the last one; the first
-        of a journal is 1. Raises H869 if they are not on the disk for certain: it takes no more.
+        The first of a journal is 1. A crash before this returns may leave the first of them only.
+        H869 if they are not on the disk for certain: it takes no more.
         """
         with self._lock:
             self._check_open()
@@ -130,7 +127,6 @@ class Journal:
                 yield entry
 
     def __len__(self) -> int:
-        """Return the number of entries."""
         return self._number
 
     def close(self) -> None:

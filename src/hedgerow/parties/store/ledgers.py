@@ -1,10 +1,9 @@
 """`DurableLedger`: a ledger whose every line is on the disk before anything is drawn.
 
-A run may take several attempts. Each makes the same charges in the same order, except for those of
-stages that it finds done. A charge that an earlier attempt has recorded, and that this attempt has
+Each attempt of a run makes the same charges in the same order, except for those of stages that it
+finds done (`mark_reached`). A charge that an earlier attempt has recorded, and that this one has
 not made yet, is recognised and not recorded again: nothing that it paid for was opened, or it is
-what a finished stage holds and is not drawn again. What a finished stage has paid for is told by
-`mark_reached`, and recognised no more.
+what a finished stage holds and is not drawn again.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ from hedgerow.privacy.statement import plain
 
 
 class DurableLedger(Ledger):
-    """A ledger over a journal, which is read if it is there.
+    """A ledger over a journal; `recognised` are entries of earlier attempts made again in this one.
 
-    `recognised`: entries of earlier attempts that this one has made again.
-    Raises H867 if the journal does not fit together, H868 if another process has it open, H211 if
-    it holds something that is no ledger.
+    H867 if the journal does not fit together, H868 if another process has it open, H211 if it holds
+    something that is no ledger.
     """
 
     def __init__(

@@ -29,11 +29,7 @@ MOST_ENTRIES = 64
 
 @dataclass
 class ModelBook:
-    """A model that can be asked, with its ledger: all answers that were charged are in it.
-
-    `trained`: the ledger as training left it, as JSON.
-    `charges`: how often queries were charged since the start.
-    """
+    """A model that can be asked, and its ledger with all answers; `trained` is without them."""
 
     manifest: ModelManifest
     plan: Any = field(repr=False)
@@ -77,8 +73,8 @@ class ModelBook:
     def admit(self, policy: Policy, asked: Asked, *, before: Mapping[str, int]) -> None:
         """Refuse a query that was not charged before and goes beyond a budget.
 
-        `before`: rows by analyst that are about to be charged, besides those in the log.
-        Raises H858 by the policy, H207 by the budget of voting trees, H871 and H501 by the model.
+        `before` are rows about to be charged, by analyst, besides those in the log. H858 by the
+        policy, H207 by the budget of voting trees, H871 and H501 by the model.
         """
         analyst, ahead = asked.key.analyst, sum(before.values())
         self.check_asker(analyst, asked.what)

@@ -41,13 +41,11 @@ Digest = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9a-f]{64}$"
 
 
 class UploadManifest(Numbered):
-    """An upload in public terms; its id is used once, for ever. Raises H887.
+    """An upload in public terms; its id is used once, for ever. H887.
 
-    `rows`: slots, which are as many as the owner says; how many of them hold records is secret.
-    `domain`: of its columns alone, with the target if it has one.
-    `seeds`, `correction`: digests; that of the correction is behind its salt.
-    `alignment`: where the slots follow from ids and a key of the owners: a keyed hash of the ids,
-    equal at owners who have the same. Empty else.
+    `rows` are slots; how many of them hold records is secret. `domain` is of its columns alone.
+    `seeds` and `correction` are digests. Where the slots follow from ids and a key of the owners,
+    `alignment` is a keyed hash of the ids, equal at owners who have the same.
     """
 
     code: ClassVar[Code] = Code.BAD_UPLOAD

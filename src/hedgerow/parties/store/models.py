@@ -37,11 +37,9 @@ Shares = dict[str, NDArray[Any]]
 class ModelManifest:
     """What is public about a model at a server.
 
-    `plan`: public numbers, among them the domain; `read_plan` makes a plan of it.
-    `job`: hash of the job.
-    `tag`: the same at the three servers if, and only if, their shares belong together.
-    `arrays`: ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
-    `files`: SHA-256 of the files beside it.
+    `read_plan` makes a plan of `plan`. `job` is a hash, `files` has SHA-256 of those beside it.
+    `tag` is the same at the three servers if, and only if, their shares belong together. `arrays`
+    has ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
     """
 
     name: str
@@ -108,9 +106,8 @@ def write_model(
 ) -> ModelManifest:
     """Keep a model, with `arrays` and `files` filled in; the same one again changes nothing.
 
-    `shares`: of this server; empty where the tree is public.
-    `ledger`, `leakage`: JSON.
-    Raises H892 if there is another model of that name.
+    There are no shares where the tree is public; `ledger` and `leakage` are JSON. H892 if there is
+    another model of that name.
     """
     check_free(state, manifest.name, manifest.job)
     state.folder(_ROOM, manifest.name)
@@ -146,10 +143,7 @@ def read_manifest(state: StateFolder, name: str) -> ModelManifest:
 
 
 def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
-    """Return a model, everything about it checked.
-
-    Raises H407 if there is none, H409 if a file is another one, H860 to H864 from the vault.
-    """
+    """Return a checked model; H407 if none, H409 for another file, H860 to H864 from the vault."""
     manifest = read_manifest(state, name)
     shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))
     texts = {}

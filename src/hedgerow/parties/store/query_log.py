@@ -2,9 +2,8 @@
 
 Three lines of a journal tell the life of a query: ``asked``, its charge, before anything is
 computed; ``held``, when this server's half of the answer is on its disk; ``done``, when all three
-servers have said that they hold theirs. A half leaves after that and not before, so an answer that
-anybody may have seen is never drawn a second time. What is held and not done has not left: it may
-be drawn again, at no charge.
+servers have said that they hold theirs. Only then does a half leave, so an answer that anybody may
+have seen is never drawn a second time. What is held and not done may be drawn again, at no charge.
 
 Memory does not grow with the queries: what is known of each of them is looked up on the disk.
 """
@@ -78,9 +77,8 @@ class Life:
 class QueryIndex:
     """The requests to one model by their identifiers, on the disk and not in memory.
 
-    It holds nothing that the journal of the requests does not hold, and is made anew from it at
-    every start; so it need not survive a crash, and nothing waits for the disk on its account.
-    Raises H869 if the disk does not take it, also in every call after that: what is not known to be
+    It is made anew from the journal of the requests at every start; so it need not survive a crash.
+    H869 if the disk does not take it, also in every call after that: what is not known to be
     charged would be charged again. For all threads.
     """
 
@@ -171,7 +169,7 @@ _ROOM = "queries"
 class QueryLog:
     """Charges and halves of one model, of this tag, at one server; halves are encrypted.
 
-    Raises H867 if the journal does not fit together or is about another model, H868 if it is open.
+    H867 if the journal does not fit together or is about another model, H868 if it is open.
     """
 
     def __init__(self, state: StateFolder, key: bytes, model: str, tag: str, server: int) -> None:
@@ -201,7 +199,6 @@ class QueryLog:
         return self._rows[analyst]
 
     def __len__(self) -> int:
-        """Return the number of requests that were charged."""
         return len(self._index)
 
     def find(self, key: QueryKey) -> Asked | None:
@@ -221,8 +218,8 @@ class QueryLog:
     def charge(self, asked: Sequence[Asked]) -> None:
         """Record requests that were not charged before; durable when it returns.
 
-        Raises H896 for one request twice, before anything is written: no journal with such a line
-        can be opened again.
+        H896 for one request twice, before anything is written: no journal with such a line can be
+        opened again.
         """
         if len({one.key for one in asked}) < len(asked):
             raise Code.QUERY_CONFLICT.error(found="one request twice in one charge")
@@ -234,8 +231,8 @@ class QueryLog:
     def hold(self, draw: str, keys: Iterable[QueryKey], halves: Mapping[QueryKey, Array]) -> None:
         """Keep the halves of one draw, which take the place of earlier ones; durable.
 
-        `draw`: its name, the same at all servers and never used before.
-        `halves`: of this server; empty at the one that gives none.
+        The name of the draw is the same at all servers and never used before. Halves are empty at
+        the server that gives none.
         """
         keys = list(keys)
         before = {self.state(key)[1] for key in keys} - {""}

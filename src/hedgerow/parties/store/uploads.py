@@ -59,12 +59,10 @@ FOLDER, PART, MANIFEST = "uploads", "part.vault", "manifest.json"
 def upload_verbs(
     config: PartyConfig, policy: Policy, key: bytes, *, largest: int = LARGEST
 ) -> dict[str, Verb]:
-    """Return what a server answers to owners about uploads.
+    """Return what a server answers to owners about uploads, for the populations of its policy.
 
     ``upload`` keeps one; ``upload-check`` says whether an id is free, so that an owner finds out
     before it sends; ``uploads`` lists public figures of all of them, as JSON in the payload.
-
-    `policy`: its populations are those for which anything is kept.
     """
     keeper = _Keeper(config, policy, key)
     return {
@@ -107,8 +105,7 @@ def read_manifest(state: StateFolder, upload: str) -> UploadManifest:
 def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadManifest, Dealt]:
     """Return an upload and this server's part of its shares.
 
-    Raises H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed
-    since.
+    H888 if it is not there; H860 to H864 for the vault, also if the manifest was changed since.
     """
     manifest = read_manifest(state, upload)
     path = state.path(FOLDER, upload, PART)
@@ -125,9 +122,9 @@ def shared_planes(
 ) -> dict[int, SecretBits]:
     """Return the bits of all uploads of a job, for `expand_table`; no message.
 
-    `held`: for every server that lives here (0, 1, 2), what `open_upload` returned for all uploads
-    of the job. That the manifests are equal at all servers is for the caller to compare.
-    They are by party of ``job.uploads_for(manifests)``, columns in the order of the job's domain.
+    `held` has, for every server that lives here (0, 1, 2), what `open_upload` returned; that
+    manifests are equal at all servers is for the caller to compare. Bits are by party of
+    ``job.uploads_for(manifests)``, columns in the order of the job's domain.
     """
     parts = {
         server: {manifest.id: dealt for manifest, dealt in pairs} for server, pairs in held.items()
@@ -157,7 +154,6 @@ class _Keeper:
         self.state.folder(FOLDER)
 
     def check(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Say whether an upload would be taken."""
         del payload
         upload = check_name(fields.get("id"), "upload")
         self._check_free(caller.name, upload)
@@ -171,7 +167,6 @@ class _Keeper:
         self._check_room(caller.name, octets)
 
     def list(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """List what is here."""
         del caller, fields, payload
         rows = [manifest.summary() for manifest in list_uploads(self.state)]
         return {"server": self.server, "uploads": len(rows)}, json.dumps(rows).encode()

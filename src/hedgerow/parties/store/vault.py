@@ -72,12 +72,9 @@ Array = NDArray[Any]
 def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: About) -> None:
     """Write arrays to one encrypted file, all of it or nothing.
 
-    `arrays`: of bool, integers, floats or complex numbers, any shape and layout. They are read in
-    blocks, so a memory-mapped one takes no memory.
-    `about`: what the arrays are: server, kind, run, model or upload, level. Public, and needed to
-    read.
-    Raises H109 for an array of another kind.
-    Raises H869 if the disk does not take the file.
+    They are read in blocks, so a memory-mapped one takes no memory. `about` (server, kind, run,
+    model or upload, level) is public, and needed to read. H109 for an array that is not of bool,
+    integers, floats or complex numbers, H869 if the disk does not take the file.
     """
     listed = [_describe(name, array) for name, array in arrays.items()]
     manifest = json.dumps(listed, separators=(",", ":")).encode()
@@ -103,11 +100,9 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: 
 def read_arrays(path: Path, key: bytes, *, about: About) -> dict[str, Array]:
     """Read arrays back; nothing is returned before all of the file has been authenticated.
 
-    `about`: what the file must be about: exactly what it was written with.
-    They come in the order in which they were written, native and writable; besides them a few
-    chunks of memory are needed.
-    Raises H860 (no vault), H861 (wrong key), H862 (damaged), H863 (cut off), H864 (about something
-    else).
+    `about` must be exactly what it was written with. Arrays come in the order in which they were
+    written, native and writable. H860 (no vault), H861 (wrong key), H862 (damaged), H863 (cut off),
+    H864 (about something else).
     """
     try:
         with os.fdopen(open_regular(path), "rb", buffering=0) as file:
@@ -195,7 +190,6 @@ class _Chunks:
         self.number = 0
 
     def next(self, size: int, *, last: bool) -> bytes:
-        """Return the content of the next chunk."""
         sealed = _exactly(self.path, self.file, size + TAG_BYTES)
         nonce = _nonce(self.header.prefix, self.number, last=last)
         try:
