@@ -1,8 +1,4 @@
-"""What private estimators share: a ledger for each fit, and a word before a search spends more.
-
-A fit takes place inside `AccountedEstimator._fitting`: the one place where it is settled what an
-estimator holds when a fit ends, in whatever way.
-"""
+"""What private estimators share: a ledger for each fit, and a word before a search spends more."""
 
 from __future__ import annotations
 
@@ -45,9 +41,9 @@ class FitLedger(Ledger):
     """The ledger of one fit, which charges an account as well.
 
     A charge stands here before the account is asked, so that no interrupt between the two loses it;
-    what the account refuses is taken back. `charging`, `recorded` and `charged` are told before
-    every charge; once it stands here; and once it is paid, before anything is drawn. `model` is
-    what the account calls the fit, and `note`, of public numbers alone, is printed below.
+    what the account refuses is taken back. `charging` is told before every charge, `recorded` once
+    it stands here, `charged` once it is paid, before anything is drawn. `model` is what the account
+    calls the fit; `note`, of public numbers alone, is printed below.
     """
 
     def __init__(
@@ -103,10 +99,9 @@ class FitLedger(Ledger):
 class AccountedEstimator(TableEstimator):
     """A private estimator whose fits an account may add up.
 
-    The second and every later `clone` of one estimator is what a search or a cross-validation
-    fits. Such a fit warns, once for each process: without an account of what it costs, with one of
-    the scores, which no account counts. The number of the clone travels with it, so that workers
-    know it, too. A second fit of the same estimator without an account warns as well, once.
+    The second and every later `clone` of one estimator is what a search or a cross-validation fits.
+    Such a fit warns, once for each process: without an account of what it costs, with one of the
+    scores, which no account counts. A second fit of one estimator without an account warns as well.
     """
 
     account: Account | str | None
@@ -146,10 +141,8 @@ class AccountedEstimator(TableEstimator):
         A fit that is refused before it has charged anything leaves an earlier model as it was. One
         that has charged belongs to its own ledger from the charge on: ``privacy_`` is that ledger,
         there is no refund, and if the fit does not come to its end there is no model, of this fit
-        or of an earlier one. The exception says what was charged.
-
-        An account with a budget refuses here what promises nothing, before a row is read; a search
-        or a second fit is warned of. The ledger states releases by rho at `delta`.
+        or of an earlier one. An account with a budget refuses here what promises nothing, before a
+        row is read. The ledger states releases by rho at `delta`.
         """
         account, marks = account_of(self.account), self._foreseen_marks()
         if account is not None and marks:
@@ -240,10 +233,7 @@ class AccountedEstimator(TableEstimator):
     def _check_before_rows(
         self, ledger: Ledger, plan: Callable[[Domain], AnyPlan]
     ) -> AnyPlan | None:
-        """Refuse what must not depend on the rows; mark a domain that will be read from them.
-
-        Returns the plan of a public domain, or None where it is not known yet.
-        """
+        """Refuse what must not depend on the rows; return the plan where the domain is public."""
         if self.domain is None:
             if not self.insecure_domain_from_data:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")

@@ -62,8 +62,8 @@ Counts = TypeVar("Counts")
 class CuratedEstimator(PlannedEstimator[Counted], PublicModelEstimator, Generic[Counted, Counts]):
     """A private estimator that counts over rows in memory, or over a table that comes in pieces.
 
-    A subclass says where batches are counted, and its `fit` calls a method which calls
-    `_read_rows`: warnings are counted back from there to the line that called `fit`.
+    `fit` of a subclass calls a method which calls `_read_rows`: warnings are counted back from
+    there to the line that called `fit`.
     """
 
     # Counts over a Dask collection: of it, its target, the domain, how batches are made, and where

@@ -111,8 +111,7 @@ def _as_not_written() -> Iterator[None]:
 class ChargeProgress:
     """How far the charge of a fit has come, for whoever interrupts it.
 
-    Once it has begun, an account may have been charged; it is stated once the ledger of the fit is
-    on the disk, and nothing is drawn before.
+    An account may be charged once it has begun; nothing is drawn before it is stated, on disk.
     """
 
     begun: bool = False
@@ -137,12 +136,9 @@ def private_model(
 ) -> Model:
     """Return the estimator of a kind, of `OPTIONS`, for the task of a domain.
 
-    The target says whether there are classes or numbers. `options` are those in `OPTIONS`,
-    ``account`` and ``bad_rows`` ("absorb" by default); None where they were not given. Of a delta
-    that may expose people there is a warning.
-
-    H501 for an option that the kind does not have, H116 for a target that it cannot learn, H208
-    for "auto" without a capacity.
+    `options` are those in `OPTIONS`, ``account`` and ``bad_rows`` ("absorb" by default); None where
+    they were not given. A delta that may expose people is warned of. H501 for an option that the
+    kind does not have, H116 for a target that it cannot learn, H208 for "auto" without a capacity.
     """
     parameters: dict[str, Any] = {"account": options.pop("account", None), "random_state": seed}
     parameters["bad_rows"] = options.pop("bad_rows", "absorb")
@@ -183,30 +179,17 @@ def fit_table(
     charge: ChargeProgress | None = None,
     text: TextFormat | None = None,
 ) -> None:
-    """Fit a model to a file and write model, ledger and privacy curve.
+    """Fit a model to a file and write model, ledger and privacy curve, to prepared files.
 
     Where rows are absorbed, what was done to them is in a file for the owner's eyes only, and
     nothing else here depends on a row but through the noise. The ledger is on the disk before
     anything is drawn, so that an interrupted fit has stated what it charged. Every file is there as
     a whole or not at all. Without matplotlib there is no curve.
 
-    Parameters
-    ----------
-    table : Path
-        CSV, Parquet or Arrow; for forests and boosting also a folder of Parquet files, and larger
-        than memory.
-    files : Files
-        Prepared.
-    tell : callable
-        Told the stage, how far it is and how far it goes; 0 of 0 where that is not known.
-    charge : ChargeProgress, optional
-        Changed as the charge goes on.
-
-    Raises
-    ------
-    HedgerowError
-        H207 before a row is read if the model's account cannot pay, or has a budget and the model
-        promises nothing; and what `fit` raises.
+    The table is CSV, Parquet or Arrow; for forests and boosting also a folder of Parquet files, and
+    larger than memory. `tell` hears the stage, how far it is and how far it goes; 0 of 0 where that
+    is not known. H207 before a row is read if the model's account cannot pay, or has a budget and
+    the model promises nothing; and what `fit` raises.
     """
     how_far = ChargeProgress() if charge is None else charge
     domain = model.domain

@@ -35,11 +35,7 @@ def is_count(value: Any, least: int = 1) -> bool:
 
 
 def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
-    """Refuse what is not a finite number greater than 0.
-
-    `noise` is the parameter of that name, of an estimator that trains without noise if it is
-    "none".
-    """
+    """Refuse what is no finite number above 0; it is not used where `noise` is "none"."""
     contract.check_epsilon(epsilon, noise=noise)
     # Where epsilon is not used, it need not be one that a plan can be made for.
     if noise != "none":

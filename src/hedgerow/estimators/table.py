@@ -58,8 +58,7 @@ class TableEstimator(BaseEstimator):
         """Check a table as scikit-learn does and return it in a form that `encode` reads.
 
         Tables with column names (pandas, Arrow, anything narwhals knows) keep their columns and
-        types; everything else becomes a two-dimensional NumPy array. scikit-learn's own refusals
-        come back with a number.
+        types; everything else becomes a two-dimensional NumPy array. Refusals get a number.
         """
         check_domain(self.domain)
         if self.domain is not None:
@@ -226,10 +225,9 @@ def refuse_repeated_columns(X: Any) -> None:
 
 
 def declared_columns(X: Any, domain: Domain) -> Any:
-    """Put the columns of a declared domain into its order, where columns have names.
+    """Put the named columns of a declared domain into its order; others are left out.
 
-    Others are left out. Rows without names are read in the order of the domain too, so that
-    ``feature_names_in_`` is the order of both.
+    Rows without names are in that order too, so that it is ``feature_names_in_`` of both.
     """
     names = list(domain.names)
     if hasattr(X, "column_names"):
@@ -252,8 +250,8 @@ def read_domain(
 ) -> Domain:
     """Read a domain from the data of an estimator that makes no claim of privacy.
 
-    Values that come up later are provided for: every attribute has a bin for missing values if
-    they are to have one, and with ``unseen="clip"`` categories that no row has share a bin.
+    Every attribute has a bin for missing values if they are to have one, and with ``unseen="clip"``
+    categories that no row has share a bin.
     """
     domain = Domain.suggest(table, y, quiet=True, missing=missing, **suggest)
     attributes = tuple(

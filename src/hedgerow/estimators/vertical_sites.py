@@ -62,9 +62,8 @@ def parts_of_sites(
 ) -> tuple[Domain, list[Part], int | None]:
     """Encode what each site brings, as in `VerticalID3Classifier.fit_sites`.
 
-    Without a domain, each site's part of it is read from its own table, and `suggest` says how
-    numbers are binned. Returns the domain of all columns, in the order of the sites, and the class;
-    the parts; and the site with the class, None if all have it.
+    Without a domain each site's part is read from its own table, binned as `suggest` says. Returns
+    the domain of all columns, in the order of the sites; the parts; and the site with the class.
     """
     holders = _holders(tables, ys, ids)
     if domain is None:
