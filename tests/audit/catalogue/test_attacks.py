@@ -23,8 +23,8 @@ class Attack(NamedTuple):
 # One target of each family and audience is attacked until half of its epsilon shows.
 HALF = 0.5
 QUICK = {
-    "hidden-tree/splits+leaves@1": Attack(10_000, 0.25, HALF, seed=3),
-    "hidden-tree/votes@1": Attack(10_000, 0.25, HALF, seed=3),
+    "hidden-tree/splits+leaves@1": Attack(20_000, 0.25, HALF, seed=3),
+    "hidden-tree/votes@1": Attack(20_000, 0.25, HALF, seed=3),
     "hidden-tree/sampled@3.33": Attack(10_000, 0.25, seed=3),
     "hidden-tree/broken-leaves-alone@1": Attack(4_000, seed=3),
     "hidden-tree/broken-sampled-as-claimed@2": Attack(10_000, seed=3),
@@ -46,7 +46,7 @@ QUICK = {
     "dp-tree/broken-halved-noise@1": Attack(10_000),
     # As a Gaussian, which the noise is; a sample is a mixture of two.
     "dp-boosting/classes@3": Attack(1_000, estimate=0.75),
-    "dp-boosting/broken-eighth-noise@3": Attack(600),
+    "dp-boosting/broken-eighth-noise@3": Attack(1_000),
     "topdown/single-machine/messages@1": Attack(10_000, HALF),
     "topdown/noisy-counts/messages@1": Attack(10_000, HALF),
     "topdown/secure-counts/messages@1": Attack(10_000, HALF),

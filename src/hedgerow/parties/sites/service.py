@@ -7,6 +7,7 @@ nobody else has the key of.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -88,7 +89,7 @@ def check_request(
     return str(tree)
 
 
-class _RunService:
+class _RunService(ABC):
     """What both services have in common; H811 if the port is taken."""
 
     def __init__(
@@ -121,9 +122,9 @@ class _RunService:
             ),
         )
 
+    @abstractmethod
     def _find(self, caller: Caller, fields: Fields) -> Attempt | InstanceAnswers | Counting:
         """Return what a message is about."""
-        raise NotImplementedError
 
     def _check(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
         return check_request(self._of, caller, fields, *keys, own=own)

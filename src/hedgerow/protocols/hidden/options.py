@@ -6,6 +6,7 @@ The names are those of the table ``[plan]`` of a job; estimators call some of th
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -98,9 +99,9 @@ class ServerOptions(Options):
     noise: str
     epsilon: Epsilon | None = None
 
+    @abstractmethod
     def plan(self, domain: Domain, capacity: int | None = None) -> ServerPlan:
         """Return the plan. See `Options.plan`."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _epsilon_where_there_is_noise(self) -> Self:
