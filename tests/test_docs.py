@@ -1,14 +1,24 @@
-"""Every Python block of the README and the docs runs; every link between pages leads somewhere."""
+"""Every Python block of the README and the docs runs; every link between pages leads somewhere.
+
+Every command in them is one that the program has, and consortia are founded as printed.
+"""
 
 import re
+import shlex
 from pathlib import Path
 
+import click
 import pytest
+import typer
+from typer.testing import CliRunner
+
+from hedgerow.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
 
@@ -28,3 +38,54 @@ def test_python_blocks_run(
 def test_links_lead_somewhere(page: Path) -> None:
     broken = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
+
+
+def commands(page: Path) -> list[list[str]]:
+    """Return the arguments of every command of the program on a page, as a shell reads them."""
+    found = []
+    for block in CONSOLE.findall(page.read_text()):
+        for line in block.replace("\\\n", " ").splitlines():
+            for part in re.split(r"; do|;|&(?!&)|\|", line):
+                words = shlex.split(part, comments=True)
+                if words[:1] == ["hedgerow"]:
+                    found.append(words[1:])
+    return found
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_are_those_of_the_program(page: Path) -> None:
+    for words in commands(page):
+        command, context, rest = typer.main.get_command(app), None, list(words)
+        while isinstance(command, click.Group):
+            context = click.Context(command, info_name="hedgerow", parent=context)
+            assert rest, words
+            name = rest.pop(0)
+            if name.startswith("-"):
+                assert name in ("--version", "--help")
+                break
+            command = command.get_command(context, name)
+            assert command is not None, words
+        else:
+            # Unknown options, missing arguments and values of a wrong type raise.
+            command.make_context("hedgerow", rest, parent=context)
+
+
+FOUNDING = [
+    pytest.param(words, id=f"{page.name}-{i}")
+    for page in WITH_COMMANDS
+    for i, words in enumerate(commands(page))
+    if words[:2] == ["consortium", "new"]
+]
+
+
+@pytest.mark.parametrize("words", FOUNDING)
+def test_consortia_are_founded_as_printed(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / words[2]).is_dir()

@@ -269,6 +269,10 @@ class Code(Enum):
     RUN_OF_ANOTHER_JOB = 912
     RUN_OF_ANOTHER = 930
     UPLOAD_ID_RESERVED = 931
+    BAD_BUNDLE = 940
+    OTHER_MEMBERS = 941
+    TWO_CERTIFICATES = 942
+    OTHER_DIGEST = 943
 
     @property
     def number(self) -> str:

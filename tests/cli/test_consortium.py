@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from hedgerow.cli.main import app, main
 from hedgerow.errors import Code
 from hedgerow.net import certificates
-from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.config import PartyConfig, Timeouts
+from hedgerow.parties.consortium.policy import Lifetime, Policy
 
 MEMBERS = ["alder", "birch", "cedar", "north", "south", "zoe"]
 NEW = [
@@ -89,6 +90,76 @@ def test_from_founding_to_check() -> None:
     assert rows["birch"]["reached"] is False
 
 
+def collect() -> str:
+    """Make all keys, with the certificates in one folder, and a bundle; return its digest."""
+    Path("collected").mkdir()
+    for member in MEMBERS:
+        made = run_json("keys", f"wards/{member}", "-o", "collected")
+        assert made["file"] == f"collected/{member}.pem"
+    made = run_json("consortium", "bundle", "collected", "wards/alder", "-o", "bundle.json")
+    assert [(row["member"], row["role"]) for row in made["rows"]][-2:] == [
+        ("south", "owner"),
+        ("zoe", "analyst"),
+    ]
+    return made["digest"]
+
+
+def members_of(party: str) -> list[str]:
+    return sorted(path.stem for path in Path(f"wards/{party}/members").iterdir())
+
+
+@pytest.mark.parametrize("sent", ["bundle.json", "collected"])
+def test_all_certificates_at_once(sent: str) -> None:
+    run(*NEW)
+    digest = collect()
+    for me in MEMBERS:
+        told = run_json("consortium", "add", sent, f"wards/{me}", "--expect", digest.lower())
+        others = [name for name in MEMBERS if name != me]
+        assert (told["digest"], told["added"]) == (digest, others)
+        assert members_of(me) == others
+    report = run_json("consortium", "check", "wards/zoe", code=1)
+    assert {row["fingerprint"] for row in report["rows"]} == {
+        row["fingerprint"] for row in told["rows"]
+    }
+    assert report["digest"] == digest
+
+
+def test_the_digest_is_confirmed_by_a_person(refused) -> None:
+    run(*NEW)
+    digest = collect()
+
+    def answer(text: str, code: int) -> str:
+        result = runner.invoke(app, ["consortium", "add", "bundle.json", "wards/zoe"], input=text)
+        assert (result.exit_code == 0) == (code == 0), result.output
+        return result.output
+
+    for no in ("n\n", "\n", ""):
+        said = answer(no, 1)
+        assert digest in said
+        assert "cedar" in said
+        assert members_of("zoe") == []
+    assert "zoe knows 5 other members" in answer("y\n", 0)
+    assert members_of("zoe") == MEMBERS[:-1]
+    # Nobody is asked where programs read.
+    add = ["consortium", "add", "bundle.json", "wards/north"]
+    assert "--expect" in refused(Code.OTHER_DIGEST, *add, "--format", "json")
+    refused(Code.OTHER_DIGEST, *add, "--expect", "ABCD-EFGH")
+    assert members_of("north") == []
+
+
+def test_what_bundle_refuses(refused) -> None:
+    run(*NEW)
+    collect()
+    bundle = ["consortium", "bundle", "collected", "wards/alder", "-o"]
+    refused(Code.FILE_EXISTS, *bundle, "bundle.json")
+    refused(Code.FILE_EXISTS, "keys", "wards/alder", "-o", "collected")
+    Path("collected/zoe.pem").unlink()
+    refused(Code.MISSING_CERTIFICATE, *bundle, "other.json")
+    assert not Path("other.json").exists()
+    expect = ["--expect", "ABCD"]
+    refused(Code.BAD_PARAMETER, "consortium", "add", "collected/birch.pem", "wards/zoe", *expect)
+
+
 def test_texts_for_people(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "wards/alder  (server)" in run(*NEW)
     monkeypatch.chdir("wards/alder")
@@ -115,12 +186,64 @@ def test_no_byte_of_a_fingerprint_becomes_a_picture(monkeypatch, refused) -> Non
 
 
 def test_options_of_new() -> None:
-    hosts = ["--hosts", "a.example,b.example,c.example", "--first-port", "9000"]
-    run(*NEW, *hosts, "--populations", "patients=3,staff=0.5", "--into", ".")
-    text = Path("wards/zoe/party.toml").read_text()
-    assert 'host = "b.example"\nport = 9010\n' in text
-    listed = Policy.load(Path("wards/zoe")).populations
-    assert {name: one.epsilon for name, one in listed.items()} == {"patients": 3.0, "staff": 0.5}
+    hosts = ["--hosts", "a.example,b.example:9999,[fd00::1]:80", "--first-port", "9000"]
+    populations = ["--populations", "patients=3,staff=0.5:1e-8,days=inf"]
+    policy = [
+        *("--policy", "allow_exact=true", "--policy", "largest_epsilon_per_job = 2.5"),
+        *("--policy", "allowed_posters=zoe, north", "--policy", 'allowed_protocols=["open"]'),
+    ]
+    timeouts = ["--timeout", "step=120", "--timeout", "clock=5.5"]
+    run(*NEW, *hosts, *populations, *policy, *timeouts, "--listen", "0.0.0.0", "--into", ".")
+    for name in MEMBERS:
+        config = PartyConfig.load(Path("wards") / name)
+        places = [(server.host, server.ports) for server in config.servers]
+        assert places == [
+            ("a.example", (9000, 9001, 9002)),
+            ("b.example", (9999, 10000, 10001)),
+            ("fd00::1", (80, 81, 82)),
+        ]
+        assert config.timeouts == Timeouts(step=120, clock=5.5)
+        assert config.listen == ("0.0.0.0" if config.role == "server" else "")
+        rules = Policy.load(config.folder)
+        assert rules.populations == {
+            "patients": Lifetime(epsilon=3.0),
+            "staff": Lifetime(epsilon=0.5, delta=1e-8),
+            "days": Lifetime(epsilon=float("inf")),
+        }
+        assert rules.allow_exact
+        assert rules.largest_epsilon_per_job == 2.5
+        assert rules.allowed_posters == ("zoe", "north")
+        assert rules.allowed_protocols == ("open",)
+        assert rules.queries_per_model == 1000
+
+
+def test_every_line_of_the_files_can_be_given() -> None:
+    """Whatever may stand in policy.toml or under [timeouts] is an option of `new`."""
+    rules = {
+        "largest_epsilon_per_job": "0.5",
+        "largest_delta_per_job": "1e-7",
+        "allow_exact": "true",
+        "allowed_protocols": "trees,open",
+        "allowed_analysts": "",
+        "allowed_posters": "zoe",
+        "largest_trees_per_job": "7",
+        "largest_depth": "3",
+        "largest_upload_bytes": "1000",
+        "upload_bytes_per_owner": "2000",
+        "runs_per_poster": "5",
+        "queries_per_model": "11",
+        "queries_per_analyst": "12",
+    }
+    assert set(rules) | {"populations"} == set(Policy.model_fields)
+    given = [part for key, value in rules.items() for part in ("--policy", f"{key}={value}")]
+    waits = [part for key in Timeouts.model_fields for part in ("--timeout", f"{key}=7.5")]
+    run(*NEW, *given, *waits)
+    policy = Policy.load(Path("wards/zoe"))
+    usual = Policy.load(Path(run_json(*NEW, "--into", "..")["folders"]["zoe"]))
+    for key in rules:
+        assert getattr(policy, key) != getattr(usual, key), key
+    timeouts = PartyConfig.load(Path("wards/zoe")).timeouts
+    assert set(timeouts.model_dump().values()) == {7.5}
 
 
 def test_what_new_refuses(refused) -> None:
@@ -134,8 +257,19 @@ def test_what_new_refuses(refused) -> None:
     refused(Code.BAD_NAME, *changed("--owners", "north,,south"))
     refused(Code.BAD_NAME, "consortium", "new", "../wards", *NEW[3:])
     refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b")
-    for wrong in ("patients", "patients=", "patients=-1", "patients=nan", "a=1,a=2"):
+    for wrong in ("patients", "patients=", "patients=-1", "patients=nan", "a=1,a=2", "a=1:2"):
         refused(Code.BAD_PARAMETER, *NEW, "--populations", wrong)
+    for wrong in ("allow_exact", "=1", "allow_exact=yes", "allow_exact=true\nlargest_depth=3"):
+        refused(Code.BAD_PARAMETER, *NEW, "--policy", wrong)
+    refused(Code.BAD_PARAMETER, *NEW, "--policy", "populations={}")
+    refused(Code.BAD_PARAMETER, *NEW, "--timeout", "step=1", "--timeout", "step=2")
+    refused(Code.BAD_POLICY_FILE, *NEW, "--policy", "epsilon=3")
+    refused(Code.BAD_POLICY_FILE, *NEW, "--populations", "days=inf")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--timeout", "pause=3")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--timeout", "step=-3")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b,c:99999")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b,a:7602")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--listen", "no host")
     assert not Path("wards").exists()
     run(*NEW)
     refused(Code.FOLDER_EXISTS, *NEW)

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.members import add_certificate, make_keys
 from tests.parties.free_ports import free_ports
 
 PROGRAM = Path(sys.executable).with_name("hedgerow")
@@ -50,30 +48,21 @@ class CliTown:
         return str(json.loads(done.stdout.splitlines()[-1])["error"])
 
     def found(self) -> None:
-        """Make the folders, all keys, and exchange certificates as far as each party needs them.
-
-        A server and an analyst add them by hand, as all would; the others do what the verb does.
-        """
+        """Make the folders and all keys, and exchange all certificates in one bundle."""
         names = ("--servers", ",".join(SERVERS), "--owners", ",".join(OWNERS))
         done = self.hedgerow(
             *("consortium", "new", "wards", *names, "--analysts", ANALYST),
             *("--first-port", free_ports(), "--populations", "patients=3"),
         )
         assert done.returncode == 0, done.stderr
-        by_hand = (SERVERS[0], ANALYST)
+        collected = self.root / "collected"
+        collected.mkdir()
         for party in PARTIES:
-            if party in by_hand:
-                self.by(party, "keys")
-            else:
-                make_keys(PartyConfig.load(self.home / party))
+            self.by(party, "keys", "-o", collected)
+        sent = self.root / "bundle.json"
+        (made,) = self.by(SERVERS[0], "consortium", "bundle", collected, "-o", sent)
         for party in PARTIES:
-            config = PartyConfig.load(self.home / party)
-            for other in PARTIES if party in SERVERS else SERVERS:
-                certificate = self.home / other / "keys" / "party.pem"
-                if other != party and party in by_hand:
-                    self.by(party, "consortium", "add", certificate)
-                elif other != party:
-                    add_certificate(config, certificate)
+            self.by(party, "consortium", "add", sent, "--expect", made["digest"])
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they take requests."""

@@ -4,25 +4,36 @@ from __future__ import annotations
 
 import json
 import time
+import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, parse_names
-from hedgerow.errors import Code
+from hedgerow.cli.printing import (
+    HERE,
+    FolderArgument,
+    Format,
+    FormatOption,
+    parse_names,
+    print_line,
+)
+from hedgerow.errors import Code, HedgerowError
 
 if TYPE_CHECKING:
+    from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.members import Certificate
+    from hedgerow.parties.consortium.policy import Lifetime
     from hedgerow.parties.consortium.reach import Finding
 
 app = typer.Typer(
     help="Found a consortium, exchange certificates, check the members.", no_args_is_help=True
 )
 _PAUSE = 0.5
+_PRINT_WIDTH = 23
 NOT_READY = 1
 """Exit code of a check that found problems."""
 
@@ -44,12 +55,24 @@ def new(
     ] = "",
     hosts: Annotated[
         str,
-        typer.Option(help="hosts of servers, coordinator and sites; without, this machine"),
+        typer.Option(help="of servers, coordinator, sites: x,y:7610; without, this machine"),
+    ] = "",
+    listen: Annotated[
+        str, typer.Option(help="where they take calls, if not at their hosts: 0.0.0.0")
     ] = "",
     first_port: Annotated[int, typer.Option(help="the servers use ports from here on")] = 7600,
     populations: Annotated[
-        str, typer.Option(help="lifetime epsilon by population: patients=3,staff=1")
+        str,
+        typer.Option(help="lifetime epsilon, and delta, by population: patients=3,staff=1:1e-7"),
     ] = "",
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="a line of every policy.toml: allow_exact=true; may be repeated"),
+    ] = None,
+    timeout: Annotated[
+        list[str] | None,
+        typer.Option(help="seconds in every party.toml: step=120; may be repeated"),
+    ] = None,
     study: Annotated[
         bool,
         typer.Option("--study", help="make all keys here, too, and exchange all certificates"),
@@ -58,6 +81,7 @@ def new(
     format: FormatOption = Format.text,
 ) -> None:
     """Write one folder per party, each with commented files for its operator."""
+    from hedgerow.parties.consortium.config import Timeouts
     from hedgerow.parties.consortium.founding import found_consortium, list_members
     from hedgerow.parties.consortium.members import introduce_all
 
@@ -70,7 +94,15 @@ def new(
         hosts=parse_names(hosts),
         first_port=first_port,
     )
-    made = found_consortium(into, name, members, _epsilons(populations))
+    made = found_consortium(
+        into,
+        name,
+        members,
+        _lifetimes(populations),
+        policy=_settings(policy or [], "policy"),
+        timeouts=Timeouts.model_validate(_settings(timeout or [], "timeout")),
+        listen=listen,
+    )
     if study:
         introduce_all(made)
     if format is Format.json:
@@ -90,6 +122,12 @@ def keys(
     days: Annotated[
         int | None, typer.Option(help="for which the certificate is valid; 3650 by default")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="also copy the certificate here: a file, or into a folder"
+        ),
+    ] = None,
     format: FormatOption = Format.text,
 ) -> None:
     """Make this party's key and certificate; an existing key is not replaced."""
@@ -98,31 +136,117 @@ def keys(
     from hedgerow.parties.consortium.members import make_keys
 
     config = PartyConfig.load(folder)
+    if out is not None:
+        out = _new_file(out / f"{config.name}.pem" if out.is_dir() else out)
     made = make_keys(config, DAYS if days is None else days)
-    _print_certificate(made, config.identity.certificate, format)
+    if out is not None:
+        out.write_text(made.pem, encoding="ascii")
+    _print_certificate(made, out or config.identity.certificate, format)
     if format is Format.text:
-        print("Send this certificate to the members that README.txt names and read them the")
-        print("fingerprint by telephone. The key beside it never leaves this machine.")
+        print("Send this certificate to whoever collects them, or to the members that README.txt")
+        print("names. The key, keys/party.key, never leaves this machine.")
+
+
+@app.command("bundle")
+def bundle(
+    certificates: Annotated[Path, typer.Argument(help="folder with those of all members (PEM)")],
+    folder: FolderArgument = HERE,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="file to write (JSON)")],
+    format: FormatOption = Format.text,
+) -> None:
+    """Put the certificates of all members into one file, signed by this party."""
+    from hedgerow.parties.consortium.bundle import read_certificates, sign_bundle
+    from hedgerow.parties.consortium.config import PartyConfig
+
+    config = PartyConfig.load(folder)
+    out = _new_file(out)
+    collected = read_certificates(config, certificates)
+    out.write_text(sign_bundle(config, collected), encoding="utf-8")
+    fields = _list_fields(config, collected)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "file": str(out), **fields}))
+        return
+    _print_list(config, fields)
+    print_line(f"{out}: send it to all members, who run `hedgerow consortium add {out.name}`.")
+    print("Read them the digest by telephone.")
 
 
 @app.command("add")
 def add(
-    certificate: Annotated[Path, typer.Argument(help="certificate of another member (PEM)")],
+    certificates: Annotated[
+        Path,
+        typer.Argument(help="certificate of another member, or those of all: a bundle or folder"),
+    ],
     folder: FolderArgument = HERE,
     replace: Annotated[
         bool, typer.Option("--replace", help="take a new one for the one that was added before")
     ] = False,
+    expect: Annotated[
+        str,
+        typer.Option(help="digest of all of them; without, it is asked for whether it is right"),
+    ] = "",
     format: FormatOption = Format.text,
 ) -> None:
-    """Add the certificate of another member; compare its fingerprint by telephone."""
+    """Add the certificates of all other members, or of one; compare by telephone first."""
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.members import add_certificate
 
     config = PartyConfig.load(folder)
-    added = add_certificate(config, certificate, replace=replace)
+    if _holds_all(certificates):
+        _add_all(config, certificates, replace, expect, format)
+        return
+    if expect:
+        raise Code.BAD_PARAMETER.error(
+            expected="--expect with a bundle or a folder of all certificates",
+            found=f"{certificates}, which is one file",
+        )
+    added = add_certificate(config, certificates, replace=replace)
     _print_certificate(added, config.certificate_file(added.name), format)
     if format is Format.text:
         print(f"Compare this fingerprint with {added.name} by telephone before you go on.")
+
+
+def _holds_all(path: Path) -> bool:
+    """Whether there are the certificates of all members: a folder, or what looks like JSON."""
+    if path.is_dir():
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip().startswith(b"{")
+    except OSError:
+        return False
+
+
+def _add_all(config: PartyConfig, path: Path, replace: bool, expect: str, format: Format) -> None:
+    from hedgerow.parties.consortium.bundle import check_digest, read_certificates
+    from hedgerow.parties.consortium.members import add_certificates
+
+    found = read_certificates(config, path)
+    fields = _list_fields(config, found)
+    if format is Format.text:
+        _print_list(config, fields)
+    if expect:
+        check_digest(fields["digest"], expect)
+    elif format is Format.json or not _confirmed():
+        raise Code.OTHER_DIGEST.error(
+            expected="a digest that was compared by telephone: yes, or --expect DIGEST",
+            found="no confirmation",
+        )
+    others = [one for name, one in found.items() if name != config.name]
+    add_certificates(config, others, replace=replace)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "added": [one.name for one in others], **fields}))
+    else:
+        print(f"{config.name} knows {len(others)} other members.")
+
+
+def _confirmed() -> bool:
+    try:
+        return typer.confirm("Do the other members read you the same digest by telephone?")
+    except typer.Abort:
+        # Nobody is there to answer.
+        return False
 
 
 @app.command("check")
@@ -147,26 +271,105 @@ def check(
         time.sleep(_PAUSE)
     if format is Format.json:
         rows = [finding.to_dict() for finding in findings]
-        print(json.dumps({"ok": ready, "consortium": config.consortium, "rows": rows}))
+        fields = {"consortium": config.consortium, "digest": _digest(config)}
+        print(json.dumps({"ok": ready, **fields, "rows": rows}))
     else:
         _print_findings(findings, config.name)
+        if digest := _digest(config):
+            print_line(f"digest of all certificates: {digest}")
     raise typer.Exit(0 if ready else NOT_READY)
 
 
-def _epsilons(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _digest(config: PartyConfig) -> str | None:
+    """Return the digest that members compare, if the certificates of all of them are here."""
+    from hedgerow.parties.consortium.bundle import certificates_digest
+    from hedgerow.parties.consortium.members import Certificate
+
+    try:
+        known = {member.name: Certificate.of(config, member.name) for member in config.members}
+    except HedgerowError:
+        return None
+    return certificates_digest(config, known)
+
+
+def _lifetimes(text: str) -> dict[str, Lifetime]:
+    from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime
+
+    found: dict[str, Lifetime] = {}
     for part in parse_names(text):
         name, _, value = part.partition("=")
+        epsilon, _, delta = value.partition(":")
         try:
-            epsilon = float(value)
+            if name in found:
+                raise ValueError
+            given = float(delta) if delta else LIFETIME_DELTA
+            found[name] = Lifetime(epsilon=float(epsilon), delta=given)
         except ValueError:
-            epsilon = 0.0
-        if not epsilon > 0 or name in found:
             raise Code.BAD_PARAMETER.error(
-                expected="populations such as patients=3,staff=1, each once", found=repr(part)
-            )
-        found[name] = epsilon
+                expected="populations such as patients=3,staff=1:1e-7, each once", found=repr(part)
+            ) from None
     return found
+
+
+def _settings(texts: list[str], option: str) -> dict[str, Any]:
+    """Read lines of a file as they stand there; names may do without brackets and quotes."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, sign, value = (part.strip() for part in text.partition("="))
+        try:
+            if not sign or key in found or key == "populations":
+                raise ValueError
+            names = key.startswith("allowed_") and not value.startswith("[")
+            read = {key: parse_names(value)} if names else tomllib.loads(f"{key} = {value}")
+            ((key, found[key]),) = read.items()
+        except ValueError:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"--{option} NAME=VALUE as in the file, each once; populations have an "
+                "option of their own",
+                found=repr(text),
+            ) from None
+    return found
+
+
+def _new_file(path: Path) -> Path:
+    """Return a path that is free; H902 if it is not."""
+    if path.exists():
+        raise Code.FILE_EXISTS.error(found=str(path))
+    return path
+
+
+def _list_fields(config: PartyConfig, certificates: dict[str, Certificate]) -> dict[str, Any]:
+    """Return names, roles and fingerprints of all members, and the digest of the list."""
+    from hedgerow.net.certificates import readable
+    from hedgerow.parties.consortium.bundle import certificates_digest
+
+    rows = [
+        {
+            "member": name,
+            "role": config.member(name).role,
+            "fingerprint": readable(one.fingerprint),
+            "expires": one.ends.isoformat(),
+        }
+        for name, one in certificates.items()
+    ]
+    return {"digest": certificates_digest(config, certificates), "rows": rows}
+
+
+def _print_list(config: PartyConfig, fields: dict[str, Any]) -> None:
+    # A fingerprint that is cut short cannot be compared.
+    table = Table("member", "role", "until", show_lines=True)
+    table.add_column("fingerprint", no_wrap=True, min_width=_PRINT_WIDTH)
+    for row in fields["rows"]:
+        lines = "\n".join(_in_lines(row["fingerprint"]))
+        table.add_row(row["member"], row["role"], row["expires"][:10], lines)
+    # The bytes :AB: of a fingerprint are no picture.
+    Console(emoji=False).print(table)
+    print_line(f"digest of all certificates of {config.consortium}:\n  {fields['digest']}")
+
+
+def _in_lines(print_: str) -> list[str]:
+    """Cut a fingerprint into lines of eight bytes."""
+    return [print_[i : i + 24].rstrip(":") for i in range(0, len(print_), 24)]
 
 
 def _print_certificate(certificate: Certificate, path: Path, format: Format) -> None:
@@ -186,7 +389,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
 
     table = Table("member", show_lines=True)
     # A fingerprint that is cut short cannot be compared.
-    table.add_column("certificate", no_wrap=True, min_width=23)
+    table.add_column("certificate", no_wrap=True, min_width=_PRINT_WIDTH)
     table.add_column("server")
     for finding in findings:
         member, known = finding.member, finding.certificate
@@ -194,7 +397,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
         if known is not None:
             print_ = readable(known.fingerprint)
             lines = [f"until {known.ends:%Y-%m-%d}"]
-            lines += [print_[i : i + 24].rstrip(":") for i in range(0, len(print_), 24)]
+            lines += _in_lines(print_)
         mark = "[red]✗[/]" if finding.problems else "[green]✓[/]"
         who = f"{mark} {escape(member.name)}\n{member.role}{', this party' * (member.name == me)}"
         table.add_row(who, "\n".join(lines), escape(_server_text(finding)))

@@ -22,17 +22,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, InvalidTag
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from hedgerow.errors import Code
-from hedgerow.net.certificates import Identity
+from hedgerow.net.certificates import Identity, is_signed, sign
 
 KEY_BYTES = 32
 OVERHEAD = 1 + KEY_BYTES + 16
@@ -105,28 +102,13 @@ def seal(
 
 def sign_key(identity: Identity, public: bytes, context: bytes) -> bytes:
     """Sign a sealing key, for one context, with the key behind a party's certificate."""
-    identity.check()
-    try:
-        key = serialization.load_pem_private_key(identity.key.read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
-        raise Code.BAD_KEY_FILE.error(found=f"{identity.key}: {error}") from None
-    if not isinstance(key, Ed25519PrivateKey):
-        raise Code.BAD_KEY_FILE.error(expected="an Ed25519 key", found=f"{identity.key}")
-    return key.sign(_SIGNED + public + context)
+    return sign(identity, _SIGNED + public + context)
 
 
 def check_signed(certificate: str, public: bytes, signature: bytes, context: bytes) -> bytes:
     """Return a sealing key that the holder of a certificate signed for this context; else H760."""
-    try:
-        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
-    except ValueError as error:
-        raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
-    try:
-        if len(public) == KEY_BYTES and isinstance(key, Ed25519PublicKey):
-            key.verify(signature, _SIGNED + public + context)
-            return public
-    except InvalidSignature:
-        pass
+    if len(public) == KEY_BYTES and is_signed(certificate, _SIGNED + public + context, signature):
+        return public
     raise _refused(
         f"a sealing key signed by its server for {context!r:.200}", "a signature that does not fit"
     )

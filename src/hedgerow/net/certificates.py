@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hedgerow.errors import Code
@@ -119,6 +120,36 @@ def fingerprint(certificate: str | bytes) -> bytes:
 def readable(print_: bytes) -> str:
     """Write a fingerprint for people to compare, such as ``12:AB:...``."""
     return print_.hex(":").upper()
+
+
+def sign(identity: Identity, message: bytes) -> bytes:
+    """Sign with the key behind a party's certificate: 64 bytes.
+
+    The message begins with what it is for, so that no signature passes for another's.
+    """
+    identity.check()
+    try:
+        key = serialization.load_pem_private_key(identity.key.read_bytes(), None)
+    except (OSError, ValueError, TypeError) as error:
+        raise Code.BAD_KEY_FILE.error(found=f"{identity.key}: {error}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Code.BAD_KEY_FILE.error(expected="an Ed25519 key", found=f"{identity.key}")
+    return key.sign(message)
+
+
+def is_signed(certificate: str, message: bytes, signature: bytes) -> bool:
+    """Whether the holder of a PEM certificate has signed a message."""
+    try:
+        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
+    except ValueError as error:
+        raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
+    if not isinstance(key, Ed25519PublicKey):
+        return False
+    try:
+        key.verify(signature, message)
+    except InvalidSignature:
+        return False
+    return True
 
 
 def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:

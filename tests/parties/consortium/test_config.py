@@ -64,7 +64,9 @@ def test_the_list_is_the_same_at_all(parties: dict[str, PartyConfig]) -> None:
 
 def test_roster_and_identity(parties: dict[str, PartyConfig]) -> None:
     alder = parties["alder"]
-    assert "add CERT" in refuses(Code.MISSING_CERTIFICATE, lambda: alder.roster("run")).fix
+    assert "hedgerow keys" in refuses(Code.MISSING_CERTIFICATE, lambda: alder.roster("run")).fix
+    zoe = parties["zoe"]
+    assert "add CERT" in refuses(Code.MISSING_CERTIFICATE, lambda: zoe.roster("run")).fix
     introduce(parties)
     for plane, offset in (("run", 1), ("query", 2)):
         roster = alder.roster(plane)

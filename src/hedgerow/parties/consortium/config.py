@@ -289,6 +289,12 @@ class PartyConfig(Numbered):
 
     def certificate(self, name: str) -> str:
         """Return the certificate of a member in PEM; H857 if it was not added yet."""
+        if name == self.name and not self.identity.certificate.exists():
+            raise Code.MISSING_CERTIFICATE.error(
+                expected=f"the certificate of this party, {name}",
+                found=f"none at {self.identity.certificate}",
+                fix="make it with `hedgerow keys`",
+            )
         return read_small(self.certificate_file(name), MAX_FILE_BYTES, Code.MISSING_CERTIFICATE)
 
     def roster(self, plane: Plane) -> tuple[meeting.Endpoint, ...]:

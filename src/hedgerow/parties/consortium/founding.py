@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Role
+from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Role, Timeouts
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.durable import make_private, write_new
@@ -117,10 +119,13 @@ What you do next, on this party's own machine, in this folder:
    must be the same at all parties; the policy is yours alone.
 3. Make your key and certificate:                  hedgerow keys
    The key (keys/party.key) never leaves this machine.{state}
-4. Send your certificate (keys/party.pem) to {others},
-   and read its fingerprint to them by telephone.
-5. Add each certificate that you get:              hedgerow consortium add FILE
-   Compare its fingerprint by telephone too.
+4. Send your certificate (keys/party.pem) to the one of you who collects them. With those of all
+   members in a folder, that one makes a bundle:   hedgerow consortium bundle FOLDER -o bundle.json
+   and sends it to everybody.
+5. Add the bundle that you get:                    hedgerow consortium add FILE
+   Compare the digest that it shows with the others by telephone, before you say yes.
+   Instead, certificates may be sent and added one by one, with a telephone call each. This party
+   needs those of {others}.
 6. See whether all is well:                        hedgerow consortium check
 {last}
 """
@@ -163,7 +168,7 @@ def list_members(
     """List the members of a new consortium: three servers, or none with a coordinator or sites.
 
     `hosts`: of the servers, one each, then of the coordinator and of the sites; by default this
-    machine's loopback address.
+    machine's loopback address. ``host:port`` also says where that member's ports begin.
     `first_port`: server i gets first_port + 10 i and the ports after it; the coordinator comes
     next, then the sites.
     Raises H851 for a name, H852 for what a list of members may not be.
@@ -185,38 +190,52 @@ def list_members(
         )
     for name in (*called, *owners, *analysts):
         check_name(name, "member")
+    places = [
+        _place(hosts[i] if hosts else HOST, first_port + _STEP * i) for i in range(len(called))
+    ]
     listed = [
         Member(
             name=name,
             role="server",
-            host=hosts[i] if hosts else HOST,
-            port=first_port + _STEP * i,
-            run_port=first_port + _STEP * i + 1,
-            query_port=first_port + _STEP * i + 2,
-            topdown_port=first_port + _STEP * i + 3 if coordinator else 0,
-            site_port=first_port + _STEP * i + 4 if sites else 0,
-            count_port=first_port + _STEP * i + 5 if sites else 0,
+            host=host,
+            port=port,
+            run_port=port + 1,
+            query_port=port + 2,
+            topdown_port=port + 3 if coordinator else 0,
+            site_port=port + 4 if sites else 0,
+            count_port=port + 5 if sites else 0,
         )
-        for i, name in enumerate(servers)
+        for name, (host, port) in zip(servers, places, strict=False)
     ]
     listed += [Member(name=name, role="owner") for name in owners]
     listed += [Member(name=name, role="analyst") for name in analysts]
-    for i in range(len(servers), len(called)):
-        host, port = hosts[i] if hosts else HOST, first_port + _STEP * i
-        role: Role = "coordinator" if called[i] == coordinator else "site"
-        listed.append(Member(name=called[i], role=role, host=host, port=port))
+    for name, (host, port) in list(zip(called, places, strict=True))[len(servers) :]:
+        role: Role = "coordinator" if name == coordinator else "site"
+        listed.append(Member(name=name, role=role, host=host, port=port))
     return tuple(listed)
+
+
+def _place(text: str, port: int) -> tuple[str, int]:
+    """Read ``host``, ``host:port`` or ``[IPv6]:port``; an address of IPv6 alone has no port."""
+    found = re.fullmatch(r"(?:\[([^\]]*)\]|([^:]*)):(\d{1,5})", text)
+    return (found[1] or found[2], int(found[3])) if found else (text, port)
 
 
 def found_consortium(
     folder: Path,
     name: str,
     members: Sequence[Member],
-    populations: Mapping[str, float] | None = None,
+    populations: Mapping[str, float | Lifetime] | None = None,
+    *,
+    policy: Mapping[str, Any] | None = None,
+    timeouts: Timeouts | None = None,
+    listen: str = "",
 ) -> list[Path]:
     """Write a folder ``<name>`` with a folder per member in it, and return these.
 
     `populations`: lifetime epsilon by population, for all policies to begin with.
+    `policy`: other lines of all policies; without, the strictest that is of use.
+    `listen`: where those who take calls do so, if not at their hosts.
     Raises H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")
@@ -224,17 +243,25 @@ def found_consortium(
     for role, protocol in (("coordinator", "topdown"), ("site", "ppid3")):
         if any(member.role == role for member in members):
             allowed.append(protocol)
-    policy = Policy(
-        largest_epsilon_per_job=1.0,
-        allowed_protocols=tuple(allowed),
-        allowed_analysts=tuple(member.name for member in members if member.role == "analyst"),
-        allowed_posters=tuple(member.name for member in members if member.role == "owner"),
-        queries_per_model=1000,
-        queries_per_analyst=1000,
-        populations={name: Lifetime(epsilon=eps) for name, eps in (populations or {}).items()},
-    )
+    lines: dict[str, Any] = {
+        "largest_epsilon_per_job": 1.0,
+        "allowed_protocols": tuple(allowed),
+        "allowed_analysts": tuple(one.name for one in members if one.role == "analyst"),
+        "allowed_posters": tuple(one.name for one in members if one.role == "owner"),
+        "queries_per_model": 1000,
+        "queries_per_analyst": 1000,
+        "populations": dict(populations or {}),
+    }
+    rules = Policy.model_validate(lines | dict(policy or {}))
     configs = [
-        PartyConfig(consortium=name, name=member.name, members=tuple(members)) for member in members
+        PartyConfig(
+            consortium=name,
+            name=member.name,
+            listen=listen if member.takes_calls else "",
+            timeouts=timeouts or Timeouts(),
+            members=tuple(members),
+        )
+        for member in members
     ]
     root = folder / name
     make_private(root)
@@ -245,7 +272,7 @@ def found_consortium(
         make_private(path / "keys")
         make_private(path / "members")
         write_new(path / "party.toml", party_toml(config))
-        write_new(path / "policy.toml", policy_toml(policy))
+        write_new(path / "policy.toml", policy_toml(rules))
         write_new(path / "README.txt", _readme(config))
         made.append(path)
     return made

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,17 +111,14 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
 
 
 def introduce_all(folders: Sequence[Path]) -> None:
-    """Make the keys of all parties on this machine, and add every certificate that is needed.
+    """Make the keys of all parties on this machine, and have each know all others.
 
     For study alone: whoever runs it could be any of the parties.
     """
     configs = [PartyConfig.load(folder) for folder in folders]
+    made = [make_keys(config) for config in configs]
     for config in configs:
-        make_keys(config)
-    for config in configs:
-        for other in configs:
-            if config.speaks_to(other.me):
-                add_certificate(config, other.identity.certificate)
+        add_certificates(config, [one for one in made if one.name != config.name])
 
 
 def check_keys(config: PartyConfig) -> Certificate:
@@ -145,35 +143,56 @@ def add_certificate(config: PartyConfig, path: Path, *, replace: bool = False) -
     # Where the operator has the file is the operator's business: a link is fine here.
     text = read_small(path.resolve(), MAX_FILE_BYTES, Code.WRONG_CERTIFICATE)
     certificate = Certificate.parse(text, str(path))
-    name = config.member(certificate.name).name
-    if name == config.name:
-        raise Code.WRONG_CERTIFICATE.error(
-            expected="the certificate of another member",
-            found=f"one of {name}, which is this party",
-        )
-    certificate.check_time()
+    add_certificates(config, [certificate], replace=replace)
+    return certificate
+
+
+def add_certificates(
+    config: PartyConfig, certificates: Iterable[Certificate], *, replace: bool = False
+) -> None:
+    """Keep certificates of other members: all of them or, if one is refused, none.
+
+    Raises what `add_certificate` does.
+    """
+    added: dict[str, Certificate] = {}
+    for certificate in certificates:
+        name = config.member(certificate.name).name
+        if name == config.name:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected="the certificate of another member",
+                found=f"one of {name}, which is this party",
+            )
+        certificate.check_time()
+        added[name] = certificate
+    _ensure(config.folder / "members")
+    keys: dict[bytes, str] = {}
     for member in config.members:
-        if member.name == name or not config.certificate_file(member.name).exists():
-            continue
-        if Certificate.of(config, member.name).public_key == certificate.public_key:
+        known = config.certificate_file(member.name)
+        if member.name not in added and known.exists():
+            keys[Certificate.of(config, member.name).public_key] = member.name
+    for name, certificate in added.items():
+        other = keys.setdefault(certificate.public_key, name)
+        if other != name:
             raise Code.WRONG_CERTIFICATE.error(
                 expected="a key of its own for every member",
-                found=f"the key of {member.name} in the certificate of {name}",
+                found=f"the key of {other} in the certificate of {name}",
                 fix=f"have {name} make a key of its own with `hedgerow keys`",
             )
-    target = config.certificate_file(name)
-    _ensure(target.parent)
-    if os.path.lexists(target) and not replace:
-        if read_small(target, MAX_FILE_BYTES, Code.WRONG_CERTIFICATE) == certificate.pem:
-            return certificate
-        raise Code.WRONG_CERTIFICATE.error(
-            expected=f"the certificate of {name} that was added before",
-            found="another one",
-            fix=f"ask {name} by telephone whether it made a new key, then pass --replace",
-        )
-    with replacing(target) as file:
-        file.write(certificate.pem.encode("ascii"))
-    return certificate
+        target = config.certificate_file(name)
+        if replace or not os.path.lexists(target):
+            continue
+        if read_small(target, MAX_FILE_BYTES, Code.WRONG_CERTIFICATE) != certificate.pem:
+            raise Code.WRONG_CERTIFICATE.error(
+                expected=f"the certificate of {name} that was added before",
+                found="another one",
+                fix=f"ask {name} by telephone whether it made a new key, then pass --replace",
+            )
+    with ExitStack() as stack:
+        for name, certificate in added.items():
+            file = stack.enter_context(replacing(config.certificate_file(name)))
+            file.write(certificate.pem.encode("ascii"))
+            # A full disk shows before the first of them takes its place.
+            file.flush()
 
 
 def known_callers(config: PartyConfig) -> dict[str, Caller]:
