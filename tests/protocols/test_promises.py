@@ -1,19 +1,22 @@
 """Every protocol charges what its plan lists, entry by entry, and opens what its plan declares.
 
-A protocol adds its plans to `CASES`, each with a function that trains by it and returns the ledger
-and the record of openings of that run.
+A protocol adds its plans to `CASES`, each with a function that trains by it and returns, for every
+ledger of that run, what the plan says of it and the records of what was opened.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from hedgerow import VerticalID3Classifier
+from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
-from hedgerow.privacy import Leakage, Ledger, NoiseSource, Release
+from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening, Release
 from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.protocols.choice import ModelOptions
@@ -29,15 +32,24 @@ from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.programs import grow_topdown
+from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
+from hedgerow.protocols.topdown.programs import grow_secure, grow_topdown
+from hedgerow.protocols.vertical_id3.options import VerticalOptions
+from hedgerow.protocols.vertical_id3.plan import ALL_SERVERS, VerticalPlan
+from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions, sites_of
+from hedgerow.protocols.vertical_id3.secret.server import CountServers
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees import grow_private
 from hedgerow.trees.counts.boosting import LocalBoostCounts
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.growing.private import PrivatePlan
+from tests.protocols.topdown.secure_counts import owners_of, plan_of, servers_of
+from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, WEATHER, dealt, weather
+from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 
 DOMAIN = Domain(
     attributes=(
@@ -107,26 +119,34 @@ CURATED: dict[str, Options] = {
 
 
 class Trained(NamedTuple):
-    """One run: its ledger, and the record of what it opened."""
+    """One run or party: its ledger and records of openings, and what the plan says of both."""
 
     ledger: Ledger
-    leakage: Leakage
+    releases: Sequence[Release]
+    leakages: Sequence[Leakage] = ()
+    openings: Sequence[Opening] = ()
 
 
 class Case(NamedTuple):
     name: str
     plan: Plan
-    train: Callable[[Any], Trained]
+    train: Callable[[Any], list[Trained]]
     epsilon: float | None = None
     """What the plan was asked for, where it promises that."""
     used: float = 0.999
     """How much of it the plan makes use of, at the least."""
+    to: str | None = None
+    """Whom it promises that, if not everybody."""
+    sizes: Callable[[Leakage], dict[str, int]] = lambda _: {}
+    """What is announced in a run, and openings depend on."""
+    at_most: bool = False
+    """Whether it follows from the tree how often something is opened."""
 
 
-def on_servers(kind: str, servers: int = 0) -> Callable[[Any], Trained]:
+def on_servers(kind: str, servers: int = 0) -> Callable[[Any], list[Trained]]:
     """Return a training on a tiny table with private coins, in the clear or on three servers."""
 
-    def train(plan: ServerPlan) -> Trained:
+    def train(plan: ServerPlan) -> list[Trained]:
         ledger = Ledger(domain=plan.domain)
         leakage = Leakage(plan.openings(), ledger=ledger)
         engine: Any = ClearEngine(leakage)
@@ -146,7 +166,7 @@ def on_servers(kind: str, servers: int = 0) -> Callable[[Any], Trained]:
         uploads = horizontal_uploads(plan.layout, [n], 3)
         table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, plan.n_columns)
         kind_named(kind).train(table, plan, ledger)
-        return Trained(ledger, leakage)
+        return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
 
     return train
 
@@ -185,7 +205,7 @@ def server_cases() -> list[Case]:
     return found
 
 
-def by_a_curator(plan: Any) -> Trained:
+def by_a_curator(plan: Any) -> list[Trained]:
     """Train in the clear with private coins."""
     ledger = Ledger(domain=plan.domain, delta=getattr(plan, "delta", None))
     rng, n = np.random.default_rng(0), 40
@@ -203,7 +223,7 @@ def by_a_curator(plan: Any) -> Trained:
         grow_median_forest(counts, plan, ledger=ledger, source=source)
     else:
         boost(LocalBoostCounts([plan.batch(table)]), plan, ledger=ledger, source=source)
-    return Trained(ledger, Leakage(plan.openings(), ledger=ledger))
+    return [Trained(ledger, plan.releases(), openings=plan.openings())]
 
 
 def curated_cases() -> list[Case]:
@@ -220,7 +240,7 @@ def curated_cases() -> list[Case]:
     return found
 
 
-def by_an_owner(plan: TopDownPlan) -> Trained:
+def by_an_owner(plan: TopDownPlan) -> list[Trained]:
     """Grow best-first from the answers of one owner, which charges before the first."""
     ledger = Ledger(domain=plan.domain)
     rng, n = np.random.default_rng(0), 40
@@ -233,7 +253,27 @@ def by_an_owner(plan: TopDownPlan) -> Trained:
     )
     owner = Owner(table, plan, name="owner", source=NoiseSource.system(), ledger=ledger)
     grow_topdown(plan, {"owner": owner})
-    return Trained(ledger, Leakage(plan.openings(), ledger=ledger))
+    return [Trained(ledger, plan.releases(), openings=plan.openings())]
+
+
+def on_secret_counts(computed: str) -> Callable[[TopDownPlan], list[Trained]]:
+    """Return a growth best-first on shares of two owners; each question has a record."""
+
+    def train(plan: TopDownPlan) -> list[Trained]:
+        servers = servers_of(plan, computed=computed, seed=None)
+        grow_secure(plan, owners_of(plan), servers)
+        charged = plan.releases(joint=True)
+        return [Trained(servers.ledger, charged, servers.leakage, plan.openings())]
+
+    return train
+
+
+def sizes_of_question(leakage: Leakage) -> dict[str, int]:
+    """Return how many owners and nodes a question is about."""
+    shapes = {one.name: one.shape for one in leakage.openings}
+    (owners,) = shapes.pop(OUT_OF_RANGE, (0,))
+    ((nodes, _),) = shapes.values()
+    return {"owners": owners, "nodes": nodes}
 
 
 def best_first_cases() -> list[Case]:
@@ -244,25 +284,115 @@ def best_first_cases() -> list[Case]:
             noise = "exact" if epsilon is None else "noisy"
             name = f"best first by {method}, {noise}"
             found.append(Case(name, options.plan(DOMAIN), by_an_owner, epsilon))
+    for computed in ("clear", "replicated"):
+        for epsilon in (4.0, None):
+            plan = plan_of(epsilon=epsilon, max_depth=2, n_splits=3)
+            noise = "exact" if epsilon is None else "noisy"
+            name, train = f"best first on {computed} counts, {noise}", on_secret_counts(computed)
+            found.append(Case(name, plan, train, epsilon, sizes=sizes_of_question))
     return found
 
 
-CASES = [*server_cases(), *curated_cases(), *best_first_cases()]
+def by_sites(groups: list[list[int]]) -> Callable[[VerticalPlan], list[Trained]]:
+    """Return a growth over columns of several sites: each has a ledger, and an estimator one."""
+
+    def train(plan: VerticalPlan) -> list[Trained]:
+        job, tables = plan.job, tables_of(weather(), groups, plan.job.class_at)
+        found = []
+        with Simulator(SERVERS) as network:
+            if plan.secret:
+                keys = {server: SealingKey() for server in range(SERVERS)}
+                job = replace(job, server_keys=tuple(key.public.hex() for key in keys.values()))
+                servers = CountServers(job, keys, lambda: network)
+                sites = sites_of(job, tables, None)
+                LocalSites(sites, to_servers=ServerQuestions(servers.answers)).grow()
+                servers.finish()
+                assert servers.leakage is not None
+                of = ALL_SERVERS
+                learned = [servers.leakage]
+                found.append(Trained(servers.ledger, plan.releases(of), learned, plan.openings(of)))
+            else:
+                sites = sites_of(job, tables, None)
+                LocalSites(sites).grow()
+        for site in sites:
+            of = f"site {site.index}"
+            found.append(Trained(site.ledger, plan.releases(of), site.leakages, plan.openings(of)))
+        return [*found, Trained(ledger_of_estimator(plan, groups), plan.releases())]
+
+    return train
+
+
+def ledger_of_estimator(plan: VerticalPlan, groups: list[list[int]]) -> Ledger:
+    job = plan.job
+    model = VerticalID3Classifier(
+        domain=WEATHER,
+        max_depth=job.max_depth,
+        epsilon=job.epsilon,
+        cardinality="secret" if plan.secret else "commutative",
+    )
+    columns = [{WEATHER.names[i]: [day[i] for day in DAYS] for i in group} for group in groups]
+    classes = [[day[4] for day in DAYS] if job.knows_class(i) else None for i in range(job.n_sites)]
+    ids = [np.arange(len(DAYS))] * job.n_sites if job.align else None
+    ledger: Ledger = model.fit_sites(columns, classes, ids).privacy_
+    return ledger
+
+
+def site_cases() -> list[Case]:
+    found = []
+    for cardinality in ("commutative", "secret"):
+        for epsilon in (20.0, None):
+            options = VerticalOptions(cardinality=cardinality, epsilon=epsilon, max_depth=2)
+            for groups, class_at, align in ((PAPER, 0, False), (dealt(4, 3), 2, True)):
+                plan = options.plan(WEATHER, columns=groups, class_at=class_at, align=align)
+                noise = "exact" if epsilon is None else "noisy"
+                found.append(
+                    Case(
+                        f"columns of {len(groups)} sites, {cardinality}, {noise}",
+                        plan,
+                        by_sites(groups),
+                        epsilon,
+                        to="public",
+                        sizes=lambda _: {"records": len(DAYS)},
+                        at_most=True,
+                    )
+                )
+    return found
+
+
+CASES = [*server_cases(), *curated_cases(), *best_first_cases(), *site_cases()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_run_charges_and_opens_what_its_plan_says(case: Case) -> None:
     assert isinstance(case.plan, Plan)
-    ledger, leakage = case.train(case.plan)
-    assert [entry.release for entry in ledger.entries] == list(case.plan.releases())
-    rows = leakage.compare()
-    assert [row["name"] for row in rows] == [opening.name for opening in case.plan.openings()]
-    assert all(row["equal"] for row in rows), rows
-    if case.epsilon is not None:
-        total = max(guarantee.epsilon for guarantee in guarantees(ledger).values())
-        assert case.epsilon * case.used < total <= case.epsilon * (1 + 1e-12)
-    elif "delta" not in case.name:
-        assert max(total.epsilon for total in guarantees(ledger).values()) == math.inf
+    for ledger, releases, leakages, openings in case.train(case.plan):
+        assert [entry.release for entry in ledger.entries] == list(releases)
+        check_openings(case, leakages, openings)
+        totals = guarantees(ledger)
+        total = max(one.epsilon for who, one in totals.items() if case.to in (None, who))
+        if case.epsilon is not None:
+            assert case.epsilon * case.used < total <= case.epsilon * (1 + 1e-12)
+        elif "delta" not in case.name:
+            assert total == math.inf
+
+
+def check_openings(case: Case, leakages: Sequence[Leakage], openings: Sequence[Opening]) -> None:
+    # A run in the clear has no record, and must have nothing to declare.
+    rows = [row for leakage in leakages for row in leakage.compare()]
+    names = dict.fromkeys(opening.name for opening in openings)
+    assert list(dict.fromkeys(row["name"] for row in rows)) == list(names)
+    for leakage in leakages:
+        planned = [opening.resolve(case.sizes(leakage)) for opening in openings]
+        for one in leakage.openings:
+            # A question about some depths of a tree is not computed from the others.
+            assert any(
+                replace(plan, derived=one.derived) == one
+                and set(one.derived or ()) <= set(plan.derived or ())
+                for plan in planned
+            ), one
+    opened = [(row["opened"], row["declared"]) for row in rows]
+    assert all(a <= b for a, b in opened) if case.at_most else all(a == b for a, b in opened), rows
+    assert not rows or any(a for a, _ in opened)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

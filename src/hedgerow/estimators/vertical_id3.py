@@ -23,12 +23,12 @@ from hedgerow.options import check_option
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import INSTANCES, OF_QUESTIONS, exact, parties_of
+from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS, THEOREM_2, exact, parties_of
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.options import VerticalOptions, VerticalPlan
+from hedgerow.protocols.vertical_id3.options import VerticalOptions
+from hedgerow.protocols.vertical_id3.plan import VerticalPlan, mark_secret
 from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
-from hedgerow.protocols.vertical_id3.secret.session import mark_secret, session_of_tables
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Domain, encode
@@ -337,9 +337,8 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             if not table.bins.shape[1] and table.labels is None:
                 raise empty_site(i)
         secret = self.cardinality == "secret"
-        self._charge_growth(
-            VerticalPlan(self.domain_, session_of_tables(job, tables), secret), ledger
-        )
+        announced = {i: table.announced(job, i) for i, table in enumerate(tables)}
+        self._charge_growth(VerticalPlan(job, announced, secret, self.domain_), ledger)
         seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
         self.server_traffic_, self._server_learned = None, None
         if secret:
@@ -354,7 +353,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
 
     def _charge_growth(self, plan: VerticalPlan, ledger: Ledger) -> None:
         """Charge all of a run, as one call."""
-        job = plan.session.job
+        job = plan.job
         ledger.parties = tuple(parties_of(job, servers=SERVERS if plan.secret else 0))
         if self.random_state is not None:
             warn_caller(
@@ -441,7 +440,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         account = account_of(self.account)
         if account is not None:
             # Refused before it is asked: a question shows the sites exact branches.
-            account.check([exact("site", INSTANCES)])
+            account.check([exact("site", THEOREM_2)])
         bins = [query.bins[:, group] for group in self.columns_]
         found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
         self._charge_questions()
@@ -450,10 +449,10 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     def _charge_questions(self) -> None:
         """Charge, once for each site, that it has seen exact branches or leaves of instances."""
         due = [
-            exact(who, name)
+            exact(who, THEOREM_2)
             for who, rows in self.what_was_learned_.items()
-            for name in sorted({row["name"] for row in rows} & set(OF_QUESTIONS))
-            if not self.privacy_.charged(name, who)
+            if {row["name"] for row in rows} & set(OF_QUESTIONS)
+            and not self.privacy_.charged(THEOREM_2, who)
         ]
         if not due:
             return

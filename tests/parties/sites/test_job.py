@@ -30,6 +30,8 @@ def test_text_and_hash(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text(job.to_toml())
     assert VerticalJob.load(path) == job
+    every = make_job(max_depth=3, epsilon=1.0)
+    assert set(every.to_dict()) == set(VerticalJob.model_fields)
     hashes = {make_job(**change).hash for change in ({}, {"max_depth": 3}, {"classes": 2})}
     assert len(hashes | {make_job(timeouts={"lost": 9.0}).hash}) == 4
     assert job.run_id == f"tennis-{job.hash[:12]}"

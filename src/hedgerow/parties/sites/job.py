@@ -25,9 +25,9 @@ Paper: vaidya2005vertical.
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, Strict, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, Strict, ValidationInfo, field_validator, model_validator
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
@@ -36,14 +36,17 @@ from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_files import JobText
 from hedgerow.protocols.contract import AtLeastOne
-from hedgerow.protocols.contract import Epsilon as Positive
-from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring, SiteJob
-from hedgerow.protocols.vertical_id3.options import Cardinality, VerticalOptions
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.tables import Target
 
 ALL = "all"
 """In place of the name of the class site: every site has the class."""
 MOST_SITES = 1000
+_KEYS = (
+    *("name", "kind", "population", "sites", "class_at", "classes", "max_depth", "cardinality"),
+    *("ring", "align", "least_records", "answers_to", "epsilon", "timeouts"),
+)
 
 Label = (
     Annotated[str, Strict()]
@@ -67,8 +70,8 @@ class SiteTimeouts(Numbered):
     answer: Seconds = 60.0
 
 
-class VerticalJob(JobText):
-    """A vertical ID3; use `load`. The rest is `VerticalOptions`, which checks it; H885.
+class VerticalJob(VerticalOptions, JobText):
+    """A vertical ID3, its `VerticalOptions` and who takes part; use `load`. H885.
 
     Parameters
     ----------
@@ -86,18 +89,16 @@ class VerticalJob(JobText):
         Of which the tree is grown at least; fewer that all sites have end the attempt.
     """
 
+    # Lists of a file are tuples here; numbers and words are as strict as the options are.
+    model_config = ConfigDict(strict=False)
+
     kind: Literal["ppid3"]
     population: Name
     sites: Annotated[tuple[Name, ...], Field(min_length=2, max_length=MOST_SITES)]
     class_at: Name
     classes: Annotated[int, Strict(), Field(ge=2)] | tuple[Label, ...]
-    max_depth: AtLeastOne | None = None
-    cardinality: Cardinality = "commutative"
-    ring: Ring = "needed"
     align: Annotated[bool, Strict()] = True
     least_records: AtLeastOne = 1
-    answers_to: AnswersTo = "asker"
-    epsilon: Positive | None = None
     timeouts: SiteTimeouts = SiteTimeouts()
 
     @field_validator("timeouts", mode="before")
@@ -126,6 +127,11 @@ class VerticalJob(JobText):
         except HedgerowError as error:
             raise ValueError(error.found) from None
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that are not set; in the order of files."""
+        found = super().to_dict()
+        return {key: found[key] for key in _KEYS if key in found}
 
     @property
     def options(self) -> VerticalOptions:

@@ -32,7 +32,7 @@ from hedgerow.privacy import (
     part,
     step,
 )
-from hedgerow.privacy.opening import Declared
+from hedgerow.privacy.opening import Declared, Shape
 from hedgerow.protocols.growers.units import rounded_down
 from hedgerow.protocols.vertical_id3.cardinality import ASKED, sizes_name, subsets_name
 from hedgerow.protocols.vertical_id3.job import SiteJob
@@ -57,12 +57,17 @@ PUBLISHED = "the tree and its answers are exact, for whoever is shown them"
 _LEMMA_1 = "lemma 1: whether attributes remain"
 _LEMMA_2 = "lemma 2: sizes of sets and of their intersections"
 _LEMMA_5 = "lemma 5: best gains"
-_THEOREM_1 = "theorem 1: structure of the tree"
-_THEOREM_2 = "theorem 2: the nodes that an instance comes to"
-_SETUP = "number of records, attributes and values"
+THEOREM_1 = "theorem 1: structure of the tree"
+THEOREM_2 = "theorem 2: the nodes that an instance comes to"
+SETUP = "number of records, attributes and values"
 _MEMBERS = "which records all sites have"
 _IDS = "ids alone, which the sites that align them know"
-_REASONS = (_LEMMA_1, _LEMMA_2, _LEMMA_5, _THEOREM_1, _THEOREM_2, _SETUP, _MEMBERS)
+FULL_SIZES = "sizes of full intersections"
+BEST_SITE = "which site has the best attribute"
+_EXACT = {
+    *(_LEMMA_1, _LEMMA_2, _LEMMA_5, THEOREM_1, THEOREM_2),
+    *(SETUP, _MEMBERS, FULL_SIZES, BEST_SITE),
+}
 
 # Queries are asked as often as somebody likes.
 _QUERIES = 2**62
@@ -78,18 +83,9 @@ class Announced(NamedTuple):
 
 
 def exact_releases(openings: Iterable[Opening | Declared]) -> list[Release]:
-    """Return the charges that pay for openings of exact values: no finite epsilon."""
-    return [
-        exact(opening.audience, opening.release)
-        for opening in openings
-        if opening.release is not None
-    ]
-
-
-def summary_releases(job: SiteJob) -> list[Release]:
-    """Return one charge for each lemma and site: what a ledger of the whole run says of them."""
-    inside = [exact(f"site {site}", reason) for site in range(job.n_sites) for reason in _REASONS]
-    return [*inside, *published_releases(job)]
+    """Return a charge for each lemma and audience of exact values: no finite epsilon."""
+    due = dict.fromkeys((one.audience, reason) for one in openings for reason in one.derived or ())
+    return [exact(audience, reason) for audience, reason in due if reason in _EXACT]
 
 
 def published_releases(job: SiteJob) -> list[Release]:
@@ -108,18 +104,19 @@ def exact(audience: str, reason: str) -> Release:
     return Release("exact", math.inf, 0.0, 1.0, ROOT / step(reason), audience, reason)
 
 
-def setup_openings(job: SiteJob, site: int, records: int, *, secret: bool) -> list[Opening]:
+def setup_openings(job: SiteJob, site: int, *, secret: bool) -> list[Opening]:
     """Declare what a site learns before the tree: alignment and announcements.
 
-    On shares with noise that depends on nothing but ids and their number.
+    `records` is how many it brings. On shares with noise all this depends on nothing but ids and
+    their number.
     """
     k = job.n_sites
-    found = [site_opening(site, ANNOUNCED, (), _SETUP, k)]
+    found = [site_opening(site, ANNOUNCED, (), SETUP, k)]
     if job.align:
         found += [
-            site_opening(site, ASKED, (), _SETUP, 1),
+            site_opening(site, ASKED, (), SETUP, 1),
             site_opening(site, sizes_name(1), (1,), _LEMMA_2, k),
-            site_opening(site, COMMON, (records,), _MEMBERS, 1),
+            site_opening(site, COMMON, ("records",), _MEMBERS, 1),
             Opening(
                 MARKS,
                 f"site {site}",
@@ -136,11 +133,11 @@ def setup_openings(job: SiteJob, site: int, records: int, *, secret: bool) -> li
 def free_of_values(job: SiteJob, opening: Opening) -> Opening:
     """With noise on shares, let what depends on ids and their number cost nothing.
 
-    What is not hidden of them, `hedgerow.protocols.vertical_id3.secret.session.mark_secret` marks.
+    What is not hidden of them, `hedgerow.protocols.vertical_id3.plan.mark_secret` marks.
     """
     if job.epsilon is None:
         return opening
-    return replace(opening, release=None, independent=_IDS, per_release=1)
+    return replace(opening, derived=None, independent=_IDS)
 
 
 def growth_openings(job: SiteJob, site: int, announced: Mapping[int, Announced]) -> list[Opening]:
@@ -186,14 +183,14 @@ def structure_openings(
         ),
         site_opening(site, REMAIN, (), _LEMMA_1, nodes),
         # Number, depth, and the sites with constraints.
-        site_opening(site, PLACE, (3,), _THEOREM_1, nodes * (k + 2)),
-        site_opening(site, MUST, (), _THEOREM_1, nodes),
-        site_opening(site, ASKED, (), _THEOREM_1, passes),
-        site_opening(site, TOKEN, (2,), _THEOREM_1, 2 * nodes),
-        site_opening(site, FOLLOWING, (), _THEOREM_1, nodes),
+        site_opening(site, PLACE, (3,), THEOREM_1, nodes * (k + 2)),
+        site_opening(site, MUST, (), THEOREM_1, nodes),
+        site_opening(site, ASKED, (), THEOREM_1, passes),
+        site_opening(site, TOKEN, (2,), THEOREM_1, 2 * nodes),
+        site_opening(site, FOLLOWING, (), THEOREM_1, nodes),
         # Of each instance: its id, its place in the asker's list, who asks, and for how many.
-        site_opening(site, INSTANCES, (4,), _THEOREM_2, _QUERIES),
-        site_opening(site, ANSWER, (job.n_classes,), _THEOREM_2, _QUERIES),
+        site_opening(site, INSTANCES, (4,), THEOREM_2, _QUERIES),
+        site_opening(site, ANSWER, (job.n_classes,), THEOREM_2, _QUERIES),
     ]
 
 
@@ -250,11 +247,9 @@ def _shapes(
     return found
 
 
-def site_opening(site: int, name: str, shape: tuple[int, ...], reason: str, times: int) -> Opening:
-    """Declare an exact value that a site may learn, and the charge that pays for it."""
-    # One charge pays for all openings of a name, and for those of no other.
-    reason = f"{reason} ({name})"
-    return Opening(name, f"site {site}", shape, release=reason, times=times, per_release=times)
+def site_opening(site: int, name: str, shape: Shape, reason: str, times: int) -> Opening:
+    """Declare an exact value that a site may learn; the charge for its lemma pays for it."""
+    return Opening(name, f"site {site}", shape, derived=(reason,), times=times)
 
 
 @dataclass(frozen=True)

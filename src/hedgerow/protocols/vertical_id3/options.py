@@ -1,30 +1,17 @@
-"""`VerticalOptions`: the parameters of a vertical ID3, and the plan that follows from them."""
+"""`VerticalOptions`: the parameters of a vertical ID3."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from hedgerow.errors import Code
-from hedgerow.privacy import Opening, Release
 from hedgerow.protocols.contract import AtLeastOne, Epsilon, Options, Size
 from hedgerow.protocols.vertical_id3.job import AnswersTo, Ring, SiteJob
-from hedgerow.protocols.vertical_id3.leakage import (
-    Announced,
-    CountNoise,
-    growth_openings,
-    setup_openings,
-    summary_releases,
-)
-from hedgerow.protocols.vertical_id3.secret.session import (
-    Session,
-    server_openings,
-    site_openings,
-    summary_of_secret,
-)
+from hedgerow.protocols.vertical_id3.leakage import Announced
+from hedgerow.protocols.vertical_id3.plan import VerticalPlan
 from hedgerow.tables import Domain, Target
 
 Cardinality = Literal["commutative", "secret"]
@@ -125,46 +112,9 @@ class VerticalOptions(Options):
             )
             for site, group in enumerate(groups)
         }
-        return VerticalPlan(domain, Session(job, announced), self.cardinality == "secret")
+        return VerticalPlan(job, announced, self.cardinality == "secret", domain)
 
     def size(self, target: Target | None) -> Size:
         """See `Options.size`; a depth of 0 is one without a limit."""
         del target
         return Size(depth=self.max_depth or 0, epsilon=self.epsilon or 0.0)
-
-
-@dataclass(frozen=True)
-class VerticalPlan:
-    """What a run reveals and charges; `secret` where three servers count on shares."""
-
-    domain: Domain
-    session: Session
-    secret: bool
-
-    def releases(self) -> list[Release]:
-        """Return the charges: for every audience why its values are exact, or what noise costs."""
-        if self.secret:
-            return summary_of_secret(self.session)
-        noise = CountNoise.of(self.session.job, self.session.widths)
-        return [*summary_releases(self.session.job), *(noise.releases() if noise else ())]
-
-    def openings(self) -> list[Opening]:
-        """Return what each site may learn, and the servers: setting up, growing and answering."""
-        job, announced = self.session.job, self.session.announced
-        found = []
-        for site, own in sorted(announced.items()):
-            found += setup_openings(job, site, own.records, secret=self.secret)
-            found += (
-                site_openings(self.session, site)
-                if self.secret
-                else growth_openings(job, site, announced)
-            )
-        return [*found, *(server_openings(self.session) if self.secret else ())]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        return {
-            "job": {key: value for key, value in asdict(self.session.job).items() if value != ()},
-            "secret": self.secret,
-            "sites": [said._asdict() for _, said in sorted(self.session.announced.items())],
-        }

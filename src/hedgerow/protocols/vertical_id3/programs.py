@@ -18,13 +18,7 @@ from hedgerow.protocols.vertical_id3.align import align, pass_marks
 from hedgerow.protocols.vertical_id3.cardinality import RingCardinality
 from hedgerow.protocols.vertical_id3.classify import classify_instances, pass_on
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import (
-    ANNOUNCED,
-    Announced,
-    CountNoise,
-    growth_openings,
-    published_releases,
-)
+from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, Announced
 from hedgerow.protocols.vertical_id3.messages import (
     ALIGN,
     ANNOUNCE,
@@ -50,14 +44,9 @@ from hedgerow.protocols.vertical_id3.messages import (
     bad_message,
 )
 from hedgerow.protocols.vertical_id3.node import OpenGains, add_flag, answer_gain, answer_leaf
+from hedgerow.protocols.vertical_id3.plan import Session, mark_secret
 from hedgerow.protocols.vertical_id3.ppid3 import answer_split, ppid3
 from hedgerow.protocols.vertical_id3.secret.cardinality import SecretCardinality
-from hedgerow.protocols.vertical_id3.secret.session import (
-    earlier_releases,
-    mark_secret,
-    secret_releases,
-    site_openings,
-)
 from hedgerow.protocols.vertical_id3.site import Interior, Site
 from hedgerow.protocols.vertical_id3.tasks import Desk, Outgoing, Send, Task, Wait
 from hedgerow.tables import Domain
@@ -129,9 +118,7 @@ class SiteProgram:
         site, job, k = self.site, self.site.job, self.site.job.n_sites
         if job.align:
             yield from align(site, self._ring)
-        values = tuple(sorted(site.table.n_values.tolist()))
-        classes = job.n_classes if job.knows_class(site.index) else 0
-        own = Announced(values, classes, site.table.n_records)
+        own = site.table.announced(job, site.index)
         for other in range(k):
             if other != site.index:
                 yield Send(other, Announce(ANNOUNCE, job.digest(), *own))
@@ -155,23 +142,17 @@ class SiteProgram:
         site.end_growth()
 
     def _prepare(self) -> None:
-        """Declare what growing reveals, and charge for what the public may see of it."""
+        """Declare and charge what growing reveals, now that all sizes are known."""
         site, job = self.site, self.site.job
-        site.ledger.charge(*published_releases(job))
-        site.noise = CountNoise.of(
-            job, [p for said in site.announced.values() for p in said.values]
-        )
+        session = Session(job, dict(site.announced), job.secret)
+        site.noise = session.noise
         if site.noise is not None and not site.source.private:
             site.ledger.mark_not_private("the noise was seeded")
         if self._secret is not None:
-            session = self._secret.prepare()
+            self._secret.prepare(session)
             mark_secret(site.ledger, job)
-            site.ledger.charge(*secret_releases(session))
-            site.ledger.charge(*earlier_releases(session, site.earlier))
-            site.declare(site_openings(session, site.index))
-            return
-        site.ledger.charge(*(site.noise.releases() if site.noise else ()))
-        site.declare(growth_openings(job, site.index, site.announced))
+        due = session.growth_releases(f"site {site.index}", earlier=site.earlier)
+        site.declare(session.growth_openings(site.index), due)
 
     def _handle(self, sender: int, message: Message) -> Task[None] | None:
         site, ring = self.site, self._ring

@@ -8,7 +8,7 @@ A site does nothing by itself: `hedgerow.protocols.vertical_id3.programs.SitePro
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher, Entropy
 from hedgerow.errors import Code
-from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
+from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening, Release
 from hedgerow.protocols.vertical_id3.cardinality import (
     GainComparison,
     Groups,
@@ -64,6 +64,11 @@ class SiteTable:
     def n_records(self) -> int:
         """Number of records."""
         return len(self.ids)
+
+    def announced(self, job: SiteJob, site: int) -> Announced:
+        """Return what this site says of itself before the tree grows."""
+        values = tuple(sorted(self.n_values.tolist()))
+        return Announced(values, job.n_classes if job.knows_class(site) else 0, self.n_records)
 
     def rows(self, index: NDArray[np.intp]) -> SiteTable:
         """Return some records."""
@@ -204,24 +209,25 @@ class Site:
         self._instances: dict[bytes, int] = {}
         self._instance_bins = table.bins[:0]
         self._calls = 0
-        self.declare(setup_openings(job, index, table.n_records, secret=job.secret))
+        openings = setup_openings(job, index, secret=job.secret)
+        self.declare(openings, exact_releases(openings))
 
-    def declare(self, openings: list[Opening]) -> None:
-        """Charge for what may be learned from here on, and check it.
-
-        What questions show is left out: a tree that nobody is asked about costs nothing of that.
-        """
-        due = [one for one in openings if one.name not in OF_QUESTIONS]
-        self.ledger.charge(*exact_releases(due))
-        self.leakages.append(Leakage(openings, ledger=self.ledger))
+    def declare(self, openings: Iterable[Opening], releases: Iterable[Release]) -> None:
+        """Charge, and let this be learned from here on and nothing else."""
+        self.ledger.charge(*releases)
+        records = self.table.n_records
+        self.leakages.append(Leakage(openings, ledger=self.ledger, records=records))
 
     def learn(self, name: str, shape: tuple[int, ...], times: int = 1) -> None:
-        """Record what is about to be learned; what was not declared raises."""
+        """Record what is about to be learned; what was not declared raises.
+
+        What questions show is charged with the first: a tree that nobody is asked about costs
+        nothing of that.
+        """
         leakage, who = self.leakages[-1], f"site {self.index}"
         if name in OF_QUESTIONS:
-            asked = [one for one in leakage.openings if one.name == name and one.release]
-            due = [one for one in asked if not self.ledger.charged(str(one.release), who)]
-            self.ledger.charge(*exact_releases(due))
+            asked = exact_releases(one for one in leakage.openings if one.name == name)
+            self.ledger.charge(*(one for one in asked if not self.ledger.charged(one.reason, who)))
         leakage.check(name, who, shape, times)
 
     def what_was_learned(self) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
+from hedgerow.protocols.vertical_id3.plan import sizes_of
 from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.protocols.vertical_id3.secret import server as order
 from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions
@@ -36,7 +37,6 @@ from hedgerow.protocols.vertical_id3.secret.server import (
     receive_next,
     send_next,
 )
-from hedgerow.protocols.vertical_id3.secret.session import sizes_of
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from tests.net.net_parties import Club
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather

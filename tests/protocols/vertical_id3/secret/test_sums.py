@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from hedgerow.protocols.vertical_id3.secret.session import set_planes
+from hedgerow.protocols.vertical_id3.plan import set_planes
 from hedgerow.protocols.vertical_id3.secret.sums import (
     all_same,
     best_site,

@@ -45,7 +45,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     SealedSet,
     bad_message,
 )
-from hedgerow.protocols.vertical_id3.secret.session import (
+from hedgerow.protocols.vertical_id3.plan import (
     NUMBERS,
     SAME_IDS,
     SEALED,
@@ -86,13 +86,11 @@ class SecretCardinality:
         assert self._session is not None
         return self._session
 
-    def prepare(self) -> Session:
+    def prepare(self, session: Session) -> None:
         """Take what the sites announced; records get their slots in the order of their ids."""
-        site = self._site
-        self._session = Session(site.job, dict(site.announced))
+        site, self._session = self._site, session
         self._slots = np.empty(site.table.n_records, dtype=np.intp)
         self._slots[np.argsort(site.table.ids, kind="stable")] = np.arange(site.table.n_records)
-        return self._session
 
     def begin(self) -> Task[None]:
         """Have the servers compare the ids of all sites, so that slots mean the same records.

@@ -36,12 +36,7 @@ from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.hidden.programs import SEEDED
 from hedgerow.protocols.sharing.sealed_parts import Parts, bits_of, fitting, open_dealt, secret_of
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import (
-    ANNOUNCED,
-    Announced,
-    exact_releases,
-    possible_groups,
-)
+from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, Announced, possible_groups
 from hedgerow.protocols.vertical_id3.messages import (
     BEST,
     SAME,
@@ -53,17 +48,14 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
-from hedgerow.protocols.vertical_id3.secret.session import (
+from hedgerow.protocols.vertical_id3.plan import (
     ALL_SERVERS,
     NUMBERS,
     QUESTION,
     SAME_IDS,
     WINNER,
     Session,
-    earlier_releases,
     mark_secret,
-    secret_releases,
-    server_openings,
     sizes_of,
 )
 from hedgerow.protocols.vertical_id3.secret.sums import all_same, best_site, joint_counts
@@ -250,13 +242,11 @@ class CountServers:
 
     def _begin(self, session: Session) -> None:
         """Declare and charge what the run opens, and meet the other servers."""
-        openings = server_openings(session)
-        self.ledger.charge(*secret_releases(session), *exact_releases(openings))
-        self.ledger.charge(*earlier_releases(session, self._earlier))
+        self.ledger.charge(*session.releases(ALL_SERVERS, earlier=self._earlier))
         mark_secret(self.ledger, self.job)
         if self._seed is not None:
             self.ledger.mark_not_private(SEEDED)
-        self.leakage = Leakage(openings, ledger=self.ledger)
+        self.leakage = Leakage(session.openings(ALL_SERVERS), ledger=self.ledger)
         self.leakage.check(ANNOUNCED, ALL_SERVERS, ())
         self._session = session
         self._engine = self._make_engine(self.leakage, session)
@@ -296,7 +286,7 @@ def _session_of(job: SiteJob, sender: int, message: BeginServers) -> Session:
         classes = job.n_classes if job.knows_class(site) else 0
         announced[site] = Announced(message.values[at : at + n], classes, message.records)
         at += n
-    return Session(job, announced)
+    return Session(job, announced, secret=True)
 
 
 def _first_question(job: SiteJob, message: BeginServers) -> AskServers:

@@ -8,7 +8,7 @@ from operator import and_, mul
 import numpy as np
 
 from hedgerow.protocols.sharing.queries import one_hot_bits
-from hedgerow.protocols.vertical_id3.secret.session import set_planes
+from hedgerow.protocols.vertical_id3.plan import set_planes
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import equal
 from hedgerow.secure.ring import Ring

@@ -1,8 +1,12 @@
-"""What a vertical ID3 on secret counts computes and reveals: the public facts of a run.
+"""What a vertical ID3 reveals and charges: the public facts of a run, and what follows from them.
 
-Of the lemmas of vaidya2005vertical, two say less here: the site that counts learns the sizes of the
-full intersections and of no others (lemma 2), and the site that runs a node which site has the best
-attribute, and no gain (lemma 5). With noise, all that the sites and the servers learn of what
+They follow from the job and from the sizes that the sites announce (`Session`); with the domain of
+all columns that is a `VerticalPlan`. Every party of a run charges `Session.releases`, and nothing
+else until somebody asks about instances.
+
+On secret counts two lemmas of vaidya2005vertical say less: the site that counts learns the sizes of
+the full intersections and of no others (lemma 2), and the site that runs a node which site has the
+best attribute, and no gain (lemma 5). With noise, all that the sites and the servers learn of what
 records say **while the tree grows** is computed from noisy counts. Questions are another matter:
 which branch a named instance takes at another site is exact, and so is charged without a finite
 epsilon from the first question on.
@@ -17,8 +21,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -28,22 +33,28 @@ from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import (
     ANNOUNCED,
+    BEST_SITE,
+    FULL_SIZES,
     OF_QUESTIONS,
+    SETUP,
+    THEOREM_1,
     Announced,
     CountNoise,
-    exact,
+    exact_releases,
     free_of_values,
+    growth_openings,
     most_nodes,
     published_releases,
+    setup_openings,
     site_opening,
     structure_openings,
     table_shapes,
 )
 from hedgerow.protocols.vertical_id3.messages import SIZES
-from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.noise.discrete import LARGEST_EPSILON, Precision, precision
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.tables import Domain
 
 NUMBERS = Z64
 """Ring of the numbers that sites share: gains, and hashes of ids."""
@@ -54,10 +65,6 @@ SAME_IDS = "whether all sites have the same ids"
 QUESTION = "who asks, about which sites and how many groups"
 ALL_SERVERS = EVERYONE
 
-_SIZES = "sizes of full intersections"
-_BEST = "which site has the best attribute"
-_PLACE = "theorem 1: structure of the tree"
-_SETUP = "number of records, attributes and values"
 _MEMBERS = (
     "the number of aligned records is known, and to the sites whose they are: nothing hides "
     "whether a record is there (formal_total under replace is about what it says)"
@@ -66,10 +73,57 @@ _MEMBERS = (
 
 @dataclass(frozen=True)
 class Session:
-    """The public facts of a run after all sites have announced their sizes."""
+    """The public facts of a run after all sites have announced their sizes.
+
+    `secret` where three servers count on shares. What is charged and declared is that `of` a party
+    with a ledger of its own, such as "site 0", or of all together.
+    """
 
     job: SiteJob
     announced: Mapping[int, Announced]
+    secret: bool
+
+    def releases(self, of: str | None = None, *, earlier: int = 0) -> list[Release]:
+        """Return the charges: for every audience why its values are exact, or what noise costs.
+
+        The servers charge everybody's, since they open values to all; `earlier` attempts that had
+        begun to count are charged to those who took part.
+        """
+        return [*self.setup_releases(of), *self.growth_releases(of, earlier=earlier)]
+
+    def setup_releases(self, of: str | None = None) -> list[Release]:
+        """Return the charges that come before any size is announced."""
+        return _charged_by(of, exact_releases(self._setup))
+
+    def growth_releases(self, of: str | None = None, *, earlier: int = 0) -> list[Release]:
+        """Return the charges that come when all sizes are announced."""
+        noise = [] if self.noise is None else self.noise.releases()
+        due = [one for site in self._sites for one in self.growth_openings(site)]
+        if self.secret:
+            noise = secret_releases(self)
+            due += [one for one in server_openings(self) if one.audience == ALL_SERVERS]
+        exactly = exact_releases(one for one in due if one.name not in OF_QUESTIONS)
+        before = exact_releases(self._setup)
+        found = [*published_releases(self.job), *noise]
+        found += [one for one in exactly if one not in before]
+        return [*_charged_by(of, found), *earlier_releases(self, earlier)]
+
+    def openings(self, of: str | None = None) -> list[Opening]:
+        """Return what may be learned, at most so often: setting up, growing and answering.
+
+        A site brings so many `records`.
+        """
+        servers = server_openings(self) if self.secret else []
+        if of == ALL_SERVERS:
+            return servers
+        found = [*self._setup, *(one for site in self._sites for one in self.growth_openings(site))]
+        return [*found, *servers] if of is None else [one for one in found if one.audience == of]
+
+    def growth_openings(self, site: int) -> list[Opening]:
+        """Return what a site may learn while the tree grows, and while it is used."""
+        if self.secret:
+            return site_openings(self, site)
+        return growth_openings(self.job, site, self.announced)
 
     @cached_property
     def records(self) -> int:
@@ -130,22 +184,34 @@ class Session:
 
     @property
     def _in_order(self) -> list[Announced]:
-        return [self.announced[site] for site in range(self.job.n_sites)]
+        return [self.announced[site] for site in self._sites]
+
+    @property
+    def _sites(self) -> range:
+        return range(self.job.n_sites)
+
+    @property
+    def _setup(self) -> list[Opening]:
+        return [
+            one
+            for site in self._sites
+            for one in setup_openings(self.job, site, secret=self.secret)
+        ]
 
 
-def session_of_tables(job: SiteJob, tables: Sequence[SiteTable]) -> Session:
-    """Return the facts of a run as somebody who has all tables knows them beforehand."""
-    return Session(
-        job,
-        {
-            i: Announced(
-                tuple(sorted(table.n_values.tolist())),
-                job.n_classes if job.knows_class(i) else 0,
-                table.n_records,
-            )
-            for i, table in enumerate(tables)
-        },
-    )
+@dataclass(frozen=True)
+class VerticalPlan(Session):
+    """A session over the columns of a domain, as somebody knows it who sees all of them."""
+
+    domain: Domain
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data."""
+        return {
+            "job": {key: value for key, value in asdict(self.job).items() if value != ()},
+            "secret": self.secret,
+            "sites": [said._asdict() for said in self._in_order],
+        }
 
 
 @dataclass(frozen=True)
@@ -200,10 +266,10 @@ def site_openings(session: Session, site: int) -> list[Opening]:
             times=asked * job.n_sites,
         ),
         *structure_openings(job, site, announced),
-        site_opening(site, WINNER, (1,), _BEST, nodes),
+        site_opening(site, WINNER, (1,), BEST_SITE, nodes),
         _of_ids(job, SAME_IDS, f"site {site}", (1,)),
         *(
-            site_opening(site, sizes_of(shape), shape, _SIZES, asked)
+            site_opening(site, sizes_of(shape), shape, FULL_SIZES, asked)
             for shape in sorted(table_shapes(job, site, announced[site]))
         ),
     ]
@@ -217,11 +283,11 @@ def server_openings(session: Session) -> list[Opening]:
     times = asked * job.n_sites
     shapes = {s for site, said in announced.items() for s in table_shapes(job, site, said)}
     found = [
-        _opening(QUESTION, ALL_SERVERS, (), _PLACE, times + nodes + 1),
+        _opening(QUESTION, ALL_SERVERS, (), THEOREM_1, times + nodes + 1),
         _of_ids(job, ANNOUNCED, ALL_SERVERS, ()),
         _of_ids(job, SAME_IDS, "site", (1,)),
-        _opening(WINNER, "site", (1,), _BEST, nodes),
-        *(_opening(sizes_of(shape), "site", shape, _SIZES, times) for shape in sorted(shapes)),
+        _opening(WINNER, "site", (1,), BEST_SITE, nodes),
+        *(_opening(sizes_of(shape), "site", shape, FULL_SIZES, times) for shape in sorted(shapes)),
     ]
     return _paid(session, found)
 
@@ -259,17 +325,11 @@ def mark_secret(ledger: Ledger, job: SiteJob) -> None:
         ledger.mark_not_private(_MEMBERS, [audience])
 
 
-def summary_of_secret(session: Session) -> list[Release]:
-    """Return what a ledger of the whole run says: for each audience why its values are exact."""
-    if session.noise is not None:
-        return secret_releases(session)
-    reasons = (_SIZES, _BEST, _PLACE, _SETUP)
-    sites = [f"site {site}" for site in range(session.job.n_sites)]
-    return [
-        *(exact(site, reason) for site in sites for reason in reasons),
-        exact(ALL_SERVERS, _PLACE),
-        *published_releases(session.job),
-    ]
+def _charged_by(of: str | None, releases: list[Release]) -> list[Release]:
+    """Return what stands in the ledger of a party: what it learns itself, and what all see."""
+    if of in (None, ALL_SERVERS):
+        return releases
+    return [one for one in releases if one.audience in (of, "public")]
 
 
 def _worst_case(session: Session) -> tuple[int, int]:
@@ -285,18 +345,14 @@ def _paid(session: Session, openings: Sequence[Opening]) -> list[Opening]:
         return list(openings)
     reasons = tuple(release.reason for release in secret_releases(session))
     return [
-        replace(one, release=None, derived=reasons, per_release=1)
-        if one.release and one.name not in OF_QUESTIONS
-        else one
+        replace(one, derived=reasons) if one.derived and one.name not in OF_QUESTIONS else one
         for one in openings
     ]
 
 
 def _opening(name: str, audience: str, shape: tuple[int, ...], reason: str, times: int) -> Opening:
-    return Opening(
-        name, audience, shape, release=f"{reason} ({name})", times=times, per_release=times
-    )
+    return Opening(name, audience, shape, derived=(reason,), times=times)
 
 
 def _of_ids(job: SiteJob, name: str, audience: str, shape: tuple[int, ...]) -> Opening:
-    return free_of_values(job, _opening(name, audience, shape, _SETUP, 1))
+    return free_of_values(job, _opening(name, audience, shape, SETUP, 1))

@@ -1,4 +1,4 @@
-"""The public facts of a run on secret counts: shapes and bindings of parts, and what is learned."""
+"""The public facts of a run: shapes and bindings of parts, and what is learned on secret counts."""
 
 from collections import Counter, defaultdict
 from dataclasses import replace
@@ -11,14 +11,14 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger, Relation
 from hedgerow.protocols.vertical_id3 import leakage as named
 from hedgerow.protocols.vertical_id3 import messages as wire
+from hedgerow.protocols.vertical_id3 import plan as declared
 from hedgerow.protocols.vertical_id3.cardinality import ASKED
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import Announced
 from hedgerow.protocols.vertical_id3.messages import BEST, SIZES
 from hedgerow.protocols.vertical_id3.node import information_gain
+from hedgerow.protocols.vertical_id3.plan import Session, gain_number
 from hedgerow.protocols.vertical_id3.programs import LocalSites
-from hedgerow.protocols.vertical_id3.secret import session as declared
-from hedgerow.protocols.vertical_id3.secret.session import Session, gain_number, session_of_tables
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.tables import Encoded
@@ -46,7 +46,8 @@ def test_gains_of_real_tables_are_in_range() -> None:
 
 def session(records: int = 14, **job: object) -> Session:
     public = SiteJob(2, 0, 2, **job)
-    return Session(public, {0: Announced((3, 3), 2, records), 1: Announced((2, 2), 0, records)})
+    said = {0: Announced((3, 3), 2, records), 1: Announced((2, 2), 0, records)}
+    return Session(public, said, secret=True)
 
 
 def test_the_smallest_ring_that_holds_the_counts() -> None:
@@ -85,11 +86,13 @@ def test_a_context_holds_everything() -> None:
 
 
 @pytest.mark.parametrize("class_at", [0, None])
-def test_the_session_of_tables_is_what_sites_announce(class_at: int | None) -> None:
-    job = SiteJob(2, class_at, 2)
-    found = session_of_tables(job, tables_of(weather(), PAPER, class_at))
-    classes = 2 if class_at is None else 0
-    assert found.announced == {0: Announced((3, 3), 2, 14), 1: Announced((2, 2), classes, 14)}
+def test_what_tables_announce_is_what_sites_do(class_at: int | None) -> None:
+    run = secret(weather(), PAPER, class_at, engine="clear")
+    job, classes = run.sites[0].job, 2 if class_at is None else 0
+    tables = enumerate(tables_of(weather(), PAPER, class_at))
+    found = {site: table.announced(job, site) for site, table in tables}
+    assert found == {0: Announced((3, 3), 2, 14), 1: Announced((2, 2), classes, 14)}
+    assert all(site.announced == found for site in run.sites)
 
 
 FIXED = {
@@ -268,14 +271,14 @@ def test_questions_about_records_are_exact_whatever_the_noise(answers_to: str) -
     assert (named.ANSWER in learned(run.sites[1])) == (answers_to == "asker")
 
 
-def test_the_summary_of_a_run() -> None:
+def test_the_ledger_of_a_whole_run() -> None:
     said = {0: Announced((3, 3), 2, 14), 1: Announced((2, 2), 0, 14)}
     exact, noisy = Ledger(), Ledger()
-    exact.charge(*declared.summary_of_secret(Session(SiteJob(2, 0, 2), said)))
+    exact.charge(*Session(SiteJob(2, 0, 2), said, secret=True).releases())
     assert exact.total("site 1").epsilon == float("inf")
     assert exact.total("public").epsilon == float("inf")
     job = SiteJob(2, 0, 2, epsilon=1.5, max_depth=2)
-    noisy.charge(*declared.summary_of_secret(Session(job, said)))
+    noisy.charge(*Session(job, said, secret=True).releases())
     assert noisy.total("public").epsilon == pytest.approx(1.5)
     declared.mark_secret(noisy, job)
     assert noisy.total("public").epsilon == pytest.approx(1.5)
