@@ -43,7 +43,8 @@ def sections() -> Iterator[str]:
         known = inspect.signature(made[0]).parameters
         title = ", ".join(f"`{one.__name__}`" for one in made)
         # An estimator's epsilon may have a default; a job has to state it.
-        yield section(title, options, set(known), epsilon=repr(known["epsilon"].default))
+        epsilon = repr(known["epsilon"].default) if "epsilon" in known else ""
+        yield section(title, options, set(known), epsilon=epsilon)
 
 
 def section(

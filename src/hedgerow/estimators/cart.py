@@ -2,26 +2,82 @@
 
 from __future__ import annotations
 
-import numbers
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field, Strict
 
-from hedgerow.estimators.parameters import check_parameter, generator, is_count
+from hedgerow.errors import Code
+from hedgerow.estimators.parameters import generator
 from hedgerow.estimators.public_model import (
     PublicModelClassifier,
     PublicModelRegressor,
     TreeEstimator,
 )
+from hedgerow.protocols.contract import MAX_COUNT, AtLeastOne, Options, Rate
 from hedgerow.tables import Domain
 from hedgerow.trees import Limits, grow_cart
+from hedgerow.trees.growing.grow_tree import Splitter
+
+AtLeastTwo = Annotated[int, Strict(), Field(ge=2, le=MAX_COUNT)]
+_CRITERION = "What a split has to reduce; None for the first."
+
+
+class CARTOptions(Options):
+    """Binary trees over histograms, without privacy."""
+
+    code: ClassVar[Code] = Code.BAD_PARAMETER
+
+    criterion: str | None = Field(None, description=_CRITERION)
+    splitter: Splitter = Field(
+        "best", description="The best cut of every attribute, or one random cut (extra trees)."
+    )
+    max_depth: AtLeastOne | None = Field(
+        None, description="Largest depth; None grows until the leaves are pure or small."
+    )
+    min_samples_split: AtLeastTwo = Field(2, description="Rows that a node needs to be split.")
+    min_samples_leaf: AtLeastOne = Field(1, description="Rows that each child must have.")
+    min_impurity_decrease: Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)] = Field(
+        0.0,
+        description="Decrease of impurity that a split must bring, weighted by the node's share of "
+        "rows.",
+    )
+    max_features: AtLeastOne | Rate | Literal["sqrt", "log2"] | None = Field(
+        None, description="Attributes that are tried at each node, drawn at random; None for all."
+    )
+    max_leaf_nodes: AtLeastTwo | None = Field(
+        None, description="Leaves at the most; with it the tree grows best-first."
+    )
+
+    @property
+    def limits(self) -> Limits:
+        """Where growth ends."""
+        return Limits(
+            self.max_depth,
+            self.min_samples_split,
+            self.min_samples_leaf,
+            self.min_impurity_decrease,
+            self.max_leaf_nodes,
+        )
+
+
+class CARTClassifierOptions(CARTOptions):
+    """Binary classification trees over histograms, without privacy."""
+
+    criterion: Literal["gini", "entropy", "max"] | None = Field(None, description=_CRITERION)
+
+
+class CARTRegressorOptions(CARTOptions):
+    """Binary regression trees over histograms, without privacy."""
+
+    criterion: Literal["squared_error"] | None = Field(None, description=_CRITERION)
 
 
 class _CART(TreeEstimator):
     """Parameters and growth that both tasks share."""
 
-    _criteria: ClassVar[tuple[str, ...]]
+    _options_type: ClassVar[type[CARTOptions]]
+    _importance_criterion: str
 
     def __init__(
         self,
@@ -52,48 +108,18 @@ class _CART(TreeEstimator):
         self.missing = missing
         self.random_state = random_state
 
-    def _limits(self) -> Limits:
-        check_parameter(
-            "splitter", self.splitter, self.splitter in ("best", "random"), "must be best or random"
-        )
-        for name, least in (("max_depth", 1), ("max_leaf_nodes", 2)):
-            value = getattr(self, name)
-            check_parameter(
-                name, value, value is None or is_count(value, least), f"must be None or >= {least}"
-            )
-        for name, least in (("min_samples_split", 2), ("min_samples_leaf", 1)):
-            value = getattr(self, name)
-            check_parameter(name, value, is_count(value, least), f"must be a number >= {least}")
-        decrease = self.min_impurity_decrease
-        check_parameter(
-            "min_impurity_decrease",
-            decrease,
-            isinstance(decrease, numbers.Real) and 0 <= decrease < np.inf,
-            "must be a finite number >= 0",
-        )
-        return Limits(
-            self.max_depth,
-            self.min_samples_split,
-            self.min_samples_leaf,
-            float(decrease),
-            self.max_leaf_nodes,
-        )
-
     def _grow(self, X: Any, y: Any) -> Self:
-        limits = self._limits()
-        criterion = self.criterion or self._criteria[0]
-        check_parameter(
-            "criterion", criterion, criterion in self._criteria, f"must be one of {self._criteria}"
-        )
+        options = self._options_type.from_parameters(self.get_params(deep=False))
+        criterion = options.criterion or type(self)._importance_criterion
         encoded = self._encode_training(
             X, y, self.domain, max_bins=self.max_bins, missing=self.missing, unseen="clip"
         )
         self.tree_ = grow_cart(
             encoded,
             criterion=criterion,
-            limits=limits,
-            splitter=self.splitter,  # type: ignore[arg-type]
-            max_features=self.max_features,  # type: ignore[arg-type]
+            limits=options.limits,
+            splitter=options.splitter,
+            max_features=options.max_features,
             rng=generator(self.random_state),
         )
         self._importance_criterion = criterion
@@ -149,7 +175,8 @@ class CARTClassifier(PublicModelClassifier, _CART):
         The classes.
     """
 
-    _criteria = ("gini", "entropy", "max")
+    _options_type = CARTClassifierOptions
+    _importance_criterion = "gini"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Grow the tree.
@@ -173,7 +200,8 @@ class CARTRegressor(PublicModelRegressor, _CART):
     Paper: breiman1984cart.
     """
 
-    _criteria = ("squared_error",)
+    _options_type = CARTRegressorOptions
+    _importance_criterion = "squared_error"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Grow the tree.

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
+from pydantic import Field
 
-from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.errors import Code
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
+from hedgerow.protocols.contract import AtLeastOne, Options
 from hedgerow.tables import Domain
 from hedgerow.trees import grow_id3
 
-CRITERIA = ("entropy", "gini", "max")
+
+class ID3Options(Options):
+    """Trees with one branch per value, without privacy."""
+
+    code: ClassVar[Code] = Code.BAD_PARAMETER
+
+    criterion: Literal["entropy", "gini", "max"] = Field(
+        "entropy",
+        description="What a split has to reduce; 'entropy' is Quinlan's information gain.",
+    )
+    max_depth: AtLeastOne | None = Field(
+        None,
+        description="Largest depth; None grows until the leaves are pure or no attribute is left.",
+    )
 
 
 class ID3Classifier(PublicModelClassifier, TreeEstimator):
@@ -47,6 +62,8 @@ class ID3Classifier(PublicModelClassifier, TreeEstimator):
         As in scikit-learn.
     """
 
+    _options_type = ID3Options
+
     def __init__(
         self,
         *,
@@ -72,21 +89,10 @@ class ID3Classifier(PublicModelClassifier, TreeEstimator):
         y : array-like of shape (n_rows,)
             Class labels.
         """
-        check_parameter(
-            "criterion",
-            self.criterion,
-            self.criterion in CRITERIA,
-            f"must be one of {', '.join(CRITERIA)}",
-        )
-        check_parameter(
-            "max_depth",
-            self.max_depth,
-            self.max_depth is None or is_count(self.max_depth),
-            "must be None or a whole number of at least 1",
-        )
+        options = ID3Options.from_parameters(self.get_params(deep=False))
         encoded = self._encode_training(
             X, y, self.domain, max_bins=self.max_bins, missing=self.missing
         )
-        self.tree_ = grow_id3(encoded, criterion=self.criterion, max_depth=self.max_depth)
-        self._importance_criterion = self.criterion
+        self.tree_ = grow_id3(encoded, criterion=options.criterion, max_depth=options.max_depth)
+        self._importance_criterion = options.criterion
         return self
