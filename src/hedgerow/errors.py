@@ -196,6 +196,7 @@ class Code(Enum):
     PARTY_FAILED = 812
     BAD_METER = 813
     TOO_MUCH_FOR_ONE_KEY = 814
+    NO_CHANNEL = 815
     BAD_ASK = 820
     ASKED_TWICE = 821
     BAD_ANSWER = 822

@@ -3,7 +3,8 @@
 import contextlib
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,21 @@ N = 3
 class Club:
     """Keys, listening sockets and the list of n parties on loopback."""
 
-    def __init__(self, folder: Path, n: int = N) -> None:
+    def __init__(self, folder: Path, n: int = N, dial_out: Collection[int] = ()) -> None:
         self.identities: list[Identity] = [make_identity(folder, f"p{i}") for i in range(n)]
-        self.listeners = [listen("127.0.0.1", 0) for _ in range(n)]
+        self.session = secrets.token_bytes(16)
+        self.open(dial_out)
+
+    def open(self, dial_out: Collection[int] = ()) -> None:
+        """Listen, but for those who have no address."""
+        there = [party not in dial_out for party in range(len(self.identities))]
+        self.listeners = [listen("127.0.0.1", 0) if one else None for one in there]
         self.roster = [
             Endpoint("127.0.0.1", s.getsockname()[1], identity.pem)
+            if s is not None
+            else Endpoint(None, 0, identity.pem)
             for s, identity in zip(self.listeners, self.identities, strict=True)
         ]
-        self.session = secrets.token_bytes(16)
 
     def join(self, party: int, *, fault: Fault | None = None, **changes: Any) -> TLSNetwork:
         options = {"session": self.session, "program": b"program", "timeout": 20.0}
@@ -69,6 +77,20 @@ class Club:
             thread.join(60)
         assert not any(thread.is_alive() for thread in threads)
         return ends
+
+
+def in_threads(programs: Mapping[Network, Callable[[Network], Any]]) -> list[Any]:
+    """Run each program with its network, all at the same time: values, or the numbered errors."""
+
+    def attend(one: tuple[Network, Callable[[Network], Any]]) -> Any:
+        try:
+            with one[0] as network:
+                return one[1](network)
+        except HedgerowError as error:
+            return error
+
+    with ThreadPoolExecutor(len(programs)) as pool:
+        return list(pool.map(attend, programs.items()))
 
 
 def payload(route: Route, salt: int) -> np.ndarray:
@@ -129,6 +151,50 @@ def metered(network: Network) -> str:
 
 def mesh(size: int, n: int = N) -> list[Route]:
     return [Route(a, b, (size,), "uint8") for a in range(n) for b in range(n) if a != b]
+
+
+def mail_around(network: Network, step: str, size: int = 300) -> bytes:
+    """Post to the next party of a ring, then receive from the one before."""
+    (me,) = network.local
+    network.post(step, me, (me + 1) % N, bytes([me]) * size)
+    return network.receive(step, me, [(me - 1) % N])[1]
+
+
+def faulty_mail(network: TLSNetwork, timeout: float) -> str:
+    """Spoil mail on a ring; the steps after it reach whoever does not wait for what was spoilt."""
+    mail_around(network, "before")
+    network.timeout = timeout
+    mail_around(network, "faulty")
+    network.timeout = 2 * timeout
+    for step in ("last", "end 1", "end 2"):
+        mail_around(network, step)
+    return "done"
+
+
+def mail_or_steps(network: Network) -> list[bytes]:
+    """Servers 0, 1 and 2 in lock-step, the others with each of them by mail."""
+    said = []
+    if network.local[0] < N:
+        exchange_all(network, "among servers", mesh(7))
+        for me in network.local:
+            if me >= N:
+                break
+            said += [network.receive("question", me, [3, 4])[1] for _ in range(2)]
+            for other in (3, 4):
+                network.post("answer", me, other, b"a" * 20_000)
+    else:
+        (me,) = network.local
+        for server in range(N):
+            network.post("question", me, server, bytes(100 * me))
+        said = [network.receive("answer", me, range(N))[1] for _ in range(N)]
+    exchange_all(network, "more", mesh(3))
+    return said
+
+
+def sent_by_mail(network: Network) -> str:
+    """Return the meter of a run of `mail_or_steps`."""
+    mail_or_steps(network)
+    return network.meter.snapshot().to_json()
 
 
 def faulty_at_the_end(network: TLSNetwork, timeout: float) -> str:

@@ -101,6 +101,58 @@ def test_a_hundred_thousand_hostile_frames() -> None:
     }
 
 
+def test_twenty_thousand_hostile_frames_among_mail() -> None:
+    """A good mail, then anything: the mail is there, and nothing is read past a bad header."""
+    first = Header(FrameKind.MAIL, 1, SESSION, 0, DIGEST, 5).pack() + b"hello"
+    good = Header(FrameKind.MAIL, 1, SESSION, 1, DIGEST, 40).pack()
+    noise = secrets.token_bytes(1 << 12)
+    seen: dict[Code | None, int] = {}
+    for i in range(20_000):
+        at = i % 4000
+        if i % 3 == 0:
+            data = noise[at : at + i % 90]
+        else:
+            byte = (i // 3) % HEADER_BYTES
+            data = good[:byte] + bytes([noise[at] ^ i & 255]) + good[byte + 1 :]
+        chan = channel(first + data + noise[:40])
+        code = code_of(chan, chan.collect("mul", 100))
+        seen[code] = seen.get(code, 0) + 1
+        assert chan.inbox[0][1:] == (DIGEST, b"hello")
+        # The digest of a mail and its length below the bound are its sender's to choose.
+        kept = [*range(32), *range(48, 55)]
+        if any(bytes(data[k : k + 1]) != good[k : k + 1] for k in kept):
+            assert len(chan.inbox) == 1
+            assert chan.stream.taken <= len(first) + HEADER_BYTES
+        assert sum(len(mail.data) for mail in chan.inbox) <= 205
+    assert set(seen) <= {
+        Code.BAD_FRAME,
+        Code.WRONG_VERSION,
+        Code.PEER_GONE,
+        Code.PEER_STOPPED,
+    }
+    assert seen[Code.BAD_FRAME] > 10_000
+
+
+def test_mail_in_parts_outlives_a_step() -> None:
+    frame = Header(FrameKind.MAIL, 1, SESSION, 0, DIGEST, 5).pack() + b"hello"
+    chan = channel(frame[:58], ends=False)
+    next(chan.collect("mul", 100))
+    assert chan.awaited == 5
+    chan.stream.data += frame[58:]
+    # Another step reads on.
+    next(chan.collect("add", 100))
+    assert chan.inbox.popleft().data == b"hello"
+    assert chan.awaited == 0
+
+
+def test_a_full_inbox_reads_no_more() -> None:
+    frames = [Header(FrameKind.MAIL, 1, SESSION, k, DIGEST, 60).pack() + bytes(60) for k in (0, 1)]
+    chan = channel(b"".join([*frames, b"more"]))
+    finish(chan.collect("mul", 100))
+    assert len(chan.inbox) == 2
+    assert chan.stream.taken == 2 * (HEADER_BYTES + 60)
+
+
 def test_a_header_may_come_in_parts_and_early() -> None:
     frame = Header(FrameKind.DATA, 1, SESSION, 0, DIGEST, 5).pack()
     chan = channel(frame[:20], ends=False)

@@ -80,12 +80,17 @@ def run_apart(fault: Fault, timeout: float) -> list[Any]:
 
 def run_here(club: Club, fault: Fault, timeout: float) -> list[Any]:
     """Run the parties as threads: error and seconds of each."""
+    return timed_here(club, faulty_at_the_end, fault, timeout)
+
+
+def timed_here(club: Club, program: Any, fault: Fault, timeout: float) -> list[Any]:
+    """Run a program that is spoilt at one party as threads: error and seconds of each."""
     seconds: dict[int, float] = {}
 
     def timed(network) -> None:
         start = time.monotonic()
         try:
-            faulty_at_the_end(network, timeout)
+            program(network, timeout)
         finally:
             seconds[network.local[0]] = time.monotonic() - start
 

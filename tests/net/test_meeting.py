@@ -18,10 +18,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import meeting
 from hedgerow.net.certificates import make_identity, tls_context
 from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header, plan_digest
+from hedgerow.net.launch import run_parties
 from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.network import Route
 from tests.net import net_noise
-from tests.net.net_parties import Club, all_plans
+from tests.net.net_parties import Club, all_plans, exchange_all
 
 
 @pytest.fixture
@@ -250,3 +251,61 @@ def test_own_certificate_must_be_in_the_list(club: Club) -> None:
     with pytest.raises(HedgerowError) as caught:
         club.join(0)
     assert caught.value.code is Code.BAD_KEY_FILE
+
+
+def by_mail_and_in_step(network) -> list[int]:
+    """Parties 0 and 1 listen, 2 and 3 only call."""
+    (me,) = network.local
+    if me > 1:
+        for server in (0, 1):
+            network.post("question", me, server, bytes([me]))
+        return sorted(network.receive("answer", me, [0, 1])[1][0] for _ in range(2))
+    said = sorted(network.receive("question", me, [2, 3])[1][0] for _ in range(2))
+    exchange_all(network, "steps", [Route(0, 1, (3,), "uint8"), Route(1, 0, (3,), "uint8")])
+    for other in (2, 3):
+        network.post("answer", me, other, bytes([me]))
+    return said
+
+
+def test_members_that_only_dial_out() -> None:
+    ends = run_parties(by_mail_and_in_step, 4, dial_out={2, 3})
+    assert [end.value for end in ends] == [[2, 3], [2, 3], [0, 1], [0, 1]]
+
+
+def test_a_member_without_an_address_may_have_the_smallest_number(tmp_path) -> None:
+    ends = Club(tmp_path, 3, dial_out={0}).run(lambda network: all_plans(network) or "done")
+    assert ends == ["done"] * 3
+
+
+def test_two_without_an_address_have_no_channel(tmp_path) -> None:
+    plan = [Route(0, 1, (3,), "uint8"), Route(2, 3, (3,), "uint8")]
+
+    def in_step(network) -> None:
+        exchange_all(network, "steps", plan)
+
+    def by_mail(network) -> None:
+        if network.party > 1:
+            network.post("letter", network.party, 5 - network.party, b"")
+        else:
+            network.receive("letter", network.party, [1 - network.party])
+
+    club = Club(tmp_path, 4, dial_out={2, 3})
+    assert codes(club.run(in_step)) == [Code.NO_CHANNEL] * 4
+    club.open({2, 3})
+    errors = club.run(by_mail)
+    assert codes(errors)[2:] == [Code.NO_CHANNEL] * 2
+    assert "parties 2 and 3 in step 'letter'" in str(errors[2])
+    assert set(codes(errors)[:2]) <= {Code.PEER_STOPPED, Code.PEER_GONE}
+
+
+def test_who_has_an_address_does_not_call_above_its_number(club: Club) -> None:
+    """A call that the list does not provide for is turned away, whoever makes it."""
+    first, second, third = club.roster
+    eager = copy.copy(club)
+    eager.roster = [Endpoint(None, 0, first.certificate), second, third]
+    eager.listeners = [None, *club.listeners[1:]]
+    ends = meet_apart({0: eager, 1: club, 2: club}, timeout=1.5)
+    assert set(ends) == {0, 1, 2}
+    codes = {end.code for end in ends.values()}
+    assert codes <= {Code.PEER_TIMEOUT, Code.PEER_GONE, Code.PEER_STOPPED}
+    assert Code.PEER_TIMEOUT in codes

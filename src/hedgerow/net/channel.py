@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import time
+from collections import deque
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
@@ -18,8 +21,20 @@ Piece = bytes | memoryview
 MAX_KEY_BYTES = 1 << 38
 
 
+class Mail(NamedTuple):
+    """One mail: when it came, on the clock of `time.monotonic`, and the digest of its step."""
+
+    moment: float
+    digest: bytes
+    data: bytes
+
+
 class Channel:
-    """One connection to one peer, as conversations of a `Loop`; `left` after its goodbye."""
+    """One connection to one peer, as conversations of a `Loop`; `left` after its goodbye.
+
+    `inbox` has mail that came and was not asked for yet, `awaited` the length of one that is on
+    its way.
+    """
 
     def __init__(self, stream: Stream, me: int, peer: int, session: bytes) -> None:
         self.stream, self.me, self.peer, self.session = stream, me, peer, session
@@ -30,6 +45,15 @@ class Channel:
         # The header being read outlives a step: it may belong to a later one.
         self._header = bytearray(HEADER_BYTES)
         self._filled = 0
+        self.inbox: deque[Mail] = deque()
+        self._digest, self._mail = b"", bytearray()
+        # So does the mail being read: this is where its next bytes go.
+        self._rest: memoryview | None = None
+
+    @property
+    def awaited(self) -> int:
+        """Bytes of the mail of which the header has come, 0 if there is none."""
+        return 0 if self._rest is None else len(self._mail)
 
     def outgoing(self, kind: FrameKind, digest: bytes, length: int) -> bytes:
         """Write the header of the next frame to the peer, and count it."""
@@ -71,7 +95,7 @@ class Channel:
     def receive_header(self, step: str, expected: Header) -> Conversation:
         """Read the next header and compare it with the only one that fits."""
         if self.left:
-            raise self._has_left(step)
+            raise frames.has_left(self.peer, step)
         yield from self._read_header(step)
         self._take(step, expected)
 
@@ -98,13 +122,53 @@ class Channel:
             yield Want(self._fd, READ)
             yield from self._read_header(step)
             header = frames.parse(self._header, peer=self.peer, step=step)
-            if header.kind is FrameKind.DATA:
+            if header.kind in (FrameKind.DATA, FrameKind.MAIL):
                 continue
-            if header.kind is FrameKind.GOODBYE:
-                self._take(step, self.incoming(FrameKind.GOODBYE, frames.NO_DIGEST, 0))
-                self.left = True
+            self._take_end(step, header, FrameKind.DATA)
+
+    def collect(self, step: str, most: int) -> Conversation:
+        """Read mail into the inbox as it comes, each and all of it at most so many bytes.
+
+        What is above that stays with the peer until the inbox has been emptied.
+        """
+        while not self.left:
+            if self._rest is None:
+                if self.inbox and sum(len(mail.data) for mail in self.inbox) >= most:
+                    return
+                yield from self._read_header(step)
+                header = frames.parse(self._header, peer=self.peer, step=step)
+                if header.kind is not FrameKind.MAIL:
+                    self._take_end(step, header, FrameKind.MAIL)
+                    continue
+                if header.length > most:
+                    raise frames.long_mail(self.peer, step, header.length, most)
+                self._take(step, self.incoming(FrameKind.MAIL, header.digest, header.length))
+                self._digest, self._mail = header.digest, bytearray(header.length)
+                self._rest = memoryview(self._mail)
+            yield from self._read_mail(step)
+
+    def _read_mail(self, step: str) -> Conversation:
+        while self._rest is not None and self._rest.nbytes:
+            try:
+                got = self.stream.receive(self._rest)
+            except ssl.SSLWantReadError:
+                yield Want(self._fd, READ)
+            except OSError as error:
+                raise self._gone(step, error) from None
             else:
-                self._take(step, self.incoming(FrameKind.DATA, frames.NO_DIGEST, 0))
+                if got == 0:
+                    raise self._gone(step, None)
+                self._rest = self._rest[got:]
+        self._rest = None
+        self.inbox.append(Mail(time.monotonic(), self._digest, bytes(self._mail)))
+
+    def _take_end(self, step: str, header: Header, awaited: FrameKind) -> None:
+        """Take a goodbye, or raise what the end or a frame of another kind means."""
+        if header.kind is FrameKind.GOODBYE:
+            self._take(step, self.incoming(FrameKind.GOODBYE, frames.NO_DIGEST, 0))
+            self.left = True
+        else:
+            self._take(step, self.incoming(awaited, frames.NO_DIGEST, 0))
 
     def _read_header(self, step: str) -> Conversation:
         view = memoryview(self._header)
@@ -164,12 +228,6 @@ class Channel:
     def close(self) -> None:
         """Close the connection."""
         self.stream.close()
-
-    def _has_left(self, step: str) -> HedgerowError:
-        return Code.PEER_GONE.error(
-            expected=f"party {self.peer} to take part in step {step!r}",
-            found="it has ended its program before",
-        )
 
     def _gone(self, step: str, error: OSError | None) -> HedgerowError:
         why = "the connection was closed" if error is None else f"{error.strerror or error}"

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from hedgerow.errors import Code
 from hedgerow.net.channel import Piece
-from hedgerow.net.network import Array
+from hedgerow.net.frames import FrameKind
 from hedgerow.net.tls import TLSNetwork
 
 Kind = Literal[
@@ -67,9 +67,9 @@ class FaultyNetwork(TLSNetwork):
         super().__init__(*args, **options)
 
     def _frame(
-        self, step: str, peer: int, digest: bytes, arrays: Sequence[Array]
+        self, step: str, peer: int, kind: FrameKind, digest: bytes, views: Sequence[memoryview]
     ) -> Iterable[Piece]:
-        frame = b"".join(super()._frame(step, peer, digest, arrays))
+        frame = b"".join(super()._frame(step, peer, kind, digest, views))
         before = self._before.get(peer, b"")
         self._before[peer] = frame
         if self._silent:

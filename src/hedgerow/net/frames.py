@@ -1,23 +1,24 @@
 """Frames: what one party sends to another in one step.
 
 A frame is a header of fixed size and the arrays of all routes from one party to another, in plan
-order, little-endian. Fields of the header (big-endian):
+order, little-endian; or the bytes of one mail. Fields of the header (big-endian):
 
 ====== ===== =========================================================================
 offset bytes field
 ====== ===== =========================================================================
 0      4     magic ``HDGR``
 4      1     protocol version
-5      1     kind: hello, data, goodbye, abort
+5      1     kind: hello, data, goodbye, abort, mail
 6      2     sender
 8      16    session
 24     8     sequence number, counted from 0 in each direction
-32     16    digest of step name and plan (data), else of the kind's own content
+32     16    digest of step name and plan (data), of step name (mail), else of its own content
 48     8     length of the payload
 ====== ===== =========================================================================
 
-A receiver knows every field beforehand: the plan is public. So a header is never trusted, only
-compared, and no memory is taken for a payload before its header has passed.
+A receiver knows every field beforehand: the plan is public. Of mail it knows a bound of the length.
+So a header is never trusted, only compared, and no memory is taken for a payload before its header
+has passed.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class FrameKind(IntEnum):
     DATA = 2
     GOODBYE = 3
     ABORT = 4
+    MAIL = 5
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,13 @@ def plan_digest(step: str, plan: Sequence[Route], agreed: str = "") -> bytes:
     # The plan is hashed by itself, so that equal plans of many steps are hashed once.
     whole = _digest(step, tuple(plan)) + agreed.encode()
     return hashlib.blake2b(whole, digest_size=DIGEST_BYTES, person=b"hedgerow/step/v1").digest()
+
+
+@lru_cache(maxsize=256)
+def mail_digest(step: str) -> bytes:
+    """Hash the name of a step that has mail, 16 bytes."""
+    person = b"hedgerow/mail/v1"
+    return hashlib.blake2b(step.encode(), digest_size=DIGEST_BYTES, person=person).digest()
 
 
 @lru_cache(maxsize=4096)
@@ -128,11 +137,8 @@ def check(header: Header, expected: Header, *, peer: int, step: str) -> None:
         expected, kind=FrameKind.ABORT, digest=header.digest, length=0
     ):
         raise stopped(header, peer, step)
-    if header.kind is FrameKind.GOODBYE and expected.kind is FrameKind.DATA:
-        raise Code.PEER_GONE.error(
-            expected=f"party {peer} to take part in step {step!r}",
-            found="it has ended its program before",
-        )
+    if header.kind is FrameKind.GOODBYE and expected.kind in (FrameKind.DATA, FrameKind.MAIL):
+        raise has_left(peer, step)
     for field in ("session", "sender", "kind", "sequence", "digest", "length"):
         ours, theirs = getattr(expected, field), getattr(header, field)
         if ours == theirs:
@@ -162,6 +168,11 @@ def bad_frame(peer: int, step: str, found: str, expected: str | None = None) -> 
     return Code.BAD_FRAME.error(expected=f"{usual} from party {peer} in step {step!r}", found=found)
 
 
+def long_mail(peer: int, step: str, length: int, most: int) -> HedgerowError:
+    """Build H806 for mail above what is taken."""
+    return bad_frame(peer, step, f"mail of {length} bytes", f"at most {most} bytes")
+
+
 def abort_header(sender: int, session: bytes, sequence: int, reason: int) -> Header:
     """Tell a peer that the session is over; `reason` is an error number such as 803."""
     digest = reason.to_bytes(2, "big") + NO_DIGEST[2:]
@@ -174,6 +185,21 @@ def stopped(header: Header, peer: int, step: str) -> HedgerowError:
     why = f"error H{reason}" if reason else "an error"
     return Code.PEER_STOPPED.error(
         expected=f"party {peer} to take part in step {step!r}", found=f"it stopped with {why}"
+    )
+
+
+def has_left(peer: int, step: str) -> HedgerowError:
+    """Build H804 for a peer that said goodbye and is still needed."""
+    return Code.PEER_GONE.error(
+        expected=f"party {peer} to take part in step {step!r}",
+        found="it has ended its program before",
+    )
+
+
+def late(step: str, what: str, timeout: float) -> HedgerowError:
+    """Build H803, which names whom a party has waited for."""
+    return Code.PEER_TIMEOUT.error(
+        expected=f"to {what} in step {step!r}", found=f"no end after {timeout:g} s"
     )
 
 

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -59,12 +59,14 @@ def run_parties(
     limit: float = 600.0,
     check: bool = True,
     faults: Mapping[int, Fault] | None = None,
+    dial_out: Collection[int] = (),
 ) -> list[Outcome]:
     """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
 
     The program is a function of a module that can be imported, or ``"module:function"``; no other
     process is handed the `own` arguments of a party. A step may take `timeout` seconds; after
     `limit` seconds the processes are ended. With `check`, the error that came first is raised.
+    Parties that `dial_out` have no address.
     """
     name = program if isinstance(program, str) else f"{program.__module__}:{program.__qualname__}"
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as place:
@@ -78,7 +80,10 @@ def run_parties(
             "program": name,
             "session": secrets.token_bytes(16),
             "timeout": timeout,
-            "ports": [listener.getsockname()[1] for listener in listeners],
+            "ports": [
+                None if party in dial_out else listener.getsockname()[1]
+                for party, listener in enumerate(listeners)
+            ],
             "certificates": [identity.pem for identity in identities],
         }
         for party, listener in enumerate(listeners):
@@ -176,7 +181,7 @@ def _party(job_path: str) -> int:
 def _network(folder: Path, job: dict[str, Any]) -> TLSNetwork:
     party = int(job["party"])
     roster = [
-        Endpoint(HOST, port, certificate)
+        Endpoint(None if port is None else HOST, port or 0, certificate)
         for port, certificate in zip(job["ports"], job["certificates"], strict=True)
     ]
     identity = Identity(folder / f"party-{party}.key", folder / f"party-{party}.pem")

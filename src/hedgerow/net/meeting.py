@@ -1,8 +1,9 @@
 """How parties meet: a full mesh of TLS connections, each greeted by both sides.
 
-Every party listens for larger numbers and calls smaller ones. Certificates decide who is at the
-other end; a stranger is turned away. Both sides then compare protocol version, session, and a
-digest of program and parties: nobody can be talked into a different program.
+Every party listens for larger numbers and calls smaller ones. One without an address calls
+everybody who has one and is never called; between two of these there is no connection. Certificates
+decide who is at the other end; a stranger is turned away. Both sides then compare protocol version,
+session, and a digest of program and parties: nobody can be talked into a different program.
 """
 
 from __future__ import annotations
@@ -30,11 +31,16 @@ _MAX_STRANGERS = 64
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A party as the others know it: where it listens, and its PEM certificate."""
+    """A party as the others know it: where it listens, if it does, and its PEM certificate."""
 
-    host: str
+    host: str | None
     port: int
     certificate: str
+
+
+def are_linked(one: Endpoint, other: Endpoint) -> bool:
+    """Whether two parties can have a connection: one of them has an address."""
+    return one.host is not None or other.host is not None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -92,7 +98,19 @@ class Meeting:
 
     def missing(self) -> list[int]:
         """Parties that have not said hello."""
-        return [p for p in range(len(self.roster)) if p != self.me and p not in self.greeted]
+        return [p for p in (*self.called(), *self.callers()) if p not in self.greeted]
+
+    def called(self) -> list[int]:
+        """Parties that this one calls."""
+        there = range(len(self.roster) if self.roster[self.me].host is None else self.me)
+        return [p for p in there if p != self.me and self.roster[p].host is not None]
+
+    def callers(self) -> list[int]:
+        """Parties that call this one."""
+        if self.roster[self.me].host is None:
+            return []
+        later = range(len(self.roster))
+        return [p for p in later if p != self.me and (p > self.me or self.roster[p].host is None)]
 
     def accept(self, listener: socket.socket) -> Conversation:
         """Take calls, one conversation each."""
@@ -125,7 +143,7 @@ class Meeting:
         try:
             yield from _handshake(stream, time.monotonic() + _STRANGER_SECONDS)
             peer = self._who(stream)
-            if peer <= self.me or peer in self.channels:
+            if peer not in self.callers() or peer in self.channels:
                 raise OSError("not expected to call")
         except OSError:
             self.turned_away += 1
@@ -138,6 +156,7 @@ class Meeting:
     def call(self, peer: int) -> Conversation:
         """Call a party until it answers."""
         member = self.roster[peer]
+        assert member.host is not None
         while True:
             raw = socket.socket(_family(member.host), socket.SOCK_STREAM)
             raw.setblocking(False)
@@ -223,16 +242,19 @@ def meet(
 
     Roster, session (never used before) and program, the hash of a program or job, are the same at
     all parties. The deadline is on the clock of `time.monotonic`. The listener, by default one on
-    the address of the roster, is closed at the end.
+    the address of the roster, if there is one, is closed at the end.
     """
     meeting = Meeting(me, roster, identity, session, program)
-    listener = listener or listen(roster[me].host, roster[me].port)
+    here = roster[me]
+    if here.host is not None:
+        listener = listener or listen(here.host, here.port)
     try:
-        meeting.loop.start(meeting.accept(listener))
-        for peer in range(me):
+        if listener is not None:
+            meeting.loop.start(meeting.accept(listener))
+        for peer in meeting.called():
             meeting.loop.start(meeting.call(peer))
         if not meeting.loop.run(lambda: not meeting.missing(), deadline):
-            peers = ", ".join(f"party {peer}" for peer in meeting.missing())
+            peers = ", ".join(f"party {peer}" for peer in sorted(meeting.missing()))
             away = meeting.turned_away
             raise Code.PEER_TIMEOUT.error(
                 expected=f"{peers} in step {STEP!r}",
@@ -245,7 +267,8 @@ def meet(
             channel.close()
         raise
     finally:
-        listener.close()
+        if listener is not None:
+            listener.close()
         for stream in list(meeting.strangers):
             stream.close()
     return meeting.channels

@@ -1,7 +1,8 @@
 """What parties sent, step by step: rounds, payload bytes, wire bytes, seconds waiting.
 
-Payload is the bytes of the arrays; wire bytes add frames and TLS records, not TCP/IP headers.
-Rounds and bytes are public: they follow from plans alone.
+Payload is the bytes of the arrays or of mail; wire bytes add frames and TLS records, not TCP/IP
+headers. Rounds are those of lock-step. They and their bytes are public: they follow from plans
+alone.
 """
 
 from __future__ import annotations
@@ -106,6 +107,11 @@ class Reading:
             )
         return Reading(sorted(self.parties + other.parties), self.traffic | other.traffic)
 
+    def without(self, *steps: str) -> Reading:
+        """Leave out some steps, such as mail with others."""
+        kept = {at: sent for at, sent in self.traffic.items() if at[0] not in steps}
+        return Reading(self.parties, kept)
+
     def table(self) -> list[dict[str, Any]]:
         """One row for each step and party, for printing."""
         return [
@@ -146,12 +152,19 @@ class Meter:
         self._traffic: dict[tuple[str, int], Traffic] = {}
 
     def record(
-        self, step: str, party: int, *, payload: int = 0, wire: int = 0, waiting: float = 0.0
+        self,
+        step: str,
+        party: int,
+        *,
+        rounds: int = 1,
+        payload: int = 0,
+        wire: int = 0,
+        waiting: float = 0.0,
     ) -> None:
-        """Add one round of one party."""
+        """Add one round of one party, or mail, which is none."""
         before = self._traffic.get((step, party), _NOTHING)
         self._traffic[step, party] = Traffic(
-            before.rounds + 1,
+            before.rounds + rounds,
             before.payload + payload,
             before.wire + wire,
             before.waiting + waiting,

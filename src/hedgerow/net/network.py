@@ -1,8 +1,14 @@
-"""`Network`: one step is one exchange over a public plan.
+"""`Network`: what parties of a run send each other, in lock-step or as mail.
 
-A plan lists who sends what to whom: source, destination, shape and dtype of every array. It is
-public and the same at all parties, so every size on the wire is known before a byte arrives, and
-nothing that is secret can change it. One call of `exchange` is one round.
+In lock-step, one step is one exchange over a public plan. It lists who sends what to whom: source,
+destination, shape and dtype of every array. It is public and the same at all parties, so every
+size on the wire is known before a byte arrives, and nothing that is secret can change it. One call
+of `exchange` is one round.
+
+Mail is byte strings from one party to another, where the others take no part: questions and their
+answers, each under the name of a step, in order per sender. Its length is bounded, not known.
+
+A pair of parties uses one of the two in a session; a frame of the other is H806.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meter import Meter
 
 Array = NDArray[Any]
@@ -33,6 +39,7 @@ _DTYPES = {
 MAX_BYTES = 1 << 40
 # What the sender's field of a frame can hold.
 MAX_PARTIES = 1 << 16
+MAX_MAIL_BYTES = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,12 @@ class Network(ABC):
                 found=f"{n} parties, local {self.local[:9]}",
             )
         self.meter = Meter(self.local)
+        self.most_mail = MAX_MAIL_BYTES
+        """Bytes of the longest mail, and of what is kept of one sender before it is asked for."""
         self._local = frozenset(self.local)
         self._closed = False
+        self._in_step: set[tuple[int, int]] = set()
+        self._by_mail: set[tuple[int, int]] = set()
         self.agreed = ""
         """What else the parties must agree on in an exchange, such as the number of the step and
         what it is for. It is compared with the plan where parties are apart; nothing is sent."""
@@ -98,6 +109,27 @@ class Network(ABC):
             raise Code.NETWORK_CLOSED.error(found=f"step {step!r} after the end")
         self._check(step, plan, outbox)
         return self._move(step, plan, outbox)
+
+    def post(self, step: str, source: int, destination: int, data: bytes) -> None:
+        """Send mail from a local party; return when it is on its way, read or not."""
+        self._begin_mail(step, source, [destination])
+        if len(data) > self.most_mail:
+            raise Code.BAD_PLAN.error(
+                expected=f"at most {self.most_mail} bytes in step {step!r}",
+                found=f"{len(data)} bytes to party {destination}",
+            )
+        self._post(step, source, destination, bytes(data))
+
+    def receive(
+        self, step: str, at: int, senders: Sequence[int], timeout: float | None = None
+    ) -> tuple[int, bytes]:
+        """Return the next mail to a local party of any of these senders, the earliest, and whose.
+
+        H804 if all of them have left, H803 after `timeout` seconds without any (the network's own
+        by default), H806 for mail of another step.
+        """
+        self._begin_mail(step, at, senders)
+        return self._receive(step, at, tuple(senders), timeout)
 
     def farewell(self, parties: Sequence[int]) -> None:
         """Return once all of these parties have completed every step before: two rounds.
@@ -131,6 +163,8 @@ class Network(ABC):
                     expected=f"parties 0, ..., {self.n - 1}",
                     found=f"step {step!r}, route {k} from {route.source} to {route.destination}",
                 )
+            if (route.source, route.destination) not in self._in_step:
+                self._begin_steps(step, route.source, route.destination)
             if route.source not in self._local:
                 continue
             ours += 1
@@ -148,6 +182,49 @@ class Network(ABC):
                 found=f"arrays for routes {extra} that local parties do not send",
             )
 
+    def _begin_steps(self, step: str, source: int, destination: int) -> None:
+        """Note that two parties are in lock-step from here on."""
+        self._check_linked(step, source, destination)
+        if (source, destination) in self._by_mail:
+            raise self._mixed(step, source, destination, "mail")
+        self._in_step |= {(source, destination), (destination, source)}
+
+    def _begin_mail(self, step: str, here: int, others: Sequence[int]) -> None:
+        """Check who takes part in mail, and note that each pair uses it from here on."""
+        if self._closed:
+            raise Code.NETWORK_CLOSED.error(found=f"step {step!r} after the end")
+        known = all(0 <= other < self.n and other != here for other in others)
+        if here not in self._local or not others or not known:
+            raise Code.BAD_PLAN.error(
+                expected=f"mail between a local party and others of 0, ..., {self.n - 1}",
+                found=f"step {step!r}, party {here} and {list(others)[:9]}",
+            )
+        for other in others:
+            if (here, other) not in self._by_mail:
+                self._check_linked(step, here, other)
+                if (here, other) in self._in_step:
+                    raise self._mixed(step, here, other, "lock-step")
+                self._by_mail |= {(here, other), (other, here)}
+
+    def _mixed(self, step: str, one: int, other: int, before: str) -> HedgerowError:
+        peer = other if one in self._local else one
+        return Code.BAD_FRAME.error(
+            expected=f"{before} with party {peer} in step {step!r}, as before in this session",
+            found="lock-step" if before == "mail" else "mail",
+        )
+
+    def _check_linked(self, step: str, one: int, other: int) -> None:
+        if not self._are_linked(one, other):
+            raise Code.NO_CHANNEL.error(
+                expected=f"a way between parties {one} and {other} in step {step!r}",
+                found="neither has an address that the other could call",
+            )
+
+    def _are_linked(self, one: int, other: int) -> bool:
+        """Whether two parties have a way to each other."""
+        del one, other
+        return True
+
     def _is_ours(self, plan: Sequence[Route], k: int) -> bool:
         return 0 <= k < len(plan) and plan[k].source in self._local
 
@@ -157,9 +234,24 @@ class Network(ABC):
     ) -> dict[int, Array]:
         """Move the arrays of a plan that has been checked, and record them in the meter."""
 
+    @abstractmethod
+    def _post(self, step: str, source: int, destination: int, data: bytes) -> None:
+        """Send mail that has been checked, and record it in the meter."""
+
+    @abstractmethod
+    def _receive(
+        self, step: str, at: int, senders: tuple[int, ...], timeout: float | None
+    ) -> tuple[int, bytes]:
+        """Wait for mail of senders that have been checked."""
+
     def close(self) -> None:
         """End the session; a second call does nothing."""
         self._closed = True
+
+    def abort(self, error: BaseException) -> None:
+        """End the session because of an error, and tell the others that it has ended."""
+        del error
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -170,4 +262,7 @@ class Network(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+        else:
+            self.abort(error)

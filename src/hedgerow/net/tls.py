@@ -5,16 +5,25 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 
 import numpy as np
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity
 from hedgerow.net.channel import Channel, Piece
-from hedgerow.net.frames import RECORD_BYTES, SESSION_BYTES, FrameKind, plan_digest, wire_bytes
+from hedgerow.net.frames import (
+    RECORD_BYTES,
+    SESSION_BYTES,
+    FrameKind,
+    bad_frame,
+    has_left,
+    late,
+    mail_digest,
+    plan_digest,
+    wire_bytes,
+)
 from hedgerow.net.loop import Conversation, Loop
-from hedgerow.net.meeting import Endpoint, meet
+from hedgerow.net.meeting import Endpoint, are_linked, meet
 from hedgerow.net.network import Array, Network, Route
 
 # A step may take the timeout and the time its bytes need at this rate: no message is too large
@@ -50,6 +59,7 @@ class TLSNetwork(Network):
                 expected=f"a session of {SESSION_BYTES} bytes", found=f"{len(session)} bytes"
             )
         self.party, self.timeout = party, timeout
+        self._roster = tuple(roster)
         self._channels: dict[int, Channel] = meet(
             party,
             roster,
@@ -74,7 +84,7 @@ class TLSNetwork(Network):
                 ins.setdefault(route.source, []).append(k)
         inbox: dict[int, Array] = {}
         try:
-            deadline = time.monotonic() + self.timeout + total / MIN_BYTES_PER_SECOND
+            deadline = self._deadline(self.timeout, total)
             waited = self._converse(step, plan, outs, ins, outbox, inbox, deadline)
         except BaseException as error:
             self.abort(error)
@@ -104,7 +114,8 @@ class TLSNetwork(Network):
         open_: dict[tuple[str, int], None] = {}
         loop = Loop()
         for peer, keys in outs.items():
-            pieces = self._frame(step, peer, digest, [outbox[k] for k in keys])
+            views = [_bytes_of(_little(np.ascontiguousarray(outbox[k]))) for k in keys]
+            pieces = self._frame(step, peer, FrameKind.DATA, digest, views)
             sending = self._channels[peer].send(step, pieces)
             loop.start(_until_done(open_, ("send to", peer), sending))
         # Peers from which something is due come first: of several that have failed, the error
@@ -116,21 +127,94 @@ class TLSNetwork(Network):
                 name = ("receive from", peer)
                 loop.start(_until_done(open_, name, receiving, channel.watch(step)))
             else:
-                loop.start(channel.watch(step))
+                loop.start(self._look_out(step, peer))
         if not loop.run(lambda: not open_, deadline):
             waiting = ", ".join(f"{what} party {peer}" for what, peer in open_)
-            raise Code.PEER_TIMEOUT.error(
-                expected=f"to {waiting} in step {step!r}", found=f"no end after {self.timeout:g} s"
-            )
+            raise late(step, waiting, self.timeout)
         return loop.waited
 
+    def _post(self, step: str, source: int, destination: int, data: bytes) -> None:
+        try:
+            waited = self._send_mail(step, destination, data)
+        except BaseException as error:
+            self.abort(error)
+            raise
+        self.meter.record(
+            step, source, rounds=0, payload=len(data), wire=wire_bytes([len(data)]), waiting=waited
+        )
+
+    def _send_mail(self, step: str, peer: int, data: bytes) -> float:
+        """Hand mail to the socket; other mail is read meanwhile, so that two can post at once."""
+        open_: dict[tuple[str, int], None] = {}
+        loop = Loop()
+        pieces = self._frame(step, peer, FrameKind.MAIL, mail_digest(step), [memoryview(data)])
+        loop.start(_until_done(open_, ("send to", peer), self._channels[peer].send(step, pieces)))
+        for other in self._channels:
+            loop.start(self._look_out(step, other))
+        if not loop.run(lambda: not open_, self._deadline(self.timeout, len(data))):
+            raise late(step, f"send to party {peer}", self.timeout)
+        return loop.waited
+
+    def _receive(
+        self, step: str, at: int, senders: tuple[int, ...], timeout: float | None
+    ) -> tuple[int, bytes]:
+        try:
+            found, waited = self._await_mail(
+                step, senders, self.timeout if timeout is None else timeout
+            )
+            mail = self._channels[found].inbox.popleft()
+            if mail.digest != mail_digest(step):
+                raise bad_frame(found, step, f"mail of a step of digest {mail.digest.hex()}")
+        except BaseException as error:
+            self.abort(error)
+            raise
+        self.meter.record(step, at, rounds=0, waiting=waited)
+        return found, mail.data
+
+    def _await_mail(self, step: str, senders: tuple[int, ...], timeout: float) -> tuple[int, float]:
+        """Return of whom the earliest mail is, and the seconds until it was there."""
+        channels = [self._channels[peer] for peer in senders]
+        loop = Loop()
+        # Senders come first: of several that have failed, the error names one of these.
+        for peer in sorted(self._channels, key=lambda one: one not in senders):
+            loop.start(self._look_out(step, peer))
+
+        def is_over() -> bool:
+            return any(c.inbox for c in channels) or all(c.left for c in channels)
+
+        begun = time.monotonic()
+        deadline = begun + timeout
+        while not loop.run(is_over, deadline):
+            # Mail that is being read has the time that its bytes need.
+            later = begun + timeout + max(c.awaited for c in channels) / MIN_BYTES_PER_SECOND
+            if later <= deadline:
+                peers = " or ".join(f"party {peer}" for peer in senders)
+                raise late(step, f"receive from {peers}", timeout)
+            deadline = later
+        there = [channel for channel in channels if channel.inbox]
+        if not there:
+            raise has_left(senders[0], step)
+        return min(there, key=lambda channel: channel.inbox[0].moment).peer, loop.waited
+
+    def _look_out(self, step: str, peer: int) -> Conversation:
+        """Notice how a peer ends while others are waited for, and read its mail, if it has any."""
+        channel = self._channels[peer]
+        if (self.party, peer) in self._by_mail:
+            return channel.collect(step, self.most_mail)
+        return channel.watch(step)
+
+    def _are_linked(self, one: int, other: int) -> bool:
+        return are_linked(self._roster[one], self._roster[other])
+
+    def _deadline(self, timeout: float, nbytes: int) -> float:
+        return time.monotonic() + timeout + nbytes / MIN_BYTES_PER_SECOND
+
     def _frame(
-        self, step: str, peer: int, digest: bytes, arrays: Sequence[Array]
+        self, step: str, peer: int, kind: FrameKind, digest: bytes, views: Sequence[memoryview]
     ) -> Iterable[Piece]:
         """Make the pieces to write for one frame; large arrays are sent from where they lie."""
-        views = [_bytes_of(_little(np.ascontiguousarray(array))) for array in arrays]
         length = sum(view.nbytes for view in views)
-        header = self._channels[peer].outgoing(FrameKind.DATA, digest, length)
+        header = self._channels[peer].outgoing(kind, digest, length)
         if len(header) + length <= RECORD_BYTES:
             return [b"".join([header, *views])]
         return [header, *views]
@@ -163,17 +247,6 @@ class TLSNetwork(Network):
     def _hang_up(self) -> None:
         for channel in self._channels.values():
             channel.close()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort(error)
 
 
 def _until_done(

@@ -1,16 +1,14 @@
 """Small runs of DP-TopDown on secret counts, for several test files."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from queue import Empty, Queue
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.crypto.sealed import SealingKey
-from hedgerow.errors import Code
-from hedgerow.net.network import Network, Route
+from hedgerow.net.mesh import Mesh, MeshNetwork
+from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
@@ -20,7 +18,6 @@ from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.server import SecureServers
 from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Attribute, Domain, Encoded, Target
-from tests.secure.replicated.wires import Post
 
 CAPACITY = 300
 KEYS = {server: SealingKey(bytes([server + 1]) * 32) for server in range(3)}
@@ -97,38 +94,17 @@ def answer_all(
         coordinator.hear(name, answer)
 
 
-class Line(Post):
-    """A line that gives up after some seconds, with the error of a real one."""
+class Line(MeshNetwork):
+    """A line that breaks without a word: whoever waits at its other end does so in vain."""
 
-    patience = 20.0
-
-    def _move(
-        self, step: str, plan: Sequence[Route], outbox: Mapping[int, NDArray[Any]]
-    ) -> dict[int, NDArray[Any]]:
-        for k, array in outbox.items():
-            self.boxes[plan[k].source, plan[k].destination].put(np.array(array, order="C"))
-        try:
-            return {
-                k: self.boxes[route.source, route.destination].get(timeout=self.patience)
-                for k, route in enumerate(plan)
-                if route.destination == self.local[0]
-            }
-        except Empty:
-            raise Code.PEER_TIMEOUT.error(found=f"nothing in step {step!r}") from None
+    def _end(self, reason: int | None) -> None:
+        self._closed = True
 
 
 def meeting(patience: float = 20.0) -> Callable[[int], Callable[[], Network]]:
     """Networks of three servers in threads; a new meeting for every attempt."""
-    boxes: dict[tuple[int, int], Queue[NDArray[Any]]] = {
-        (a, b): Queue() for a in range(3) for b in range(3) if a != b
-    }
-
-    def line(server: int) -> Network:
-        made = Line(3, server, boxes)
-        made.patience = patience
-        return made
-
-    return lambda server: lambda: line(server)
+    mesh = Mesh(3, timeout=patience)
+    return lambda server: lambda: Line(mesh, [server])
 
 
 def each_apart(servers: list[SecureServers], asks: Mapping[str, bytes]) -> list[Any]:

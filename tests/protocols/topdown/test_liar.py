@@ -1,21 +1,19 @@
 """A server that reads an opening, cuts the line, and claims to stand before it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from queue import Queue
-from types import TracebackType
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.network import Network, Route
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Network
 from hedgerow.protocols.topdown.secure_splits import opening_name
 from hedgerow.protocols.topdown.server import LastQuestion, SecureServers
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 from tests.protocols.topdown.secure_counts import KEYS, asked, each_apart, owners_of, plan_of
-from tests.secure.replicated.wires import Post
 
 LIAR = 2
 TURNS = 8
@@ -23,32 +21,9 @@ PLAN = plan_of(epsilon=2.0)
 RECORDS = 120
 
 
-class Line(Post):
-    """A line whose other ends hear when it is cut."""
-
-    def _move(self, step: str, plan: Sequence[Route], outbox: Mapping[int, Any]) -> dict[int, Any]:
-        heard = super()._move(step, plan, outbox)
-        if any(array is None for array in heard.values()):
-            raise Code.PEER_GONE.error(found=f"a line that was cut in step {step!r}")
-        return heard
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for (source, _), box in self.boxes.items():
-            if source == self.local[0]:
-                box.put(None)
-        super().__exit__(kind, error, trace)
-
-
 def lines() -> Callable[[int], Network]:
-    boxes: dict[tuple[int, int], Queue[Any]] = {
-        (a, b): Queue() for a in range(3) for b in range(3) if a != b
-    }
-    return lambda server: Line(3, server, boxes)
+    mesh = Mesh(3, timeout=20.0)
+    return lambda server: mesh.at([server])
 
 
 class Liar(SecureServers):

@@ -1,13 +1,13 @@
-"""Networks for tests: one that remembers what arrived, and one party per thread."""
+"""Networks for tests: one that remembers what arrived, and parties in threads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from queue import Queue
 from typing import Any
 
 import numpy as np
 
-from hedgerow.net.network import Array, Network, Route
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Array, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -48,34 +48,12 @@ class Recorder(Simulator):
         return np.concatenate(parts) if parts else np.empty(0, np.uint8)
 
 
-class Post(Network):
-    """One party of several that live in threads and pass arrays through queues."""
-
-    def __init__(self, n: int, party: int, boxes: dict[tuple[int, int], Queue[Array]]) -> None:
-        super().__init__(n, [party])
-        self.boxes = boxes
-
-    def _move(
-        self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]
-    ) -> dict[int, Array]:
-        for k, array in outbox.items():
-            self.boxes[plan[k].source, plan[k].destination].put(np.array(array, order="C"))
-        self.meter.record(step, self.local[0], payload=sum(plan[k].nbytes for k in outbox))
-        return {
-            k: self.boxes[route.source, route.destination].get(timeout=20)
-            for k, route in enumerate(plan)
-            if route.destination == self.local[0]
-        }
-
-
 def apart(n: int, program: Callable[[ReplicatedEngine, int], Any], leakage: Any) -> list[Any]:
     """Run a program as n parties, each with an engine that knows its own shares only."""
-    boxes: dict[tuple[int, int], Queue[Array]] = {
-        (a, b): Queue() for a in range(n) for b in range(n) if a != b
-    }
+    mesh = Mesh(n, timeout=20.0)
 
     def party(p: int) -> tuple[Any, Any]:
-        engine = ReplicatedEngine(Post(n, p, boxes), leakage(), insecure_seed=SEED)
+        engine = ReplicatedEngine(mesh.at([p]), leakage(), insecure_seed=SEED)
         return program(engine, p), engine.network.meter.snapshot()
 
     with ThreadPoolExecutor(n) as pool:

@@ -14,12 +14,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
+from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
-from hedgerow.net.carried import KEY, alone, among_servers, receive, send
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
-from hedgerow.net.network import Network, Route
+from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
@@ -38,6 +37,8 @@ from hedgerow.trees.tree import Tree
 
 COORDINATOR = SERVERS
 """Party of the coordinator, with the owners, where servers are processes of their own."""
+KEY, ASK, ANSWER = "sealing key", "ask", "answer"
+"""Steps of mail between a server and the coordinator."""
 _PATIENCE = 3600.0
 """Seconds for which a server waits for a question: owners may have much to count."""
 
@@ -133,33 +134,32 @@ def topdown_program(
        ends the run.
 
     Reveals: as `hedgerow.protocols.topdown.splits.SecureCounts`.
-    Cost: that, and 8 bytes for every question and answer.
+    Cost: that, and the sealing keys.
     """
     plan = read_plan(dict(job["plan"]))
     (party,) = network.local
     if party != COORDINATOR:
         return _serve(network, plan, party, job["seed"])
     assert own is not None
-    routes = [Route(server, COORDINATOR, (KEY_BYTES,), "uint8") for server in range(SERVERS)]
-    public = [alone(network, KEY, route, None) for route in routes]
+    public = [network.receive(KEY, COORDINATOR, [server])[1] for server in range(SERVERS)]
     tables = {
         name: Encoded(plan.domain, np.asfortranarray(one["bins"]), one["target"], one["present"])
         for name, one in own["tables"].items()
     }
-    owners = _owners(plan, tables, [key.tobytes() for key in public])
+    owners = _owners(plan, tables, public)
     coordinator = Coordinator(plan, list(owners))
     while asks := coordinator.asks():
         if set(asks) <= set(SERVER_NAMES):
             for name, ask in asks.items():
-                send(network, COORDINATOR, SERVER_NAMES.index(name), ask)
+                network.post(ASK, COORDINATOR, SERVER_NAMES.index(name), ask)
             for name in asks:
-                answer = receive(network, SERVER_NAMES.index(name), COORDINATOR)
-                coordinator.hear(name, answer)
+                at = SERVER_NAMES.index(name)
+                coordinator.hear(name, network.receive(ANSWER, COORDINATOR, [at])[1])
         else:
             for name, ask in asks.items():
                 coordinator.hear(name, owners[name].answer(ask))
     for server in range(SERVERS):
-        send(network, COORDINATOR, server, b"")
+        network.post(ASK, COORDINATOR, server, b"")
     traffic = coordinator.traffic
     return {
         "tree": coordinator.tree().to_dict(),
@@ -170,11 +170,10 @@ def topdown_program(
 
 def _serve(network: Network, plan: TopDownPlan, server: int, seed: int | None) -> dict[str, Any]:
     key = SealingKey()
-    route = Route(server, COORDINATOR, (KEY_BYTES,), "uint8")
-    alone(network, KEY, route, np.frombuffer(key.public, dtype=np.uint8))
+    network.post(KEY, server, COORDINATOR, key.public)
     servers = SecureServers(plan, {server: key}, lambda: network, seed=seed)
-    while ask := receive(network, COORDINATOR, server):
-        send(network, server, COORDINATOR, servers.answer(ask))
+    while ask := network.receive(ASK, server, [COORDINATOR])[1]:
+        network.post(ANSWER, server, COORDINATOR, servers.answer(ask))
     return {"ledger": servers.ledger.to_json(), "learned": _learned(servers)}
 
 
@@ -205,7 +204,10 @@ def _in_processes(plan: TopDownPlan, tables: Mapping[str, Encoded], seed: int | 
         CoordinatorTraffic(*found["traffic"]),
         Ledger.from_json(servers[0]["ledger"], plan.domain),
         servers[0]["learned"],
-        reduce(or_, [among_servers(end.meter) for end in ends[:SERVERS] if end.meter]),
+        reduce(
+            or_,
+            [end.meter.without(KEY, ASK, ANSWER) for end in ends[:SERVERS] if end.meter],
+        ),
         max(end.seconds for end in ends),
         [(int(number), owner, why) for number, owner, why in found["left_out"]],
     )

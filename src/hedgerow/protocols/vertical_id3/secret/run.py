@@ -13,14 +13,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-import numpy as np
-
 from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
 from hedgerow.errors import Code
-from hedgerow.net.carried import KEY, alone, among_servers, receive, send
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
-from hedgerow.net.network import Network, Route
+from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
@@ -36,6 +33,9 @@ from hedgerow.secure.replicated.outside import HALVES
 
 CARRIER = SERVERS
 """Party with all sites, where servers are processes of their own."""
+KEY, KEYS, ASK, ANSWER = "sealing key", "sealing keys", "ask", "answer"
+"""Steps of mail between a server and the carrier."""
+_CARRIED = (KEY, KEYS, ASK, ANSWER)
 _PATIENCE = 3600.0
 """Seconds for which a server waits for a question: sites may have much to do among themselves."""
 
@@ -132,42 +132,40 @@ def secret_program(
     All parties have ``job`` without keys, and ``seed``; the carrier also ``tables`` and ``seeds``.
 
     Reveals: as `hedgerow.protocols.vertical_id3.secret.server`.
-    Cost: that, and 8 bytes for every question and answer.
+    Cost: that; mail of questions and answers is of no fixed size.
     """
     (party,) = network.local
     if party != CARRIER:
         return _serve(network, public, party)
     assert own is not None
-    routes = [Route(server, CARRIER, (KEY_BYTES,), "uint8") for server in range(SERVERS)]
-    keys = tuple(alone(network, KEY, route, None).tobytes().hex() for route in routes)
+    keys = tuple(network.receive(KEY, CARRIER, [server])[1].hex() for server in range(SERVERS))
     job = replace(SiteJob(**public["job"]), server_keys=keys)
     for server in range(SERVERS):
-        send(network, CARRIER, server, "".join(keys).encode())
+        network.post(KEYS, CARRIER, server, "".join(keys).encode())
 
     def answer(sender: int, asks: Mapping[int, bytes]) -> dict[int, bytes]:
         for server, ask in asks.items():
-            send(network, CARRIER, server, sender.to_bytes(2, "little") + ask)
-        return {server: receive(network, server, CARRIER) for server in HALVES}
+            network.post(ASK, CARRIER, server, sender.to_bytes(2, "little") + ask)
+        return {server: network.receive(ANSWER, CARRIER, [server])[1] for server in HALVES}
 
     tables = [SiteTable(**table) for table in own["tables"]]
     sites = sites_of(job, tables, own["seeds"])
     LocalSites(sites, to_servers=ServerQuestions(answer)).grow()
     for server in range(SERVERS):
-        send(network, CARRIER, server, b"")
+        network.post(ASK, CARRIER, server, b"")
     return {"keys": list(keys), "sites": [site.to_state() for site in sites]}
 
 
 def _serve(network: Network, public: Mapping[str, Any], server: int) -> dict[str, Any]:
     key = _sealing_key(server, public["seed"])
-    route = Route(server, CARRIER, (KEY_BYTES,), "uint8")
-    alone(network, KEY, route, np.frombuffer(key.public, dtype=np.uint8))
-    text = receive(network, CARRIER, server).decode()
+    network.post(KEY, server, CARRIER, key.public)
+    text = network.receive(KEYS, server, [CARRIER])[1].decode()
     keys = tuple(text[i : i + 2 * KEY_BYTES] for i in range(0, len(text), 2 * KEY_BYTES))
     job = replace(SiteJob(**public["job"]), server_keys=keys)
     servers = CountServers(job, {server: key}, lambda: network, seed=public["seed"])
-    while ask := receive(network, CARRIER, server):
+    while ask := network.receive(ASK, server, [CARRIER])[1]:
         for half in servers.answers(int.from_bytes(ask[:2], "little"), {server: ask[2:]}).values():
-            send(network, server, CARRIER, half)
+            network.post(ANSWER, server, CARRIER, half)
     servers.finish()
     return {"ledger": servers.ledger.to_json(), "learned": servers.what_was_learned(EVERYONE)}
 
@@ -212,7 +210,7 @@ def _in_processes(
         root,
         Ledger.from_json(servers[0]["ledger"]),
         servers[0]["learned"],
-        reduce(or_, [among_servers(end.meter) for end in ends[:SERVERS] if end.meter]),
+        reduce(or_, [end.meter.without(*_CARRIED) for end in ends[:SERVERS] if end.meter]),
         max(end.seconds for end in ends),
     )
 
