@@ -34,6 +34,7 @@ from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient, RunStatus
 from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.store.accounts import balances_in
 from hedgerow.tables import Attribute, Domain, Target
 
 SERVERS, OWNER = ("alder", "birch", "cedar"), "north"
@@ -239,8 +240,8 @@ class Consortium:
 
     def charges(self, name: str) -> dict[str, int]:
         """Return how often each key was charged to the account at a server."""
-        entries = read_journal(self.parties[name].folder / f"state/accounts/{POPULATION}.jsonl")
-        return Counter(str(entry["key"]) for entry in entries if "key" in entry)
+        found = {one.population: one for one in balances_in(self.parties[name].folder)}
+        return Counter(charge.key for charge in found[POPULATION].spent.charges)
 
     def ledger(self, name: str, run: str) -> list[str]:
         """Return the lines of the ledger's journal of a run at a server, without its heading."""

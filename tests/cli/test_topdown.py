@@ -94,8 +94,8 @@ def test_four_owners_and_a_coordinator_as_processes(tmp_path: Path) -> None:
             assert same_tree(read_model(said["model"]).model, expected)
         for name in OWNERS:
             assert charges(town, name) == [job.account_key]
-            account = town.parties[name].folder / "state" / "accounts" / "patients.jsonl"
-            (shown,) = json.loads(told("account", "show", account, "--format", "json"))["accounts"]
+            own = town.parties[name].folder
+            (shown,) = json.loads(told("account", "show", own, "--format", "json"))["accounts"]
             assert [charge["key"] for charge in shown["charges"]] == [job.account_key]
             assert (shown["spent"]["epsilon"], shown["limit"]) == ("inf", "inf")
         # After the end nobody is called, and nothing is charged: it says what it had paid.

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
 from federation import deployed, simulated, simulation_options
 from prepare import prepare
 
+from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
@@ -112,11 +113,11 @@ def test_a_supernode_that_was_killed_goes_on(tmp_path: Path) -> None:
         time.sleep(65.0)
         federation.start_supernode("north", owners["north"])
         running.result()
-        accounts = [own / "state" / "accounts" / "patients.jsonl" for own in owners.values()]
-        before = [path.read_bytes() for path in accounts]
+        before = [balances_in(own) for own in owners.values()]
+        assert [len(balance.spent.charges) for (balance,) in before] == [1] * len(owners)
         # The same job again is done at once, and costs nobody anything.
         assert "3 splits in 3 rounds" in federation.run(timeout=100.0, **run)
-        assert [path.read_bytes() for path in accounts] == before
+        assert [balances_in(own) for own in owners.values()] == before
     assert federation.left() == []
     found = read_model(folder / "result" / job.run_id / "model.json")
     assert found.model == in_one_process(job, folder)[0]

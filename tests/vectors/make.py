@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hedgerow import (
     Attribute,
@@ -25,9 +27,11 @@ from hedgerow.crypto.commutative import Curve25519Cipher
 from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.estimators.account import Account
+from hedgerow.net.certificates import make_identity
 from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry
 from hedgerow.parties.store.vault import write_arrays
 from hedgerow.parties.wire.requests import Request
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
@@ -196,6 +200,67 @@ def journal(folder: Path) -> dict[str, Any]:
     }
 
 
+CHARGES = [
+    {"key": "a" * 64, "epsilon": 0.5, "delta": 1e-12, "what": "run é", "time": 1700000000.25},
+    {"key": "job:b", "epsilon": "inf", "delta": 0.0, "what": "", "time": 1700000001.0},
+    {"key": "topdown:c", "epsilon": 0.1, "delta": 0.0, "what": "x", "time": 1700000002.0},
+]
+
+
+def accounts(folder: Path) -> dict[str, Any]:
+    """Return an account as a journal, which is how parties kept it before they had a store."""
+    path = folder / "patients.jsonl"
+    with Journal(path, about={"kind": "account", "population": "patients"}) as book:
+        for charge in CHARGES:
+            book.append(charge)
+    data = path.read_bytes()
+    path.unlink()
+    lines = data.splitlines(keepends=True)
+    return {
+        "population": "patients",
+        "charges": [charge | {"key": f"job:{charge['key']}"} for charge in CHARGES[:1]]
+        + CHARGES[1:],
+        "hex": data.hex(),
+        "tampered": [
+            {"hex": data.replace(b"0.5", b"0.4").hex(), "error": "JOURNAL_DAMAGED"},
+            {"hex": b"".join([lines[0], *lines[2:]]).hex(), "error": "JOURNAL_DAMAGED"},
+            {"hex": data.replace(b"patients", b"visitors").hex(), "error": "JOURNAL_DAMAGED"},
+        ],
+    }
+
+
+def trail(folder: Path) -> dict[str, Any]:
+    signer = make_identity(folder, "north")
+    entries = [next_entry(None, "key", {"certificate": signer.pem}, signer, 1700000000.0)]
+    for i, charge in enumerate(CHARGES):
+        figures = {name: value for name, value in charge.items() if name != "time"}
+        told = {"population": "patients", **figures, "charged": charge["time"]}
+        entries.append(next_entry(entries[-1], CHARGE, told, signer, 1700000010.5 + i))
+    a, b, c, d = (written(entry) for entry in entries)
+    key = serialization.load_pem_private_key(signer.key.read_bytes(), None)
+    assert isinstance(key, Ed25519PrivateKey)
+    signer.key.unlink()
+    signer.certificate.unlink()
+    return {
+        "key": key.private_bytes_raw().hex(),
+        "certificate": entries[0].fields()["certificate"],
+        "entries": [a, b, c, d],
+        "tampered": {
+            "changed": [a, b | {"body": b["body"].replace("0.5", "0.4")}, c, d],
+            "dropped": [a, b, d],
+            "moved": [a, c, b, d],
+            "another signature": [a, b, c, d | {"signature": c["signature"]}],
+            "no signature": [a, b, c, d | {"signature": ""}],
+        },
+    }
+
+
+def written(entry: TrailEntry) -> dict[str, Any]:
+    """Return an entry of a trail as the vectors have it."""
+    found = {"hash": entry.hash.hex(), "signature": entry.signature.hex()}
+    return {"n": entry.n, "kind": entry.kind, "body": entry.body, **found}
+
+
 def messages() -> dict[str, Any]:
     ask = Ask("ab" * 16, 3, "nodes", ((0, 4), (1, 9)), (2, 3), ((1, 2), (5,)))
     counts = np.array([[1, -2], [3, 4]], dtype=np.int64)
@@ -327,6 +392,8 @@ def main(folder: Path) -> None:
         "sealed": sealed(),
         "vault": vault(folder),
         "journal": journal(folder),
+        "accounts": accounts(folder),
+        "trail": trail(folder),
         "messages": messages(),
         "models": models(folder),
         "jobs": jobs(),

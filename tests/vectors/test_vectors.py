@@ -1,12 +1,15 @@
 """Today's code against answers that were written down once; see README.md."""
 
 import json
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hedgerow import Ledger, read_model
 from hedgerow.crypto.commutative import CipherKey, Curve25519Cipher
@@ -14,11 +17,16 @@ from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.account import Account
+from hedgerow.net.certificates import Identity
 from hedgerow.net.frames import FrameKind, Header, parse, plan_digest
 from hedgerow.net.network import Route
+from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.wire.requests import PREFIX, Request
@@ -144,6 +152,59 @@ def test_journals(vectors: Callable[[str], Any], tmp_path: Path) -> None:
 
     assert read(bytes.fromhex(found["hex"])) == found["entries"]
     refuses_all(found["tampered"], read)
+
+
+def test_accounts_of_parties(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    found = vectors("accounts")
+
+    def read(data: bytes) -> list[Any]:
+        state = StateFolder(tmp_path / secrets.token_hex(8))
+        (state.folder("accounts") / f"{found['population']}.jsonl").write_bytes(data)
+        policy = Policy.model_construct(populations={})
+        return [vars(one) for one in Accounts(state, policy).spent(found["population"]).charges]
+
+    charges = [charge | {"epsilon": float(charge["epsilon"])} for charge in found["charges"]]
+    assert read(bytes.fromhex(found["hex"])) == charges
+    refuses_all(found["tampered"], read)
+
+
+def test_trails(vectors: Callable[[str], Any], tmp_path: Path) -> None:
+    found = vectors("trail")
+    signer = Identity(tmp_path / "north.key", tmp_path / "north.pem")
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(found["key"]))
+    forms = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    signer.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, *forms))
+    signer.key.chmod(0o600)
+    signer.certificate.write_text(found["certificate"])
+
+    def read(entries: list[Any]) -> list[TrailEntry]:
+        return [
+            TrailEntry(
+                e["n"], e["kind"], e["body"], *map(bytes.fromhex, (e["hash"], e["signature"]))
+            )
+            for e in entries
+        ]
+
+    entries = read(found["entries"])
+    charges = [_charge_of(entry) for entry in entries if entry.kind == CHARGE]
+    assert verify(entries, charges, found["certificate"]) == entries[-1]
+    # Signatures of Ed25519 are the same each time.
+    made: list[TrailEntry] = []
+    for entry in entries:
+        last = made[-1] if made else None
+        made.append(next_entry(last, entry.kind, entry.fields(), signer, entry.time))
+    assert made == entries
+    assert len(found["tampered"]) == 5
+    for name, changed in found["tampered"].items():
+        with pytest.raises(HedgerowError) as refused:
+            verify(read(changed), charges, found["certificate"])
+        assert refused.value.code is Code.TRAIL_BROKEN, name
+
+
+def _charge_of(entry: TrailEntry) -> dict[str, Any]:
+    told = entry.fields()
+    figures = {"epsilon": float(told["epsilon"]), "time": told.pop("charged")}
+    return {**told, **figures, "entry": entry.n}
 
 
 def test_messages(vectors: Callable[[str], Any]) -> None:

@@ -1,4 +1,4 @@
-"""``hedgerow account``: what all fits on a table, or all jobs of a party, may cost and have."""
+"""``hedgerow account``, ``hedgerow trail``: what fits and jobs may cost, and what was charged."""
 
 from __future__ import annotations
 
@@ -12,15 +12,28 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import NOT_ALL, Format, FormatOption, print_refusals
+from hedgerow.cli.printing import (
+    HERE,
+    NOT_ALL,
+    FolderArgument,
+    Format,
+    FormatOption,
+    print_line,
+    print_refusals,
+)
 
 if TYPE_CHECKING:
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.server_reports import PopulationCharges
     from hedgerow.parties.store.accounts import Balance
+    from hedgerow.parties.store.trail import TrailEntry
 
 app = typer.Typer(
     help="Keep an account over the fits on one table, with a budget; look at a party's accounts.",
+    no_args_is_help=True,
+)
+trail_app = typer.Typer(
+    help="Look at the trail of a party: every charge, in order, chained and signed.",
     no_args_is_help=True,
 )
 
@@ -64,7 +77,7 @@ def show(
     """
     from hedgerow.estimators.account import Account
     from hedgerow.parties.roles.server_reports import plain
-    from hedgerow.parties.store.accounts import balance_of, balances_in, population_of
+    from hedgerow.parties.store.accounts import balances_in
 
     if file.is_dir():
         balances = balances_in(file)
@@ -74,10 +87,6 @@ def show(
             return
         # What was never charged here was perhaps charged there: "0 spent" would be misread.
         _show_charged(config, [one for one in balances if one.spent.charges], format)
-        return
-    population = population_of(file)
-    if population is not None:
-        _show_balances([balance_of(file, population)], format)
         return
     account = Account(file)
     costs, spent, budget = account.costs(), account.spent(), account.ledger.budget
@@ -215,3 +224,59 @@ def _show_balances(balances: list[Balance], format: Format) -> None:
                 f"{spent} of {one.limit.epsilon:g}, delta {one.spent.delta:.3g} of "
                 f"{one.limit.delta:g}; left: {one.left:.6g}{delta}"
             )
+
+
+@trail_app.command("verify")
+def verify_trail(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
+    """Check every hash and signature of the trail, and that accounts are as it tells.
+
+    The number and the hash of the last entry are for others to write down: a trail that is shorter
+    later, or has another hash there, is of a state folder that was set back.
+    """
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.store.database import open_store
+    from hedgerow.parties.store.trail import verify
+
+    config = PartyConfig.load(folder)
+    with open_store(config.state).snapshot() as made:
+        made.check_pages()
+        last = verify(made.trail(), made.charges(), config.identity.pem)
+    n, hash_ = (0, "") if last is None else (last.n, last.hash.hex())
+    if format is Format.json:
+        print(json.dumps({"ok": True, "entries": n, "hash": hash_}))
+    elif last is None:
+        print_line(f"The trail of {config.name} has no entries.")
+    else:
+        print_line(f"The trail of {config.name} verifies: {n} entries, the last of hash {hash_}.")
+
+
+@trail_app.command("show")
+def show_trail(
+    folder: FolderArgument = HERE,
+    last: Annotated[int, typer.Option(help="so many entries, the latest", min=1)] = 20,
+    format: FormatOption = Format.text,
+) -> None:
+    """Show the latest entries of the trail; `hedgerow trail verify` checks them."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.store.database import open_store
+
+    config = PartyConfig.load(folder)
+    with open_store(config.state).snapshot() as made:
+        entries = made.trail()[-last:]
+    if format is Format.json:
+        found = [{**json.loads(entry.body), "hash": entry.hash.hex()} for entry in entries]
+        print(json.dumps({"ok": True, "entries": found}))
+        return
+    table = Table("entry", "at", "what", "of", "hash")
+    for entry in entries:
+        day = datetime.fromtimestamp(entry.time, UTC).strftime("%Y-%m-%d %H:%M")
+        table.add_row(
+            str(entry.n), day, escape(entry.kind), escape(_summary(entry)), entry.hash.hex()[:16]
+        )
+    Console().print(table)
+
+
+def _summary(entry: TrailEntry) -> str:
+    """Write what an entry tells, but for what is too long for a line."""
+    fields = entry.fields().items()
+    return ", ".join(f"{key} {value}" for key, value in fields if len(str(value)) <= 80)

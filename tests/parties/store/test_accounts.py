@@ -4,10 +4,13 @@ import json
 import math
 import multiprocessing
 import os
+import shutil
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,16 +19,11 @@ from hedgerow.cli.main import app
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store import accounts as module
-from hedgerow.parties.store.accounts import (
-    Accounts,
-    Balance,
-    balance_of,
-    balances_in,
-    population_of,
-    worst,
-)
+from hedgerow.parties.store.accounts import Accounts, Balance, balances_in, worst
+from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.trail import verify
 from hedgerow.privacy.accounting import Guarantee
 from tests.parties.topdown.topdown_town import Town
 from tests.parties.wire.parties_calls import refuses
@@ -147,13 +145,71 @@ def test_names_are_no_paths(state) -> None:
         refuses(Code.BAD_NAME, lambda name=name: accounts.check(name, "k", 1.0))
 
 
-def test_journals_that_were_tampered_with(state, tmp_path) -> None:
+OLD = (
+    ("a" * 64, 1.0, 0.0),
+    ("job:b", "inf", 1e-9),
+    ("c", 0.25, 0.0),
+)
+
+
+def write_old(root: Path, population: str = "patients", lines: Sequence[Any] = OLD) -> Path:
+    """Write an account as earlier versions did."""
+    folder = root / "accounts"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{population}.jsonl"
+    with Journal(path, about={"kind": "account", "population": population}) as journal:
+        for i, (key, epsilon, delta) in enumerate(lines):
+            rest = {"what": f"run {i}", "time": 1.5 + i}
+            journal.append({"key": key, "epsilon": epsilon, "delta": delta, **rest})
+    return path
+
+
+def test_accounts_of_earlier_versions_are_taken_over_once(state) -> None:
+    content = write_old(state.root).read_bytes()
+    write_old(state.root, "staff", OLD[2:])
     accounts = Accounts(state, POLICY)
-    accounts.charge("patients", "job:a", 1.0)
-    accounts.charge("patients", "job:b", 1.0)
-    path = state.root / "accounts" / "patients.jsonl"
+    charges = [
+        module.AccountCharge("job:" + "a" * 64, 1.0, 0.0, "run 0", 1.5),
+        module.AccountCharge("job:b", math.inf, 1e-9, "run 1", 2.5),
+        module.AccountCharge("c", 0.25, 0.0, "run 2", 3.5),
+    ]
+    assert list(accounts.spent("patients").charges) == charges
+    assert accounts.spent("staff").epsilon == 0.25
+    assert accounts.populations() == ["patients", "staff"]
+    assert not (state.root / "accounts").exists()
+    aside = state.root / "accounts-imported"
+    assert (aside / "patients.jsonl").read_bytes() == content
+    with open_store(state).snapshot() as made:
+        last = verify(made.trail(), made.charges())
+    assert last is not None
+    assert last.n == 4
+    # Recognised by its key, as it always was.
+    assert not accounts.charge("patients", "a" * 64, 1.0)
+    # The folder again, as after a crash before it was renamed, and with one more charge.
+    aside.rename(state.root / "accounts")
+    write_old(state.root, "patients", [("d", 0.5, 0.0)])
+    again = Accounts(state, POLICY)
+    assert [charge.key for charge in again.spent("patients").charges] == [
+        *(charge.key for charge in charges),
+        "d",
+    ]
+    write_old(state.root, "staff", [("e", 0.5, 0.0)])
+    assert Accounts(state, POLICY).spent("staff").epsilon == 0.75
+    names = {path.name for path in state.root.glob("accounts*")}
+    assert names == {"accounts-imported", "accounts-imported-2"}
+
+
+def test_accounts_of_earlier_versions_that_cannot_be_relied_on(state, tmp_path) -> None:
+    path = write_old(state.root)
     good = path.read_bytes()
     lines = good.splitlines(keepends=True)
+
+    def refused(code: Code = Code.JOURNAL_DAMAGED) -> None:
+        refuses(code, lambda: Accounts(state, POLICY))
+        with open_store(state).snapshot() as made:
+            assert made.charges() == []
+        assert path.exists()
+
     for changed in (
         good.replace(b'"epsilon":1.0', b'"epsilon":0.1', 1),
         lines[0] + lines[2],
@@ -161,27 +217,54 @@ def test_journals_that_were_tampered_with(state, tmp_path) -> None:
         b"",
     ):
         path.write_bytes(changed)
-        refuses(Code.JOURNAL_DAMAGED, lambda: accounts.spent("patients"))
-        refuses(Code.JOURNAL_DAMAGED, lambda: accounts.charge("patients", "job:c", 0.5))
+        refused()
     # The account of others in its place.
-    path.write_bytes(good)
-    path.rename(path.with_name("staff.jsonl"))
-    refuses(Code.JOURNAL_DAMAGED, lambda: accounts.spent("staff"))
-    # A line that a crash has cut off was never acknowledged.
-    path.write_bytes(good + b'{"entry":{"key":"job')
-    assert accounts.spent("patients").epsilon == 2.0
-    # Genuine lines that are no charges.
-    path.unlink()
+    path.write_bytes(good.replace(b"patients", b"visitors"))
+    refused()
+    # Genuine lines that are no charges, and a key twice.
     about = {"kind": "account", "population": "patients"}
-    for entry in ({"key": "a"}, {"key": "a", "epsilon": -1, "delta": 0, "what": "", "time": 0}):
-        with Journal(path, about=about) as journal:
-            journal.append(entry)
-        refuses(Code.JOURNAL_DAMAGED, lambda: accounts.spent("patients"))
+    twice = {"key": "a", "epsilon": 1, "delta": 0, "what": "", "time": 0}
+    for entries in ([{"key": "a"}], [twice | {"epsilon": -1}], [twice, twice]):
         path.unlink()
+        with Journal(path, about=about) as journal:
+            journal.append(*entries)
+        refused()
+    path.write_bytes(good)
+    with Journal(path, about=about):
+        refused(Code.JOURNAL_IN_USE)
     elsewhere = tmp_path / "elsewhere.jsonl"
-    elsewhere.write_bytes(good)
+    path.rename(elsewhere)
     path.symlink_to(elsewhere)
-    refuses(Code.UNSAFE_FOLDER, lambda: accounts.charge("patients", "job:d", 0.1))
+    refused(Code.UNSAFE_FOLDER)
+    # A line that a crash has cut off was never acknowledged.
+    path.unlink()
+    path.write_bytes(good + b'{"entry":{"key":"job')
+    accounts = Accounts(state, POLICY)
+    assert len(accounts.spent("patients").charges) == 3
+    # One charge with two prices: which of them was paid is not ours to say.
+    path = write_old(state.root, "patients", [("c", 0.75, 0.0)])
+    refuses(Code.ACCOUNT_CONFLICT, lambda: Accounts(state, POLICY))
+    assert len(accounts.spent("patients").charges) == 3
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE charges SET epsilon = 0.1 WHERE key = 'job:a'",
+        "UPDATE charges SET key = 'job:z' WHERE key = 'job:a'",
+        "UPDATE charges SET population = 'staff' WHERE key = 'job:a'",
+        "DELETE FROM charges WHERE key = 'job:a'",
+    ],
+)
+def test_charges_that_were_tampered_with(state, statement: str) -> None:
+    accounts = Accounts(state, POLICY)
+    accounts.charge("patients", "job:a", 1.0)
+    accounts.charge("patients", "job:b", 1.0)
+    other = Store(state)
+    other._base.execute(statement)
+    refuses(Code.JOURNAL_DAMAGED, lambda: accounts.spent("patients"))
+    refuses(Code.JOURNAL_DAMAGED, lambda: accounts.check("patients", "job:c", 0.5))
+    refuses(Code.JOURNAL_DAMAGED, lambda: accounts.charge("patients", "job:c", 0.5))
 
 
 def test_threads(state) -> None:
@@ -248,10 +331,11 @@ def test_killed_in_the_middle(state) -> None:
 def test_patience_with_another_process(state) -> None:
     accounts = Accounts(state, POLICY, patience=0.1)
     accounts.charge("patients", "job:a", 1.0)
-    path = state.root / "accounts" / "patients.jsonl"
-    with Journal(path, about={"kind": "account", "population": "patients"}):
-        refuses(Code.JOURNAL_IN_USE, lambda: accounts.spent("patients"))
-    assert accounts.spent("patients").epsilon == 1.0
+    with Store(state).transaction("another process"):
+        refuses(Code.JOURNAL_IN_USE, lambda: accounts.charge("patients", "job:b", 1.0))
+        # Who only looks waits for nobody.
+        assert accounts.spent("patients").epsilon == 1.0
+    assert accounts.charge("patients", "job:b", 1.0)
 
 
 def test_the_worst_audience() -> None:
@@ -284,20 +368,17 @@ def test_what_is_left(town: Town) -> None:
     assert balances_in(folder) == [Balance("patients", accounts(town).spent("patients"), TEN)]
     accounts(town).charge("patients", "a" * 64, 1.5, 1e-12, what="topdown wards, as north")
     accounts(town).charge("patients", "b" * 64, 0.25)
-    path = folder / "state" / "accounts" / "patients.jsonl"
-    assert population_of(path) == "patients"
-    for found in (balance_of(path, "patients"), *balances_in(folder)):
-        assert (found.spent.epsilon, found.limit.epsilon, found.left) == (1.75, 10.0, 8.25)
-        assert [charge.key for charge in found.spent.charges] == [
-            f"job:{letter * 64}" for letter in "ab"
-        ]
-    for where in (path, folder):
-        text = shown(where)
-        assert "spent epsilon 1.75 of 10, delta 1e-12 of 1e-06; left: 8.25 and 9.99999e-07" in text
-        assert "topdown wards" in text
-        (row,) = json.loads(shown(where, "--format", "json"))["accounts"]
-        assert (row["spent"]["epsilon"], row["limit"], row["left"]) == (1.75, 10.0, 8.25)
-        assert (row["delta_limit"], row["delta_left"]) == (1e-6, 1e-6 - 1e-12)
+    (found,) = balances_in(folder)
+    assert (found.spent.epsilon, found.limit.epsilon, found.left) == (1.75, 10.0, 8.25)
+    assert [charge.key for charge in found.spent.charges] == [
+        f"job:{letter * 64}" for letter in "ab"
+    ]
+    text = shown(folder)
+    assert "spent epsilon 1.75 of 10, delta 1e-12 of 1e-06; left: 8.25 and 9.99999e-07" in text
+    assert "topdown wards" in text
+    (row,) = json.loads(shown(folder, "--format", "json"))["accounts"]
+    assert (row["spent"]["epsilon"], row["limit"], row["left"]) == (1.75, 10.0, 8.25)
+    assert (row["delta_limit"], row["delta_left"]) == (1e-6, 1e-6 - 1e-12)
 
 
 def test_more_was_spent_than_a_new_policy_allows(town: Town) -> None:
@@ -318,29 +399,14 @@ def test_without_a_limit_there_is_no_end(town: Town) -> None:
 
 def test_a_copy_elsewhere_has_no_limit(town: Town, tmp_path: Path) -> None:
     accounts(town).charge("patients", "a", 1.0)
-    path = town.parties["north"].folder / "state" / "accounts" / "patients.jsonl"
-    copy = tmp_path / "copy.jsonl"
-    copy.write_bytes(path.read_bytes())
-    assert balance_of(copy, "patients").left is None
+    copy = tmp_path / "copy"
+    shutil.copytree(town.parties["north"].folder / "state", copy / "state")
+    (found,) = balances_in(copy)
+    assert (found.spent.epsilon, found.left) == (1.0, None)
     assert "no policy.toml" in shown(copy)
-    # A line that somebody has changed is found.
-    copy.write_bytes(path.read_bytes().replace(b'"epsilon":1.0', b'"epsilon":0.5'))
-    refuses(Code.JOURNAL_DAMAGED, lambda: balance_of(copy, "patients"))
 
 
-def test_what_is_no_account_of_a_party(town: Town, tmp_path: Path) -> None:
-    assert population_of(tmp_path / "nowhere.jsonl") is None
-    other = tmp_path / "other.jsonl"
-    Journal(other, about={"kind": "ledger", "population": "patients"}).close()
-    assert population_of(other) is None
-    for text in ("", "[]", "{}", '{"entry": 3}', "nonsense"):
-        other.write_text(text)
-        assert population_of(other) is None
-
-
-def test_a_process_that_charges_is_waited_for(town: Town) -> None:
-    accounts(town).charge("patients", "a", 1.0)
-    path = town.parties["north"].folder / "state" / "accounts" / "patients.jsonl"
-    with Journal(path, about={"kind": "account", "population": "patients"}):
-        refuses(Code.JOURNAL_IN_USE, lambda: balance_of(path, "patients", patience=0.05))
-    assert balance_of(path, "patients").spent.epsilon == 1.0
+def test_looking_makes_no_state(town: Town) -> None:
+    folder = town.parties["north"].folder
+    assert [one.spent.charges for one in balances_in(folder)] == [()]
+    assert not (folder / "state" / "party.db").exists()

@@ -1,8 +1,11 @@
 """`Accounts`: the lifetime epsilon and delta of every population, over all jobs and models.
 
 A charge has a key; that of a job is `JobText.account_key`. It is recorded once, however often it is
-made, and it is on the disk before `charge` returns; there are no refunds. Answers of a model cost
-nothing beyond its training: what is asked is counted, not charged.
+made, and it is on the disk, and in the trail, before `charge` returns; there are no refunds.
+Answers of a model cost nothing beyond its training: what is asked is counted, not charged.
+
+Earlier versions kept a journal for every population in ``state/accounts``. Their charges are taken
+over when the accounts of a party are opened, all of them or none, and the folder is renamed.
 """
 
 from __future__ import annotations
@@ -10,29 +13,23 @@ from __future__ import annotations
 import math
 import os
 import re
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from hedgerow import jsonfile
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.jsonfile import refusing, shown
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
-from hedgerow.parties.store.durable import StateFolder, open_regular
-from hedgerow.parties.store.journal import MAX_LINE_BYTES, Journal
+from hedgerow.parties.store.database import FILE, PATIENCE, Store, Transaction, open_store
+from hedgerow.parties.store.durable import StateFolder, sync_folder
+from hedgerow.parties.store.journal import Journal
 
-PATIENCE = 10.0
-"""Seconds for which another process of this party may hold the journal."""
-
-_PAUSE = 0.01
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
-FOLDER, ENDING, KIND = "accounts", ".jsonl", "account"
-"""Where accounts are in the state of a party, and what their journals are about."""
+_FOLDER, _ENDING, _IMPORTED = "accounts", ".jsonl", "accounts-imported"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _FIELDS = {"key", "epsilon", "delta", "what", "time"}
 
@@ -68,17 +65,15 @@ class AccountTotal:
 
 
 class Accounts:
-    """The accounts of a party, one journal per population; for all its threads and processes.
+    """The accounts of a party; for all its threads and processes.
 
-    Journals are open only while they are read or written, so that a daemon and its workers can
-    share them. H867 if a journal does not fit together, H868 if another process keeps it for more
-    than `patience` seconds, H869 if the disk does not take a charge.
+    H867 if the state does not fit together, H868 if other processes keep it for more than
+    `patience` seconds, H869 if the disk does not take a charge.
     """
 
     def __init__(self, state: StateFolder, policy: Policy, *, patience: float = PATIENCE) -> None:
         self.state, self.policy, self.patience = state, policy, patience
-        self._lock = threading.Lock()
-        state.folder(FOLDER)
+        self._store = _open(state)
 
     def charge(
         self, population: str, key: str, epsilon: float, delta: float = 0.0, *, what: str = ""
@@ -91,18 +86,12 @@ class Accounts:
         """
         key = _job_key(key)
         _check(population, key, epsilon, delta)
-        with self._open(population) as journal:
-            spent = _total_of(journal)
+        with self._store.transaction("charge", self.patience) as made:
+            spent = _total_of(made, population)
             if not self._admits(population, spent, key, epsilon, delta):
                 return False
-            entry = {
-                "key": key,
-                "epsilon": "inf" if math.isinf(epsilon) else float(epsilon),
-                "delta": float(delta),
-                "what": what[:200],
-                "time": time.time(),
-            }
-            journal.append(entry)
+            charge = AccountCharge(key, float(epsilon), float(delta), what[:200], time.time())
+            made.add_charge({"population": population, **asdict(charge)})
         return True
 
     def check(self, population: str, key: str, epsilon: float, delta: float = 0.0) -> bool:
@@ -114,26 +103,20 @@ class Accounts:
     def spent(self, population: str) -> AccountTotal:
         """Return what a population has spent; nothing if there is no account of it yet."""
         check_name(population, "population")
-        if not self.state.path(FOLDER, population + ENDING).exists():
-            return AccountTotal(0.0, 0.0, ())
-        with self._open(population) as journal:
-            return _total_of(journal)
+        with self._store.snapshot(self.patience) as made:
+            return _total_of(made, population)
 
     def populations(self) -> list[str]:
         """Return the populations that have an account, in order."""
-        folder = self.state.folder(FOLDER)
-        return sorted(path.name.removesuffix(ENDING) for path in folder.glob(f"[!.]*{ENDING}"))
+        with self._store.snapshot(self.patience) as made:
+            return sorted({row["population"] for row in made.charges()})
 
     def _admits(
         self, population: str, spent: AccountTotal, key: str, epsilon: float, delta: float
     ) -> bool:
         for charge in spent.charges:
             if charge.key == key:
-                if (charge.epsilon, charge.delta) != (epsilon, delta):
-                    raise Code.ACCOUNT_CONFLICT.error(
-                        expected=f"epsilon {charge.epsilon!r} and delta {charge.delta!r} for {key}",
-                        found=f"epsilon {epsilon!r} and delta {delta!r}",
-                    )
+                _check_figures(charge, epsilon, delta)
                 return False
         self.policy.check_account(
             population,
@@ -143,19 +126,6 @@ class Accounts:
             delta=delta,
         )
         return True
-
-    @contextmanager
-    def _open(self, population: str) -> Iterator[Journal]:
-        path = self.state.path(FOLDER, population + ENDING)
-        # One thread at a time: a journal has one reader, even within a process.
-        with self._lock, _open_journal(path, population, self.patience, create=True) as journal:
-            yield journal
-
-
-def read_account(path: Path, population: str, patience: float = PATIENCE) -> AccountTotal:
-    """Return what the account in a file, which must exist, has paid; H867 or H868 if it cannot."""
-    with _open_journal(path, population, patience, create=False) as journal:
-        return _total_of(journal)
 
 
 def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
@@ -170,33 +140,72 @@ def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
     return max(one.epsilon for one in every), max(one.delta for one in every)
 
 
-@contextmanager
-def _open_journal(
-    path: Path, population: str, patience: float, *, create: bool
-) -> Iterator[Journal]:
-    """Open an account when no other process has it open any more."""
-    end, about = time.monotonic() + patience, {"kind": KIND, "population": population}
-    while True:
-        try:
-            journal = Journal(path, about=about, create=create)
-            break
-        except HedgerowError as error:
-            if error.code is not Code.JOURNAL_IN_USE or time.monotonic() > end:
-                raise
-        time.sleep(_PAUSE)
-    with journal:
-        yield journal
+def _check_figures(charge: AccountCharge, epsilon: float, delta: float) -> None:
+    if (charge.epsilon, charge.delta) != (epsilon, delta):
+        raise Code.ACCOUNT_CONFLICT.error(
+            expected=f"epsilon {charge.epsilon!r} and delta {charge.delta!r} for {charge.key}",
+            found=f"epsilon {epsilon!r} and delta {delta!r}",
+        )
 
 
-def _total_of(journal: Journal) -> AccountTotal:
-    charges = tuple(_read(entry, journal) for entry in journal.entries())
-    if len({charge.key for charge in charges}) < len(charges):
-        raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")
+def _total_of(made: Transaction, population: str) -> AccountTotal:
+    charges = tuple(
+        AccountCharge(**{field: row[field] for field in _FIELDS})
+        for row in made.charges(population)
+    )
     return AccountTotal(
         math.fsum(charge.epsilon for charge in charges),
         math.fsum(charge.delta for charge in charges),
         charges,
     )
+
+
+def _open(state: StateFolder) -> Store:
+    """Open the store of a party, with the charges that earlier versions have left."""
+    store = open_store(state)
+    if not os.path.lexists(state.path(_FOLDER)):
+        return store
+    with ExitStack() as stack:
+        # Held until all is done, so that no earlier version charges meanwhile.
+        journals = {
+            path.name.removesuffix(_ENDING): stack.enter_context(_open_journal(state, path.name))
+            for path in sorted(state.folder(_FOLDER).glob(f"[!.]*{_ENDING}"))
+        }
+        with store.transaction("import accounts") as made:
+            for population, journal in journals.items():
+                known = {charge.key: charge for charge in _total_of(made, population).charges}
+                for charge in _charges_in(journal):
+                    if charge.key not in known:
+                        made.add_charge({"population": population, **asdict(charge)})
+                    else:
+                        _check_figures(known[charge.key], charge.epsilon, charge.delta)
+        _set_aside(state)
+    return store
+
+
+def _open_journal(state: StateFolder, name: str) -> Journal:
+    about = {"kind": "account", "population": name.removesuffix(_ENDING)}
+    return Journal(state.path(_FOLDER, name), about=about, create=False)
+
+
+def _set_aside(state: StateFolder) -> None:
+    """Rename the folder of journals: what they tell is in the store."""
+    number, path = 1, state.path(_IMPORTED)
+    while os.path.lexists(path):
+        number += 1
+        path = state.path(f"{_IMPORTED}-{number}")
+    try:
+        os.rename(state.path(_FOLDER), path)
+        sync_folder(state.root)
+    except OSError as error:
+        raise Code.STATE_NOT_WRITTEN.error(found=f"{path}: {error.strerror}") from None
+
+
+def _charges_in(journal: Journal) -> list[AccountCharge]:
+    charges = [_read(entry, journal) for entry in journal.entries()]
+    if len({charge.key for charge in charges}) < len(charges):
+        raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")
+    return charges
 
 
 def _read(entry: Mapping[str, Any], journal: Journal) -> AccountCharge:
@@ -260,38 +269,21 @@ class Balance:
         return max(0.0, self.limit.delta - self.spent.delta)
 
 
-def population_of(path: Path) -> str | None:
-    """Return whose account a file is; None if it is no account of a party."""
-    try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            line = file.readline(MAX_LINE_BYTES)
-        about = jsonfile.loads(line, Code.JOURNAL_DAMAGED)["entry"]["about"]
-        found = about["population"] if about["kind"] == KIND else None
-    except (OSError, HedgerowError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, str) else None
-
-
-def balance_of(path: Path, population: str, *, patience: float = PATIENCE) -> Balance:
-    """Read the account in a file for which `population_of` gives the population; no charge.
-
-    Nothing is written but what a crash has left of a line is cut off. H867 if it was damaged, H868
-    if another process keeps it, H853 or H854 for the policy.
-    """
-    limits = _limits(path.absolute().parents[2]) if len(path.absolute().parents) > 2 else {}
-    return Balance(population, read_account(path, population, patience), limits.get(population))
-
-
 def balances_in(folder: Path) -> list[Balance]:
-    """Read all accounts of a party, also those that nothing was charged to yet."""
-    limits = _limits(folder)
-    found = {
-        path.name.removesuffix(ENDING): path
-        for path in sorted((folder / STATE / FOLDER).glob(f"[!.]*{ENDING}"))
-    }
+    """Read all accounts of a party, also those that nothing was charged to yet.
+
+    H867 if the state was damaged, H868 if others keep it, H853 or H854 for the policy.
+    """
+    limits, spent = _limits(folder), {}
+    root = folder / STATE
+    # Looking makes no state where there is none.
+    if any(os.path.lexists(root / name) for name in (FILE, _FOLDER)):
+        with _open(StateFolder(root)).snapshot() as made:
+            for name in {row["population"] for row in made.charges()}:
+                spent[name] = _total_of(made, name)
     return [
-        balance_of(found[name], name) if name in found else Balance(name, _NOTHING, limits[name])
-        for name in sorted({*limits, *found})
+        Balance(name, spent.get(name, _NOTHING), limits.get(name))
+        for name in sorted({*limits, *spent})
     ]
 
 

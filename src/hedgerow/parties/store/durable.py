@@ -91,7 +91,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
 def remove_leftovers(folder: Path) -> int:
     """Remove what writers that were killed have left, when nobody writes; return how many files."""
     count = 0
-    for part in folder.glob(f".*{_ENDING}"):
+    for part in folder.glob(f".*{_ENDING}*"):
         part.unlink(missing_ok=True)
         count += 1
     return count
