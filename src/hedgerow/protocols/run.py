@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
@@ -21,10 +23,11 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.programs import ANALYST, answer_program, train_program
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import kind_named
-from hedgerow.protocols.sharing.integrate import Integrated
+from hedgerow.protocols.kinds import answered_kind, kind_named
+from hedgerow.protocols.sharing.integrate import Integrated, dealt
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
+from hedgerow.tables import Encoded
 
 EngineName = Literal["clear", "simulate", "processes"]
 Marks = Sequence[tuple[str, Sequence[str]]]
@@ -143,6 +146,24 @@ def train(
     )
 
 
+def rehearse(kind: str, plan: ServerPlan) -> dict[str, Any]:
+    """Train on a table without records, in the clear; return what would be published of it.
+
+    So whatever can fail about that does so before anything is opened. It costs what the plan's
+    slots cost on plain arrays; a plan with one slot shows as much.
+    """
+    domain, target, n = plan.domain, plan.domain.target, 0
+    nobody = Encoded(
+        domain,
+        np.zeros((n, len(domain.attributes)), dtype=domain.dtype, order="F"),
+        None if target is None else np.zeros(n, np.float64 if target.bounds else np.uint8),
+        np.zeros(n, dtype=np.bool_),
+    )
+    trained, _ = train(kind, plan, dealt(plan.layout, nobody, plan.n_slots), "clear")
+    text = kind_named(kind).document(trained.public, json.loads(trained.ledger.to_json()))
+    return jsonfile.loads(text, Code.BAD_MODEL_FILE)
+
+
 def ask(
     trained: Trained, plan: ServerPlan, bins: NDArray[Any], what: str = "class"
 ) -> tuple[NDArray[Any], Run]:
@@ -152,7 +173,7 @@ def ask(
     fails after it began counts as answered: nobody knows what was opened. Returns the opened
     answers, and the record.
     """
-    kind, n = kind_named(trained.kind), len(bins)
+    kind, n = answered_kind(trained.kind), len(bins)
     lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
     job = {
         "kind": trained.kind,

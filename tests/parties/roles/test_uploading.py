@@ -276,9 +276,9 @@ def test_what_is_refused_before_a_server_is_asked(parties, tmp_path) -> None:
     attempt(Code.MISSING_CAPACITY, DOMAIN.model_copy(update={"capacity": None}))
     drafted = DOMAIN.model_copy(update={"provenance": "read from data"})
     attempt(Code.DOMAIN_READ_FROM_DATA, drafted)
-    attempt(Code.BAD_TARGET, DOMAIN.select(["age"], target=False))
-    # With nothing wrong it gets as far as the servers, which do not run.
+    # With nothing wrong it gets as far as the servers, which do not run; a target is not needed.
     attempt(Code.SERVICE_UNREACHABLE)
+    attempt(Code.SERVICE_UNREACHABLE, DOMAIN.select(["age"], target=False))
     numeric = DOMAIN.model_copy(update={"target": Target(name="ill", bounds=(0.0, 1.0))})
     # A target may be a number; that these are none is found without the servers.
     attempt(Code.UNREADABLE_FILE, numeric)

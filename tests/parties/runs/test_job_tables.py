@@ -6,12 +6,14 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.runs.job_tables import plane_order
 from hedgerow.parties.store.manifests import format_version
+from hedgerow.protocols.kinds import KINDS
 from hedgerow.protocols.sharing.table import check_uploads
-from hedgerow.protocols.sharing.uploaded import planes_of
+from hedgerow.protocols.sharing.uploaded import n_planes, planes_of
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from tests.parties.roles.upload_servers import DOMAIN
 from tests.parties.runs.party_jobs import make_job, make_manifest
 from tests.parties.wire.parties_calls import refuses
+from tests.protocols.record_count import CountKind
 
 KEY = "a" * 64
 
@@ -54,6 +56,33 @@ def test_columns_beside_columns() -> None:
         (4, 0, 50, (1,), True),
     ]
     assert check_uploads(job.make_plan().layout, uploads) == 50
+
+
+@pytest.mark.parametrize("target", [True, False], ids=["a target", "no target"])
+def test_a_job_that_needs_no_target(target: bool, monkeypatch) -> None:
+    """Whoever has one may leave it where it is; of columns, the first upload says who is there."""
+    monkeypatch.setitem(KINDS, "count", CountKind())
+    made = {"kind": "count", "plan": {"max_depth": None, "capacity": 100}, "analysts": []}
+    if not target:
+        made["domain"] = DOMAIN.select(DOMAIN.names, target=False).to_dict()
+    names = list(DOMAIN.names)
+    rows = [columns("north-1", names, target=target), columns("south-1", names, target=False)]
+    uploads = make_job(**made).uploads_for(rows)
+    assert [(u.first, u.target) for u in uploads] == [(0, True), (50, True)]
+    parts = [columns("north-1", ["sex", "age"]), columns("south-1", ["ward"], target=target)]
+    job = make_job(**made | {"partition": "vertical", "plan": made["plan"] | {"capacity": 60}})
+    uploads = job.uploads_for(parts)
+    assert [(u.first, u.rows, u.target) for u in uploads] == [
+        (0, 50, True),
+        (0, 50, False),
+        (50, 10, True),
+    ]
+    domain = job.make_plan().domain
+    assert check_uploads(job.make_plan().layout, uploads) == 60
+    sizes = [len(plane_order(domain, part)) for part in parts]
+    assert sizes == [
+        n_planes(part.domain.select(part.domain.names, target=False)) for part in parts
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.sharing.integrate import (
     MEMBERSHIP,
     by_columns,
@@ -109,6 +110,17 @@ def test_owners_of_columns_place_the_same_records_in_the_same_slots() -> None:
     np.testing.assert_array_equal(left.ids[left.present], right.ids[right.present])
     whole = np.asfortranarray(np.hstack([left.bins, right.bins]))
     assert records([replace(left, domain=DOMAIN, bins=whole)]) == records([encoded()])
+
+
+def test_owners_without_a_target() -> None:
+    bare = DOMAIN.select(DOMAIN.names, target=False)
+    layout, (X, _) = Layout(bare, "binary"), rows(48)
+    made = by_rows(layout, [encode(X[:10], bare), encode(X[10:], bare)], [15, 45])
+    assert [int(table.present.sum()) for table in made.tables.values()] == [10, 38]
+    assert [upload.target for upload in made.uploads] == [True, True]
+    left, right = (part.select(part.domain.names, target=False) for part in parts_by_columns())
+    # One of them says which records there are.
+    assert [one.target for one in by_columns(layout, [left, right], 60).uploads] == [True, False]
 
 
 def test_the_key_decides_about_slots() -> None:

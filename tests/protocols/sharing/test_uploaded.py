@@ -42,35 +42,39 @@ def table(n: int = N, seed: int = 0) -> Encoded:
 @pytest.mark.parametrize("engine", ["clear", "three servers"])
 @pytest.mark.parametrize("branching", ["binary", "wary"])
 @pytest.mark.parametrize("block", [1 << 24, 100])
-def test_the_same_table_either_way(engine: str, branching, block: int, monkeypatch) -> None:
+@pytest.mark.parametrize("target", [True, False], ids=["classes", "no target"])
+def test_the_same_table_either_way(
+    engine: str, branching, block: int, target: bool, monkeypatch
+) -> None:
     monkeypatch.setattr(uploaded, "_BLOCK", block)
-    keeper, layout = ENGINES[engine](), Layout(DOMAIN, branching)
+    first, second = (t.select(DOMAIN.names, target=target) for t in (table(), table(70, seed=1)))
+    keeper, layout = ENGINES[engine](), Layout(first.domain, branching)
+    columns = CLASSES if target else 1
     for uploads, parts in (
-        (horizontal_uploads(layout, [N], 0), {0: table()}),
+        (horizontal_uploads(layout, [N], 0), {0: first}),
         (
             vertical_uploads(layout, N, [(0, 2), (1, 3)], 1, 0),
-            {0: table().select([0, 2], target=False), 1: table().select([1, 3])},
+            {0: first.select([0, 2], target=False), 1: first.select([1, 3])},
         ),
-        (
-            horizontal_uploads(layout, [N, 70], 0),
-            {0: table(), 1: table(70, seed=1)},
-        ),
+        (horizontal_uploads(layout, [N, 70], 0), {0: first, 1: second}),
     ):
-        wanted = share_table(keeper, layout, Z16, uploads, parts, CLASSES)
+        wanted = share_table(keeper, layout, Z16, uploads, parts, columns)
         planes = {}
         for party, part in parts.items():
             bits = planes_of(part)
-            assert len(bits) == n_planes(part.domain, target=part.target is not None)
+            assert len(bits) == n_planes(part.domain)
             planes[party] = keeper.input_bits(bits, party, bits.shape)
-        found = expand_table(keeper, layout, Z16, uploads, planes, CLASSES)
+        found = expand_table(keeper, layout, Z16, uploads, planes, columns)
         np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
         np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+    records = np.concatenate([first.present, second.present])
+    assert np.array_equal(reveal(found.columns).sum(axis=1), records)
 
 
 @pytest.mark.parametrize("branching", ["binary", "wary"])
 def test_any_bits_are_at_most_one_row(branching) -> None:
     engine, layout = ENGINES["three servers"](), Layout(DOMAIN, branching)
-    planes = n_planes(DOMAIN, target=True)
+    planes = n_planes(DOMAIN)
     bits = np.random.default_rng(0).integers(0, 2, (planes, 500)).astype(bool)
     shared = {0: engine.input_bits(bits, 0, bits.shape)}
     uploads = horizontal_uploads(layout, [500], 0)
@@ -118,7 +122,7 @@ def test_numbers_are_the_same_either_way(engine: str, bits: int, block: int, mon
         planes = {}
         for party, part in parts.items():
             shared = planes_of(part)
-            assert len(shared) == n_planes(part.domain, target=part.target is not None)
+            assert len(shared) == n_planes(part.domain)
             planes[party] = keeper.input_bits(shared, party, shared.shape)
         found = expand_table(keeper, layout, Z32, uploads, planes, 2, units)
         np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
@@ -136,7 +140,7 @@ def test_any_bits_are_a_target_within_the_bounds(bits: int) -> None:
         Layout(NUMERIC, "binary"),
         Units(-3, 5, bits),
     )
-    shared = np.random.default_rng(0).integers(0, 2, (n_planes(NUMERIC, target=True), 500)) != 0
+    shared = np.random.default_rng(0).integers(0, 2, (n_planes(NUMERIC), 500)) != 0
     # All bits set: without a bound it would be almost twice the upper one.
     shared[:, 0], shared[0, 1], shared[1:, 1] = True, False, True
     uploads = horizontal_uploads(layout, [500], 0)
@@ -152,7 +156,7 @@ def test_any_bits_are_a_target_within_the_bounds(bits: int) -> None:
     assert np.all(target[top] == units.most)
 
 
-def test_planes_that_do_not_fit_and_no_target() -> None:
+def test_planes_that_do_not_fit() -> None:
     engine, layout = ENGINES["clear"](), Layout(DOMAIN, "binary")
     bits = np.zeros((3, N), dtype=bool)
     with pytest.raises(HedgerowError) as caught:
@@ -165,6 +169,3 @@ def test_planes_that_do_not_fit_and_no_target() -> None:
             CLASSES,
         )
     assert caught.value.code is Code.WRONG_SHAPE
-    with pytest.raises(HedgerowError) as caught:
-        n_planes(DOMAIN.select([0], target=False), target=True)
-    assert caught.value.code is Code.BAD_TARGET

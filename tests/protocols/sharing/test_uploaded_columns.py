@@ -17,7 +17,7 @@ from hedgerow.protocols.hidden.id3 import branch_sums
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.queries import expand_queries, query_planes
-from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
+from hedgerow.protocols.sharing.table import SecretTable, Upload, summed_columns, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.ring import Z16, Z32
@@ -34,20 +34,21 @@ CLASSED = Domain(
     target=Target(name="y", classes=tuple(range(CLASSES))),
 )
 NUMERIC = CLASSED.model_copy(update={"target": Target(name="y", bounds=(-3.0, 5.0))})
+BARE = CLASSED.select(CLASSED.names, target=False)
 NORTH, SOUTH = 3, 4
-"""Owners; south has the target."""
+"""Owners; south has the target, or speaks for all where there is none."""
 
 
-@pytest.mark.parametrize("numeric", [False, True], ids=["classes", "numbers"])
+@pytest.mark.parametrize("domain", [CLASSED, NUMERIC, BARE], ids=["classes", "numbers", "bare"])
 @pytest.mark.parametrize("branching", ["binary", "wary"])
-def test_any_bits_of_all_owners_are_at_most_one_row(branching, numeric: bool) -> None:
+def test_any_bits_of_all_owners_are_at_most_one_row(branching, domain: Domain) -> None:
     """Presence is the target's: a row has one bin of every attribute and a class, or nothing."""
-    engine, domain = ENGINES["three servers"](), NUMERIC if numeric else CLASSED
+    engine, numeric = ENGINES["three servers"](), domain is NUMERIC
     layout, rng = Layout(domain, branching), np.random.default_rng(0)
     groups = [(0, 2), (1, 3)]
     bits = {}
     for party, group, target in zip((NORTH, SOUTH), groups, (False, True), strict=True):
-        planes = n_planes(domain.select(list(group), target=target), target=target)
+        planes = n_planes(domain.select(list(group), target=target))
         bits[party] = rng.integers(0, 2, (planes, N)) != 0
     shared = {party: engine.public_bits(of) for party, of in bits.items()}
     present = bits[SOUTH][0]
@@ -55,7 +56,7 @@ def test_any_bits_of_all_owners_are_at_most_one_row(branching, numeric: bool) ->
     assert (bits[NORTH][0] & ~present).sum() > 100
     uploads = vertical_uploads(layout, N, groups, 1)
     units = Units(-3.0, 5.0, 10) if numeric else None
-    found = expand_table(engine, layout, Z32, uploads, shared, 2 if numeric else CLASSES, units)
+    found = expand_table(engine, layout, Z32, uploads, shared, summed_columns(domain), units)
     cells, columns = reveal(found.onehot), reveal(found.columns)
     for feature in range(len(SIZES)):
         block = cells[:, layout.columns_of([feature])]
@@ -82,7 +83,7 @@ def test_slots_whose_target_comes_from_several_owners() -> None:
     planes = {}
     for one in uploads:
         part = CLASSED.select(list(one.features), target=one.target)
-        empty = np.zeros((n_planes(part, target=one.target), one.rows), dtype=bool)
+        empty = np.zeros((n_planes(part), one.rows), dtype=bool)
         planes[one.party] = engine.public_bits(empty)
     with pytest.raises(HedgerowError) as caught:
         expand_table(engine, layout, Z16, uploads, planes, CLASSES)

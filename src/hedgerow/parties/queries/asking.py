@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -34,7 +35,7 @@ from hedgerow.parties.store.models import ModelManifest
 from hedgerow.parties.wire.client import Lines, Reply, call
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import KINDS, kind_named
+from hedgerow.protocols.kinds import KINDS, answered_kind, kind_named
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.secure.replicated.outside import HALVES, deal, join_halves
 from hedgerow.secure.ring import Ring
@@ -47,13 +48,20 @@ from hedgerow.trees.tree import Tree
 class KnownModel:
     """What an analyst knows about a model, which is the same at all servers.
 
-    `left`: rows that this analyst may still ask, when the servers were asked.
+    `left`: rows that this analyst may still ask, when the servers were asked. `document`: what they
+    have published, of a model that is not hidden.
     """
 
     manifest: ModelManifest
     plan: Any = field(repr=False)
     left: int
-    tree: Tree | None = field(default=None, repr=False)
+    document: dict[str, Any] | None = field(default=None, repr=False)
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The published tree, if it is one; H401 for what says so and is none."""
+        document = self.document
+        return None if document is None else kind_named(self.manifest.kind).tree(document)
 
     @classmethod
     def parse(cls, name: str, replies: Sequence[Reply]) -> KnownModel:
@@ -66,23 +74,22 @@ class KnownModel:
             text = _text(reply.payload[:length])
             found.append((ModelManifest.parse(text), left, reply.payload[length:]))
         public = {_alike(manifest) for manifest, _, _ in found}
-        if len(public) > 1 or len({tree for _, _, tree in found}) > 1:
+        if len(public) > 1 or len({document for _, _, document in found}) > 1:
             raise Code.BAD_REPLY.error(
                 expected=f"one model {name} at all servers", found="models that differ"
             )
-        manifest, _, tree = found[0]
+        manifest, _, document = found[0]
         if manifest.kind not in KINDS:
             raise Code.BAD_PARAMETER.error(
                 expected=f"a kind of model among {', '.join(KINDS)}",
                 found=f"kind {jsonfile.shown(manifest.kind)}",
                 fix="use one version of Hedgerow here and at the servers",
             )
-        opened = jsonfile.loads(_text(tree), Code.BAD_MODEL_FILE) if tree else None
         return cls(
             manifest,
             manifest.read_plan(),
             min(left for _, left, _ in found),
-            None if opened is None else Tree.from_dict(opened),
+            jsonfile.loads(_text(document), Code.BAD_MODEL_FILE) if document else None,
         )
 
     @property
@@ -119,7 +126,7 @@ class ModelAnswers:
 
 def read_answers(known: KnownModel, opened: NDArray[np.int64], what: str) -> ModelAnswers:
     """Return opened numbers as answers; H884 for numbers that no server of good will gives."""
-    kind = kind_named(known.manifest.kind)
+    kind = answered_kind(known.manifest.kind)
     found = kind.read(known.plan, check_classes(opened, known) if what == "class" else opened, what)
     if what == "value":
         return ModelAnswers(np.empty(0, dtype=np.int64), (), values=found)
@@ -222,7 +229,7 @@ class Analyst:
         encoded = encode(rows, known.plan.domain)
         if known.tree is not None:
             return answer_with_tree(known, encoded, proba=proba)
-        n, what = encoded.n_slots, kind_named(known.manifest.kind).asks(known.plan, proba)
+        n, what = encoded.n_slots, answered_kind(known.manifest.kind).asks(known.plan, proba)
         if n > known.left:
             raise Code.BUDGET_EXCEEDED.error(
                 expected=f"at most {known.left:,} more rows of {known.manifest.name}",
@@ -242,7 +249,7 @@ class Analyst:
         inquiry = Inquiry(known.manifest.name, secrets.token_hex(16), n, what)
         parts = deal(pack(query_planes(plan.layout, rows)), xor=True)
         halves = self._halves(inquiry, [write_part(part) for part in parts])
-        (opening,) = kind_named(known.manifest.kind).answer_openings(plan, n, what)
+        (opening,) = answered_kind(known.manifest.kind).answer_openings(plan, n, what)
         shape = opening.resolve({}).shape
         first, second = (_half(halves[server], shape) for server in HALVES)
         if halves[0].fields.get("draw") != halves[1].fields.get("draw"):

@@ -20,13 +20,14 @@ from hedgerow.parties.roles.server_reports import (
 from hedgerow.parties.runs.store import RunStore, ServerRun
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import StateFolder, read_small
-from hedgerow.parties.store.library import ANSWERED, Library
+from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import ModelManifest, list_models, open_model
 from hedgerow.parties.store.uploads import list_uploads
 from hedgerow.parties.wire.handlers import Caller, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.kinds import is_published
 
 _ROLES = ("analyst", "owner", "server")
 _METER_BYTES = 1 << 24
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
 class Catalogue:
     """Tell members about the models of a server.
 
-    An analyst hears of opened trees, and of models whose job and this server's policy name it;
+    An analyst hears of what is published, and of models whose job and this server's policy name it;
     owners and servers hear of all.
 
     `verbs`: requests that it answers, for the party's service.
@@ -54,8 +55,8 @@ class Catalogue:
 
         Reply to a list: as payload an object with ``models``, each with model, kind, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
-        ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with an opened tree
-        behind it, at ``manifest`` bytes.
+        ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with what was
+        published behind it, at ``manifest`` bytes.
         """
         del payload
         if not fields:
@@ -63,13 +64,13 @@ class Catalogue:
             return {}, json.dumps({"models": known}).encode()
         manifest = self._find_model(caller, fields)
         text = manifest.to_json().encode()
-        left, tree = 0, b""
-        if caller.role == "analyst" and manifest.kind in ANSWERED:
-            left = self._library.book(manifest.name).left(self._policy, caller.name)
-        elif manifest.kind not in ANSWERED:
+        left, published = 0, b""
+        if is_published(manifest.kind):
             stored = open_model(self._state, self._key, manifest.name)
-            tree = b"" if stored.tree is None else json.dumps(stored.tree).encode()
-        return {"left": left, "manifest": len(text)}, [text, tree]
+            published = json.dumps(stored.tree).encode()
+        elif caller.role == "analyst":
+            left = self._library.book(manifest.name).left(self._policy, caller.name)
+        return {"left": left, "manifest": len(text)}, [text, published]
 
     def _show(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
         """Report on one: ``model``. The reply's payload is a `ModelReport`."""
@@ -78,7 +79,7 @@ class Catalogue:
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
-        if manifest.kind in ANSWERED:
+        if not is_published(manifest.kind):
             book, policy = self._library.book(manifest.name), self._policy
             ledger = book.ledger
             shown = [caller.name] if caller.role == "analyst" else sorted(manifest.analysts)
@@ -114,7 +115,7 @@ class Catalogue:
         return manifest
 
     def _may_see(self, caller: Caller, manifest: ModelManifest) -> bool:
-        if caller.role != "analyst" or manifest.kind == "open":
+        if caller.role != "analyst" or is_published(manifest.kind):
             return True
         return caller.name in manifest.analysts and caller.name in self._policy.allowed_analysts
 

@@ -36,7 +36,7 @@ from hedgerow.parties.store.manifests import (
 from hedgerow.parties.wire.client import call_member
 from hedgerow.parties.wire.requests import BLOCK_BYTES, Body, Fields
 from hedgerow.protocols.sharing.integrate import in_common_slots
-from hedgerow.protocols.sharing.uploaded import n_planes, planes_of
+from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated.outside import Dealt, deal
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Domain, Encoded, TextFormat, align, encode, pad, read_table
@@ -63,9 +63,6 @@ def check_public(domain: Domain, slots: int | None, ids: str | None, align_key: 
             expected="ids and the key of the owners together, or neither",
             found=f"ids={ids!r}, align_key={align_key}",
         )
-    if domain.target is not None or ids is None:
-        # Refuses a domain without a target where an owner holds whole records.
-        n_planes(domain, target=True)
     n_slots = domain.capacity if slots is None else slots
     if n_slots is None:
         raise Code.MISSING_CAPACITY.error(

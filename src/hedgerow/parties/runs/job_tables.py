@@ -25,7 +25,7 @@ class TableJob(Protocol):
 
     @property
     def domain(self) -> Domain:
-        """All columns and the target."""
+        """All columns, and the target if any."""
 
     @property
     def population(self) -> str:
@@ -40,7 +40,7 @@ class TableJob(Protocol):
         """Whether uploads hold rows or columns."""
 
     def make_plan(self) -> ServerPlan:
-        """Return the plan, which has the number of slots."""
+        """Return the plan: it has the number of slots, and says whether a target is needed."""
 
 
 def placed_uploads(job: TableJob, manifests: Sequence[UploadManifest]) -> list[Upload]:
@@ -58,13 +58,14 @@ def placed_uploads(job: TableJob, manifests: Sequence[UploadManifest]) -> list[U
     else:
         _check_vertical(job, ordered)
         firsts, total = [0] * len(ordered), ordered[0].rows
+    has_target, rows = job.make_plan().domain.target is not None, job.partition == "horizontal"
     uploads = [
         Upload(
             party=FIRST_OWNER + i,
             first=firsts[i],
             rows=manifest.rows,
             features=tuple(sorted(job.domain.indices(manifest.domain.names))),
-            target=manifest.has_target,
+            target=manifest.has_target if has_target else rows or i == 0,
         )
         for i, manifest in enumerate(ordered)
     ]
@@ -93,13 +94,17 @@ def ordered_manifests(job: TableJob, manifests: Sequence[UploadManifest]) -> lis
 
 
 def plane_order(domain: Domain, manifest: UploadManifest) -> NDArray[np.int64]:
-    """Return in which order the planes of an upload have the columns in the order of `domain`."""
+    """Return in which order the planes of an upload have the columns in the order of `domain`.
+
+    Those of a target that the domain does not have are left out.
+    """
     part = manifest.domain
-    sizes = [n_planes(part.select([i], target=False), target=False) - 1 for i in part.indices()]
+    sizes = [n_planes(part.select([i], target=False)) - 1 for i in part.indices()]
     first = 1 + np.concatenate([[0], np.cumsum(sizes)])
     places = sorted(range(len(sizes)), key=lambda i: domain.index(part.names[i]))
     pieces = [np.arange(first[i], first[i] + sizes[i]) for i in places]
-    return np.concatenate([[0], *pieces, np.arange(first[-1], manifest.planes)]).astype(np.int64)
+    last = first[-1] if domain.target is None else manifest.planes
+    return np.concatenate([[0], *pieces, np.arange(first[-1], last)]).astype(np.int64)
 
 
 def _check_columns(job: TableJob, manifest: UploadManifest) -> None:
@@ -117,19 +122,20 @@ def _check_columns(job: TableJob, manifest: UploadManifest) -> None:
                 f"column {attribute.name!r} as the job's domain declares it",
                 "other bounds, bins, categories or rules",
             )
-    if manifest.has_target and manifest.domain.target != job.domain.target:
+    target = job.make_plan().domain.target
+    if target is not None and manifest.has_target and manifest.domain.target != target:
         raise _refusal(manifest, "the target as the job's domain declares it", "another one")
 
 
 def _check_whole(job: TableJob, manifest: UploadManifest) -> None:
     missing = [name for name in job.domain.names if name not in manifest.domain.names]
-    if not manifest.has_target:
-        assert job.domain.target is not None
-        missing.append(job.domain.target.name)
+    target = job.make_plan().domain.target
+    if target is not None and not manifest.has_target:
+        missing.append(target.name)
     if missing:
         raise _refusal(
             manifest,
-            "all columns and the target where owners hold rows",
+            "all columns, and the target if the job needs it, where owners hold rows",
             f"no {', '.join(map(repr, missing[:5]))}",
         )
 
@@ -159,14 +165,16 @@ def _check_vertical(job: TableJob, manifests: Sequence[UploadManifest]) -> None:
                 "other ids, another key, or none",
                 "upload all columns again with --ids and one key file (--align-key) at all owners",
             )
-    assert job.domain.target is not None
-    target = job.domain.target.name
+    target = job.make_plan().domain.target
     times = Counter(name for manifest in manifests for name in manifest.domain.names)
-    times[target] = sum(manifest.has_target for manifest in manifests)
-    wrong = [name for name in (*job.domain.names, target) if times[name] != 1]
+    names = list(job.domain.names)
+    if target is not None:
+        times[target.name] = sum(manifest.has_target for manifest in manifests)
+        names.append(target.name)
+    wrong = [name for name in names if times[name] != 1]
     if wrong:
         raise Code.UPLOADS_DO_NOT_FIT.error(
-            expected="every column, and the target, in exactly one upload",
+            expected="every column, and a target that is needed, in exactly one upload",
             found=", ".join(f"{name!r} in {times[name]}" for name in wrong[:5]),
         )
 

@@ -25,9 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.consortium.names import Name
@@ -39,9 +46,16 @@ from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import MAX_COUNT, Options
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.kinds import KINDS, is_published, kind_named
 from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
+
+
+def _listed_kind(name: object) -> object:
+    if not isinstance(name, str) or name not in KINDS:
+        *others, last = map(repr, KINDS)
+        raise ValueError(f"a kind should be {', '.join(others)} or {last}")
+    return name
 
 
 class Job(JobFile):
@@ -49,11 +63,11 @@ class Job(JobFile):
 
     `kind` is of `hedgerow.protocols.kinds`, and `plan` has the options of it. `population` is
     charged, and is that of all uploads, which are in the order of their slots. `analysts` may ask
-    the model; for "open" nobody needs to. `domain` has all columns and the target, with its classes
-    or, for numbers, its bounds.
+    the model; what is published needs nobody. `domain` has all columns and, for a kind that needs
+    one, the target, with its classes or, for numbers, its bounds.
     """
 
-    kind: Literal["trees", "open", "regression", "boosting"]
+    kind: Annotated[str, BeforeValidator(_listed_kind)]
     model: Name
     population: Name
     uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
@@ -84,18 +98,21 @@ class Job(JobFile):
         self.plan.check_target(self.kind, self.domain.target)
         if (self.domain.capacity or 0) > MAX_COUNT:
             raise ValueError(f"a domain with room for more than {MAX_COUNT} records")
-        if self.kind != "open" and not self.analysts:
+        if not is_published(self.kind) and not self.analysts:
             raise ValueError("no analysts: nobody could ask the model")
         return self
 
-    def make_plan(self) -> ServerPlan:
-        """Return the plan, from public numbers alone; errors are those of `Options.plan`."""
-        return self._plan
+    def make_plan(self, capacity: int | None = None) -> ServerPlan:
+        """Return the plan, or that for so many slots; errors are those of `Options.plan`."""
+        return self._plan if capacity is None else self._plan_for(capacity)
 
     @cached_property
     def _plan(self) -> ServerPlan:
+        return self._plan_for(None)
+
+    def _plan_for(self, capacity: int | None) -> ServerPlan:
         assert isinstance(self.plan, ServerOptions)
-        return self.plan.plan(self.domain)
+        return self.plan.plan(self.domain, capacity)
 
     @property
     def levels(self) -> int:

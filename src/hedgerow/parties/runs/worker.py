@@ -8,8 +8,9 @@ ends, the pipe closes and the worker ends too.
 
 1. Meet the other servers in the session of the attempt; the program is the hash of the job.
 2. Agree on the stages that all three have done, and forget what goes beyond.
-3. Compare the uploads, make a table of them and train. Every stage is kept by all servers before
-   the next one begins; every charge is in the ledger's journal before noise is drawn.
+3. Rehearse what will be published. Compare the uploads, make a table of them and train. Every
+   stage is kept by all servers before the next one begins; every charge is in the ledger's journal
+   before noise is drawn.
 4. Compare the ledgers; keep the model as the last stage. From here on all servers have it, and
    whoever fails now finds it done in the next attempt.
 5. Take leave, and put the model where questions are answered.
@@ -50,10 +51,10 @@ from hedgerow.parties.wire.requests import error_fields
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.hidden.programs import COLLUSION
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.kinds import is_published, kind_named
+from hedgerow.protocols.run import rehearse
 from hedgerow.protocols.sharing.uploaded import expand_table
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.trees.tree import Tree
 
 REFUSED, DEFECT, TRY_AGAIN = 1, 70, 75
 """Exit codes: the run cannot be done; a defect; another attempt may help."""
@@ -188,6 +189,8 @@ class RunWorker:
 
     def _train(self) -> Arrays:
         job, plan, kind = self.job, self.plan, kind_named(self.job.kind)
+        if is_published(job.kind):
+            rehearse(job.kind, job.make_plan(capacity=1))
         held = [open_upload(self.state, self.key, upload) for upload in job.uploads]
         manifests = [manifest for manifest, _ in held]
         digests = {manifest.id: manifest.digest for manifest in manifests}
@@ -208,8 +211,7 @@ class RunWorker:
         arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}
         if made.public is not None:
             privacy = json.loads(self.ledger.to_json())
-            document = Tree.from_dict(made.public).to_json(privacy=privacy)
-            arrays["public"] = _as_array(document)
+            arrays["public"] = _as_array(kind.document(made.public, privacy))
         self._check_ledger()
         arrays["ledger"] = _as_array(self.ledger.to_json())
         arrays["leakage"] = _as_array(leakage.to_json())

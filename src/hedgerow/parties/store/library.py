@@ -17,12 +17,10 @@ from hedgerow.parties.store.models import ModelManifest, open_model, read_manife
 from hedgerow.parties.store.query_log import Asked, QueryLog
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.release import Audience
-from hedgerow.protocols.hidden.kind import Kind
-from hedgerow.protocols.kinds import KINDS, kind_named
+from hedgerow.protocols.hidden.kind import AnsweredKind
+from hedgerow.protocols.kinds import answered_kind
 from hedgerow.protocols.votes import votes
 
-ANSWERED = frozenset(KINDS) - {"open"}
-"""Kinds of models that are asked through the servers; an opened tree answers by itself."""
 MOST_ENTRIES = 64
 """Charges of answers to a model in its ledger in memory, before they are written as one."""
 
@@ -39,9 +37,9 @@ class ModelBook:
     charges: int = field(default=0, repr=False)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> AnsweredKind:
         """What kind of model it is."""
-        return kind_named(self.manifest.kind)
+        return answered_kind(self.manifest.kind)
 
     @property
     def votes(self) -> bool:
@@ -118,7 +116,7 @@ class Library:
         return book.manifest if book else read_manifest(self._state, name)
 
     def book(self, name: str) -> ModelBook:
-        """Return a model that can be asked; H851, H407 if there is none, H501 if it is opened."""
+        """Return a model that can be asked; H851, H407 if there is none, H501 if published."""
         with self._lock:
             book = self._books.get(name)
             if book is None:
@@ -148,12 +146,7 @@ class Library:
 
     def _open(self, name: str) -> ModelBook:
         manifest = read_manifest(self._state, name)
-        if manifest.kind not in ANSWERED:
-            raise Code.BAD_PARAMETER.error(
-                expected="a model that is hidden",
-                found=f"{name}, of kind {manifest.kind!r}",
-                fix="take the opened tree, which answers by itself",
-            )
+        answered_kind(manifest.kind)
         stored = open_model(self._state, self._key, name)
         plan, ledger = stored.manifest.read_plan(), stored.read_ledger()
         tag = stored.manifest.tag

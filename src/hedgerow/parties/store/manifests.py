@@ -78,7 +78,7 @@ class UploadManifest(Numbered):
     @property
     def planes(self) -> int:
         """Bits of a record."""
-        return n_planes(self.domain, target=self.has_target)
+        return n_planes(self.domain)
 
     @property
     def shape(self) -> tuple[int, int]:

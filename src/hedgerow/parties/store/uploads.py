@@ -124,20 +124,20 @@ def shared_planes(
 
     `held` has, for every server that lives here (0, 1, 2), what `open_upload` returned; that
     manifests are equal at all servers is for the caller to compare. Bits are by party of
-    ``job.uploads_for(manifests)``, columns in the order of the job's domain.
+    ``job.uploads_for(manifests)``, columns in the order of the plan's domain.
     """
     parts = {
         server: {manifest.id: dealt for manifest, dealt in pairs} for server, pairs in held.items()
     }
     first = next(iter(held.values()))
     manifests = ordered_manifests(job, [manifest for manifest, _ in first])
-    uploads, planes = job.uploads_for(manifests), {}
+    uploads, planes, domain = job.uploads_for(manifests), {}, job.make_plan().domain
     for upload, manifest in zip(uploads, manifests, strict=False):
         mine = {server: known[manifest.id] for server, known in parts.items()}
         bits = bits_of_parts(engine, mine, manifest.shape)
-        planes[upload.party] = bits[plane_order(job.domain, manifest)]
+        planes[upload.party] = bits[plane_order(domain, manifest)]
     if len(uploads) > len(manifests):
-        empty = np.zeros((n_planes(job.domain, target=True), uploads[-1].rows), dtype=np.bool_)
+        empty = np.zeros((n_planes(domain), uploads[-1].rows), dtype=np.bool_)
         planes[uploads[-1].party] = engine.public_bits(empty)
     return planes
 

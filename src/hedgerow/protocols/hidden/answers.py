@@ -11,7 +11,7 @@ from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
-from hedgerow.protocols.hidden.kind import Classified, Kind, Made
+from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import ServerOptions, TreesOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
@@ -28,7 +28,7 @@ COUNTS = "noisy counts of each query's leaf"
 VOTES = "votes for each query"
 
 
-class TreesKind(Kind):
+class TreesKind(AnsweredKind):
     """Trees of classes: one or several, that nobody sees."""
 
     options_type: ClassVar[type[ServerOptions]] = TreesOptions

@@ -45,7 +45,7 @@ from hedgerow.protocols.hidden.boosting_plan import (
     tree_scope,
 )
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, GrownTrees, Progress, grow, no_progress
-from hedgerow.protocols.hidden.kind import Classified, Kind, Made
+from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import BoostingOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
@@ -236,7 +236,7 @@ def _values(
     return values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)
 
 
-class BoostingKind(Kind):
+class BoostingKind(AnsweredKind):
     """Boosted trees that nobody sees; asked for "class" or "score", or for "value" of numbers."""
 
     options_type: ClassVar[type[ServerOptions]] = BoostingOptions

@@ -19,7 +19,7 @@ from hedgerow.protocols.growers.units import COARSE, Units, bits_for, rounded_do
 from hedgerow.protocols.hidden.server_plan import (
     LABELS,
     STRUCTURE,
-    ServerPlan,
+    TreePlan,
     exact_release,
     number_releases,
 )
@@ -45,7 +45,7 @@ _MOST_FRACTION = 20
 
 
 @dataclass(frozen=True)
-class BoostingPlan(ServerPlan):
+class BoostingPlan(TreePlan):
     """Hidden gradient boosting in public numbers; made by `BoostingOptions.plan`.
 
     The target of the domain has classes (logistic loss) or bounds (squared loss). Of each score
@@ -92,11 +92,6 @@ class BoostingPlan(ServerPlan):
         return self.n_rounds * self.n_scores
 
     @property
-    def n_columns(self) -> int:
-        """Shared columns: one per class, or presence and the target in units."""
-        return self.n_classes or 2
-
-    @property
     def levels(self) -> int:
         """Levels of all rounds."""
         return self.n_rounds * self.depth
@@ -110,11 +105,6 @@ class BoostingPlan(ServerPlan):
     def target_units(self) -> Units | None:
         """Scale of a numeric target."""
         return self.units if self.loss == "squared" else None
-
-    @property
-    def n_slots(self) -> int:
-        """Slots of the table."""
-        return self.capacity
 
     @property
     def ring(self) -> Ring:

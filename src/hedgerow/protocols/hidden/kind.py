@@ -1,7 +1,8 @@
-"""`Kind`: what the party programs ask of a family of hidden models; a subclass for each family."""
+"""`Kind`: what the party programs ask of what three servers train; a subclass for each family."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,16 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import ServerOptions
-from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.hidden.server_plan import ServerPlan, TreePlan
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
+from hedgerow.trees.tree import Tree
 
 Arrays = Mapping[str, NDArray[Any]]
 Classified = tuple[NDArray[np.int64], NDArray[np.float64] | None]
@@ -35,7 +37,10 @@ class Made:
 
 
 class Kind(ABC):
-    """A family of models: how it is trained, and how its answers are made and read."""
+    """A family of results: how it is trained, and what is published of it.
+
+    Models that stay hidden, and are asked, are of an `AnsweredKind`; all others are published.
+    """
 
     options_type: ClassVar[type[ServerOptions]]
     """The table ``[plan]`` of its jobs."""
@@ -56,6 +61,19 @@ class Kind(ABC):
         `keep` has the stages that an earlier attempt has done, and gets those of this one.
         """
 
+    def document(self, public: Any, privacy: Any) -> str:
+        """Return, as a JSON object, what servers publish: the public result and its ledger."""
+        return json.dumps({**public, "privacy": privacy}, allow_nan=False)
+
+    def tree(self, document: Any) -> Tree | None:
+        """Return the tree that `document` has written, if it is one: it answers anywhere."""
+        del document
+        return None
+
+
+class AnsweredKind(Kind):
+    """Models of which nothing is published: how their answers are made and read."""
+
     def model(self, engine: Engine, plan: Any, arrays: Arrays) -> SecretForest:
         """Put a model together from arrays of shares; their type tells the ring."""
         return stored_forest(engine, plan, arrays)
@@ -70,25 +88,27 @@ class Kind(ABC):
             )
         return "value"
 
+    @abstractmethod
     def answer_openings(self, plan: Any, n: int, what: str) -> list[Opening]:
         """Return the one opening of answers to n queries, to the analyst."""
-        raise self._not_asked(plan)
 
+    @abstractmethod
     def answers(self, model: SecretForest, plan: Any, queries: Secret, what: str) -> Secret:
         """Answer secret queries, (n, B), without opening the answers.
 
         Reveals: nothing. Kinds whose answers are releases of their own are answered through their
         budget instead.
         """
-        raise self._not_asked(plan)
 
+    @abstractmethod
     def read(self, plan: Any, opened: NDArray[np.int64], what: str) -> NDArray[Any]:
         """Return opened whole numbers in the terms of the target."""
-        raise self._not_asked(plan)
 
     def classified(self, plan: Any, answers: NDArray[Any], what: str) -> Classified:
         """Return classes and probabilities of what `read` returned; H501 for numbers."""
-        raise self._not_asked(plan)
+        raise Code.BAD_PARAMETER.error(
+            expected="a model of classes", found=f"one under {type(plan).__name__}"
+        )
 
     def answer(
         self, model: SecretForest, plan: Any, queries: Secret, what: str, ledger: Ledger
@@ -115,14 +135,8 @@ class Kind(ABC):
         """Record n answers that may have been opened in a run that failed."""
         return
 
-    def _not_asked(self, plan: Any) -> HedgerowError:
-        return Code.BAD_PARAMETER.error(
-            expected="a model that the servers answer for",
-            found=f"a question under {type(plan).__name__}",
-        )
 
-
-def stored_forest(engine: Engine, plan: ServerPlan, arrays: Arrays) -> SecretForest:
+def stored_forest(engine: Engine, plan: TreePlan, arrays: Arrays) -> SecretForest:
     """Put hidden trees together from arrays of shares; their type tells the ring."""
     ring = Ring(8 * np.asarray(arrays["splits"]).dtype.itemsize)
     return SecretForest.from_shares(engine, plan.layout, plan.depth, ring, arrays)

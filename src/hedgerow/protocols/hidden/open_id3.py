@@ -11,7 +11,7 @@ are not carried along.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,14 +30,14 @@ from hedgerow.protocols.hidden.id3 import (
     no_progress,
     node_totals,
 )
-from hedgerow.protocols.hidden.kind import Arrays, Kind, Made
+from hedgerow.protocols.hidden.kind import Kind, Made
 from hedgerow.protocols.hidden.options import OpenOptions, ServerOptions
 from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.secure.noise.releases import Payer
-from hedgerow.secure.secret import Engine, Secret, concatenate
+from hedgerow.secure.secret import Secret, concatenate
 from hedgerow.trees.growing.nodes import NodeSplits
 from hedgerow.trees.growing.private import DrawnTree, assemble
 from hedgerow.trees.growing.reachable import below, undecided_candidates
@@ -197,13 +197,13 @@ class OpenKind(Kind):
         """Train. See `train_open`."""
         return Made({}, train_open(table, plan, ledger, progress, keep).to_dict())
 
-    def model(self, engine: Engine, plan: Any, arrays: Arrays) -> NoReturn:
-        """Refuse: there is nothing to put together."""
-        raise self._not_asked(plan)
+    def document(self, public: Any, privacy: Any) -> str:
+        """Return the model file of the tree."""
+        return self.tree(public).to_json(privacy=privacy)
 
-    def asks(self, plan: Any, proba: bool) -> NoReturn:
-        """Refuse: nobody asks the servers."""
-        raise self._not_asked(plan)
+    def tree(self, document: Any) -> Tree:
+        """Return the tree."""
+        return Tree.from_dict(document)
 
 
 OPEN = OpenKind()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -94,29 +94,59 @@ class RunOptions(Options):
 
 
 class ServerOptions(Options):
-    """What the options of all models of the three servers share."""
+    """What the options of all that three servers train share."""
 
-    noise: str
-    epsilon: Epsilon | None = None
+    if TYPE_CHECKING:
+        # Fields of every subclass, at its own place: their order is that of job files.
+        epsilon: float | None
+        capacity: int | None
 
     @abstractmethod
     def plan(self, domain: Domain, capacity: int | None = None) -> ServerPlan:
         """Return the plan. See `Options.plan`."""
 
+    def size(self, target: Target | None) -> Size:
+        """Return epsilon; there are no trees."""
+        del target
+        return Size(trees=0, epsilon=self.budget())
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise, and so an epsilon."""
+        return True
+
     @model_validator(mode="after")
     def _epsilon_where_there_is_noise(self) -> Self:
-        if self.noise == "none" and self.epsilon is not None:
+        if not self.is_noisy and self.epsilon is not None:
             raise ValueError("epsilon, and noise = 'none', which has no finite epsilon")
-        if self.noise != "none" and self.epsilon is None:
-            raise ValueError(f"no epsilon for noise = {self.noise!r}")
+        if self.is_noisy and self.epsilon is None:
+            raise ValueError("no epsilon, and noise, which needs one")
         return self
 
     def budget(self) -> float:
-        """Return epsilon, or 0 where there is no noise."""
-        return self.epsilon or 0.0
+        """Return epsilon, or 0 where there is no noise; H212 for one that no plan can divide."""
+        return 0.0 if self.epsilon is None else check_whole_epsilon(self.epsilon)
+
+    def slots(self, domain: Domain, capacity: int | None) -> int:
+        """Return the capacity that is given, the options' own, or the domain's; H208 for none."""
+        for found in (capacity, self.capacity, domain.capacity):
+            if found is not None:
+                return found
+        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
 
 
-class TreesOptions(ServerOptions):
+class NoiseOptions(ServerOptions):
+    """What the options of all trees share: they may do without noise."""
+
+    noise: str
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise, and so an epsilon."""
+        return self.noise != "none"
+
+
+class TreesOptions(NoiseOptions):
     """Hidden trees of classes: one tree, a forest, or trees that vote."""
 
     noise: Noise = Field(
@@ -239,12 +269,11 @@ class TreesOptions(ServerOptions):
         """Plan a tree or a forest. See `Options.plan`."""
         if domain.target is None or domain.target.classes is None:
             raise Code.BAD_TARGET.error(found="a domain without target classes")
-        slots = _slots(domain, self.capacity if capacity is None else capacity)
+        slots = self.slots(domain, capacity)
         rate, epsilon = self.sample_rate, self.budget()
         noisy = self.noise in ("leaves", "splits+leaves")
         sampled = self.sampling == "poisson"
         if noisy:
-            check_whole_epsilon(epsilon)
             # Of one tree: the budget is that of all of them together.
             epsilon = tree_epsilon_for(epsilon, self.n_trees, rate) if sampled else epsilon
         layout = Layout(domain, self.branching)
@@ -381,7 +410,7 @@ class OpenTreeOptions(OpenOptions):
     grower: Literal["masks"] = Field("masks", description="How rows are kept: a mask per node.")
 
 
-class RegressionOptions(ServerOptions):
+class RegressionOptions(NoiseOptions):
     """One hidden tree of numbers."""
 
     noise: RegressionNoise = Field(
@@ -414,7 +443,7 @@ class RegressionOptions(ServerOptions):
         """Plan the tree. See `Options.plan`."""
         if domain.target is None or domain.target.bounds is None:
             raise Code.BAD_TARGET.error(found="a domain without target bounds")
-        slots = _slots(domain, self.capacity if capacity is None else capacity)
+        slots = self.slots(domain, capacity)
         layout, epsilon = Layout(domain, "binary"), self.budget()
         depth = None if self.max_depth == "auto" else self.max_depth
         split, leaf = 0.0, epsilon
@@ -441,7 +470,7 @@ class RegressionOptions(ServerOptions):
         )
 
 
-class BoostingOptions(ServerOptions):
+class BoostingOptions(NoiseOptions):
     """Hidden gradient boosting, of classes or of numbers."""
 
     noise: BoostingNoise = Field(
@@ -486,7 +515,7 @@ class BoostingOptions(ServerOptions):
         target = domain.target
         if target is None or target.n_classes == 1:
             raise Code.BAD_TARGET.error(found="a domain without a target of two classes or bounds")
-        slots = _slots(domain, self.capacity if capacity is None else capacity)
+        slots = self.slots(domain, capacity)
         Layout(domain, "binary").check_depth(self.max_depth)
         split = sums = weights = 0.0
         if self.noise == "splits+leaves":
@@ -560,14 +589,6 @@ def _options_of(options: type[Options], parameters: dict[str, Any]) -> Options:
         if given.get(name, "") is None:
             given[name] = "auto"
     return options.from_parameters(given)
-
-
-def _slots(domain: Domain, capacity: int | None) -> int:
-    """Return the capacity that was given, or else the domain's; H208 without one."""
-    found = domain.capacity if capacity is None else capacity
-    if found is None:
-        raise Code.MISSING_CAPACITY.error(found="neither capacity= nor domain.capacity")
-    return found
 
 
 def _known(depth: int | str) -> int:

@@ -24,7 +24,7 @@ from hedgerow.protocols.growers.choices import TREES, level_charge, split_reason
 from hedgerow.protocols.growers.layout import counting_ring
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS, LEAF_LABELS, leaf_charge
 from hedgerow.protocols.hidden.sampling import sampled_release
-from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, ServerPlan, exact_release
+from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE, TreePlan, exact_release
 from hedgerow.protocols.votes.budget import answers_release, reserve_answers
 from hedgerow.secure.noise.paper import EXPONENTIAL, LAPLACE, approximate_release
 from hedgerow.secure.noise.releases import NOBODY, Charge, Prepaid
@@ -46,7 +46,7 @@ _SCORE_BITS = 44
 
 
 @dataclass(frozen=True)
-class HiddenPlan(ServerPlan):
+class HiddenPlan(TreePlan):
     """A hidden tree or forest in public numbers; made by `TreesOptions.plan`.
 
     Epsilons are of the choice at each level and of the leaves, 0 where there is no noise;
@@ -87,14 +87,9 @@ class HiddenPlan(ServerPlan):
         assert self.domain.target.classes is not None
         return len(self.domain.target.classes)
 
-    @property
-    def n_columns(self) -> int:
-        """Shared columns: one per class."""
-        return self.n_classes
-
     def nodes(self, done: int) -> int:
         """Return the nodes of all trees at the level that is next."""
-        return self.n_trees * self.layout.n_nodes(min(done, self.depth))
+        return self.n_trees * super().nodes(done)
 
     @property
     def n_slots(self) -> int:

@@ -17,7 +17,7 @@ from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.hidden.kind import Arrays
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import Upload, share_table
 from hedgerow.secure.clear import ClearEngine
@@ -96,7 +96,7 @@ def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[s
     Cost: that of `share_queries` and of the kind's answer.
     """
     own = own or {}
-    kind = kind_named(job["kind"])
+    kind = answered_kind(job["kind"])
     plan = kind.plan_type.from_dict(dict(job["plan"]))
     ledger = Ledger.from_json(next(iter(own.values()))["ledger"])
     kind.check_budget(plan, job["n"], ledger)

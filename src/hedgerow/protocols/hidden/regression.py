@@ -23,7 +23,7 @@ from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import exact_values, lift_sums
 from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, grow, no_progress
-from hedgerow.protocols.hidden.kind import Kind, Made
+from hedgerow.protocols.hidden.kind import AnsweredKind, Made
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
@@ -103,7 +103,7 @@ def _splits(plan: RegressionPlan, ledger: Payer) -> SplitChooser:
     )
 
 
-class RegressionKind(Kind):
+class RegressionKind(AnsweredKind):
     """One tree of numbers that nobody sees."""
 
     options_type: ClassVar[type[ServerOptions]] = RegressionOptions

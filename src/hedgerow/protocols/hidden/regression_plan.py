@@ -13,7 +13,7 @@ from hedgerow.protocols.growers.units import COARSE, FINE, Units, units_for
 from hedgerow.protocols.hidden.server_plan import (
     LABELS,
     STRUCTURE,
-    ServerPlan,
+    TreePlan,
     exact_release,
     number_releases,
 )
@@ -32,7 +32,7 @@ SCORE_SENSITIVITY = 4.0
 
 
 @dataclass(frozen=True)
-class RegressionPlan(ServerPlan):
+class RegressionPlan(TreePlan):
     """A hidden regression tree in public numbers; made by `RegressionOptions.plan`.
 
     Its domain's target has bounds. Epsilons are of the choice at each level, and of sum and count
@@ -49,8 +49,6 @@ class RegressionPlan(ServerPlan):
     grower: Literal["masks", "grouped"] = "masks"
 
     branching: ClassVar[Branching] = "binary"  # type: ignore[misc]
-    n_columns: ClassVar[int] = 2
-    """Shared columns: presence, and the target in units."""
     n_trees: ClassVar[int] = 1
 
     @cached_property
@@ -62,15 +60,6 @@ class RegressionPlan(ServerPlan):
     def target_units(self) -> Units:
         """Scale of the target."""
         return self.units
-
-    def nodes(self, done: int) -> int:
-        """Return the nodes at the level that is next."""
-        return self.layout.n_nodes(min(done, self.depth))
-
-    @property
-    def n_slots(self) -> int:
-        """Slots of the table."""
-        return self.capacity
 
     @property
     def ring(self) -> Ring:

@@ -1,4 +1,4 @@
-"""`ServerPlan`: what all models of the three servers fix, and make public, before a row is shared.
+"""`ServerPlan`: what is fixed, and public, before a row is shared with three servers.
 
 What a plan releases is written down once, here and in its subclasses. Training charges it before
 anything is computed (`ServerPlan.charge`) and can draw nothing else; admission, accounts and
@@ -20,9 +20,10 @@ from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.growers import grouped
 from hedgerow.protocols.growers.choices import level_charge
-from hedgerow.protocols.growers.layout import Layout
+from hedgerow.protocols.growers.layout import Layout, counting_ring
 from hedgerow.protocols.growers.means import NoisyQuotient
 from hedgerow.protocols.growers.units import Units
+from hedgerow.protocols.sharing.table import summed_columns
 from hedgerow.secure.noise.releases import NOBODY, Prepaid
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
@@ -34,39 +35,36 @@ LABELS = "leaves without noise"
 
 
 class ServerPlan(ABC):
-    """Public numbers of a model on three servers; subclasses are frozen dataclasses."""
+    """Public numbers of a result of three servers; subclasses are frozen dataclasses.
+
+    Where no target is needed, its domain has none.
+    """
 
     domain: Domain
-    depth: int
-    branching: Branching
-    grower: str
+    capacity: int
 
-    audience: ClassVar[str] = "analyst"
-    """Who sees what the model gives away."""
+    audience: ClassVar[str] = "public"
+    """Who sees what the result gives away."""
 
     @property
-    @abstractmethod
     def ring(self) -> Ring:
         """Of the shared table."""
+        return counting_ring(self.capacity)
 
     @property
-    @abstractmethod
     def n_slots(self) -> int:
         """Slots of the shared table."""
+        return self.capacity
 
     @property
-    @abstractmethod
     def n_columns(self) -> int:
         """Shared columns that are added up, see `SecretTable.columns`."""
-
-    @abstractmethod
-    def releases(self) -> Sequence[Release]:
-        """Return exactly what training charges, in order."""
+        return summed_columns(self.domain)
 
     @cached_property
     def layout(self) -> Layout:
         """Columns of tables, queries and histograms."""
-        return Layout(self.domain, self.branching)
+        return Layout(self.domain, "binary")
 
     @property
     def target_units(self) -> Units | None:
@@ -75,22 +73,21 @@ class ServerPlan(ABC):
 
     @property
     def levels(self) -> int:
-        """Levels of all trees that grow one after the other: what progress is counted in."""
-        return self.depth
+        """What progress is counted in: levels of all trees that grow one after the other."""
+        return 1
 
-    @abstractmethod
     def nodes(self, done: int) -> int:
         """Return the nodes that are worked on once so many levels are done."""
+        del done
+        return 1
 
+    @abstractmethod
+    def releases(self) -> Sequence[Release]:
+        """Return exactly what training charges, in order."""
+
+    @abstractmethod
     def openings(self, to: str = EVERYONE) -> list[Opening]:
-        """Return exactly what training may open: permutations of the grouped grower alone."""
-        if self.grower != "grouped":
-            return []
-        return grouped.openings(self.layout, self.n_slots, self.depth, to)
-
-    def answers_derive_from(self) -> tuple[str, ...]:
-        """Return the reasons of all releases that an answer is computed from."""
-        return tuple(release.reason for release in self.releases())
+        """Return exactly what training may open."""
 
     def charge(self, ledger: Ledger) -> Prepaid:
         """Charge all of `releases` and return them for whatever draws; nothing else can be."""
@@ -120,6 +117,40 @@ class ServerPlan(ABC):
     def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         return cls(**data | {"domain": Domain.from_dict(data["domain"], source="the plan")})
+
+
+class TreePlan(ServerPlan):
+    """What all models of trees fix, hidden or opened."""
+
+    depth: int
+    branching: Branching
+    grower: str
+
+    audience: ClassVar[str] = "analyst"
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Columns of tables, queries and histograms."""
+        return Layout(self.domain, self.branching)
+
+    @property
+    def levels(self) -> int:
+        """Levels of all trees that grow one after the other."""
+        return self.depth
+
+    def nodes(self, done: int) -> int:
+        """Return the nodes of one tree at the level that is next."""
+        return self.layout.n_nodes(min(done, self.depth))
+
+    def openings(self, to: str = EVERYONE) -> list[Opening]:
+        """Return what training opens: permutations of the grouped grower alone."""
+        if self.grower != "grouped":
+            return []
+        return grouped.openings(self.layout, self.n_slots, self.depth, to)
+
+    def answers_derive_from(self) -> tuple[str, ...]:
+        """Return the reasons of all releases that an answer is computed from."""
+        return tuple(release.reason for release in self.releases())
 
 
 def exact_release(reason: str, audience: str, claimed: float | None = None) -> Release:

@@ -75,7 +75,7 @@ def by_rows(
         )
     for i, part in enumerate(parts):
         _check_domain(part, layout.domain, i)
-        if part.target is None:
+        if part.target is None and layout.domain.target is not None:
             raise Code.BAD_TARGET.error(
                 expected="the target of the rows of every owner",
                 found=f"no target at owner {i}",
@@ -113,6 +113,9 @@ def by_columns(
         wanted = layout.domain.select(group, target=part.target is not None)
         _check_domain(part, wanted, i, target=part.target is not None)
     holders = [i for i, part in enumerate(parts) if part.target is not None]
+    if layout.domain.target is None:
+        # Which records there are is then for the first of them to say.
+        holders = [0]
     if len(holders) != 1:
         raise Code.BAD_TARGET.error(
             expected="the target at exactly one of the owners",

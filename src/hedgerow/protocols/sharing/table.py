@@ -16,7 +16,7 @@ from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
-from hedgerow.tables import Encoded
+from hedgerow.tables import Domain, Encoded
 
 _BLOCK = 1 << 24
 """Elements that an owner shares in one step, so that nobody holds a table twice."""
@@ -27,7 +27,7 @@ class SecretTable:
     """A table on the servers; rows of empty slots are zero.
 
     `onehot` (n, B): one 0/1 column per bin. `columns` (n, k): what is added up, one 0/1 column per
-    class, or presence and the target in whole units.
+    class, or presence and the target in whole units; of a table without a target, presence alone.
     """
 
     layout: Layout
@@ -54,7 +54,8 @@ class SecretTable:
 class Upload:
     """What one owner shares, public: `rows` slots from `first` on, and attributes, ascending.
 
-    The party is 3 or more where the servers are 0, 1 and 2.
+    The party is 3 or more where the servers are 0, 1 and 2. Of all owners of a slot, the one with
+    `target` says whether it holds a record, and has its target where the table has one.
     """
 
     party: int
@@ -101,7 +102,7 @@ def share_table(
     Owners share numbers, and nobody checks that they are zeros and ones: this is for tables that
     one user holds. What others upload is bits (`hedgerow.protocols.sharing.uploaded`).
 
-    `n_columns` are the classes, or 2 for presence and a numeric target in whole units. Before this
+    `n_columns` are those of `SecretTable.columns`. Before this
     process sends anything: H108 if a table is not what its upload says, H117 if it is of another
     domain, H501 if cells are missing or filled twice.
 
@@ -157,12 +158,19 @@ def check_slots(table: SecretTable, plan: Slotted) -> None:
         )
 
 
+def summed_columns(domain: Domain) -> int:
+    """Return the number of `SecretTable.columns`."""
+    return 1 if domain.target is None else domain.target.n_classes or 2
+
+
 def target_columns(
     table: Encoded, n_columns: int, rows: slice = slice(None)
 ) -> NDArray[np.int64] | NDArray[np.uint8]:
-    """Return what is added up, (rows, n_columns): class indicators, or presence and whole units."""
-    assert table.target is not None
-    present, target = table.present[rows], table.target[rows]
+    """Return what is added up, (rows, n_columns); see `SecretTable.columns`."""
+    present = table.present[rows]
+    if table.target is None:
+        return present[:, None].astype(np.uint8)
+    target = table.target[rows]
     if target.dtype.kind == "f":
         return np.stack([present, np.where(present, np.rint(target), 0)], axis=1).astype(np.int64)
     return as_one_hot(target, n_columns) * present[:, None].astype(np.uint8)
@@ -178,16 +186,16 @@ def _check_table(layout: Layout, upload: Upload, table: Encoded, n_columns: int)
             found=f"attributes {', '.join(table.domain.names)} at party {upload.party}",
             fix="use one domain file at all owners",
         )
-    classes = wanted.target.classes if wanted.target is not None else None
-    if classes is not None and n_columns != len(classes):
+    columns = summed_columns(layout.domain)
+    if n_columns != columns:
         raise Code.WRONG_SHAPE.error(
-            expected=f"{len(classes)} columns, one per class", found=f"{n_columns} columns"
+            expected=f"{columns} columns to add up", found=f"{n_columns} columns"
         )
-    if table.n_slots != upload.rows or (upload.target and table.target is None):
+    bare = table.target is None
+    if table.n_slots != upload.rows or (upload.target and bare != (wanted.target is None)):
         raise Code.WRONG_SHAPE.error(
-            expected=f"{upload.rows:,} slots from party {upload.party}, with its target",
-            found=f"{table.n_slots:,} slots"
-            + (", no target" if table.target is None else ", a target"),
+            expected=f"{upload.rows:,} slots from party {upload.party}, with its target if any",
+            found=f"{table.n_slots:,} slots" + (", no target" if bare else ", a target"),
         )
 
 

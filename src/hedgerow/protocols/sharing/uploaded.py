@@ -6,10 +6,10 @@ ring of that job. Any bits are some row (a number beyond the bins counts as the 
 upload can hold a record that counts twice or not at all.
 
 Where owners hold columns of the same records, that also goes for all uploads together: whether a
-slot holds a record is for the owner of the target to say, and holds for the cells of all. Were each
-upload's own presence taken, an owner could make records with a class but no bin, which count in two
-leaves, or below zero; its presence bits are not looked at, and a slot that it left empty is a
-record in the first bins.
+slot holds a record is for the owner of the target to say, or for the first where there is none, and
+holds for the cells of all. Were each upload's own presence taken, an owner could make records with
+a class but no bin, which count in two leaves, or below zero; its presence bits are not looked at,
+and a slot that it left empty is a record in the first bins.
 
 A numeric target is a step of the public grid (`growers.units`), from 0 to 2^21, in 22
 bits. The highest stands for the upper bound alone: where it is set the servers take the others for
@@ -39,9 +39,9 @@ GRID_PLANES = GRID_BITS + 2
 """Bits of a numeric target."""
 
 
-def n_planes(domain: Domain, *, target: bool) -> int:
+def n_planes(domain: Domain) -> int:
     """Return how many bits a record of a domain takes, one of them its presence."""
-    return 1 + sum(_widths(domain, target=target))
+    return 1 + sum(_widths(domain))
 
 
 def planes_of(table: Encoded) -> NDArray[np.bool_]:
@@ -53,7 +53,7 @@ def planes_of(table: Encoded) -> NDArray[np.bool_]:
     if table.target is not None:
         numbers.append(_target_numbers(table))
     planes = [table.present]
-    widths = _widths(table.domain, target=table.target is not None)
+    widths = _widths(table.domain)
     for number, width in zip(numbers, widths, strict=True):
         kept = np.where(table.present, number, 0).astype(np.int64)
         planes += [(kept >> bit) & 1 != 0 for bit in reversed(range(width))]
@@ -111,7 +111,7 @@ def expand_table(
 
 def _check_planes(layout: Layout, upload: Upload, bits: SecretBits) -> None:
     domain = layout.domain.select(list(upload.features), target=upload.target)
-    shape = (n_planes(domain, target=upload.target), upload.rows)
+    shape = (n_planes(domain), upload.rows)
     if bits.shape != shape:
         raise Code.WRONG_SHAPE.error(
             expected=f"{shape[0]} planes of {shape[1]:,} slots from {upload.party}",
@@ -127,7 +127,7 @@ def _presence(
     for one in uploads:
         if (one.first, one.rows) not in found:
             raise Code.BAD_PARAMETER.error(
-                expected="the target of all slots of an upload from one owner",
+                expected="one owner, of the target if there is one, for all slots of an upload",
                 found=f"{one.rows:,} slots from {one.first:,} on, from party {one.party}",
             )
     return found
@@ -143,14 +143,14 @@ def _indicators(
 ) -> tuple[SecretBits, SecretBits | None]:
     """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
     domain = layout.domain.select(list(upload.features), target=upload.target)
-    widths = _widths(domain, target=upload.target)
-    graded = upload.target and units is not None
-    if graded:
+    widths = _widths(domain)
+    classes = domain.target is not None and units is None
+    if domain.target is not None and units is not None:
         widths.pop()
     most = max(widths)
     numbers = _padded(bits, widths, most)
     zero = bits.engine.public_bits(np.zeros((1, bits.n), dtype=np.bool_))
-    sizes = [*domain.n_bins, *([n_columns] if upload.target and not graded else [])]
+    sizes = [*domain.n_bins, *([n_columns] if classes else [])]
     hot, size = concatenate([one_hot_bits(numbers, sizes), zero]), 1 << most
     m = len(upload.features)
     columns = layout.widths(upload.features)
@@ -161,7 +161,9 @@ def _indicators(
     cells = hot[places] & present
     if not upload.target:
         return cells, None
-    if graded:
+    if domain.target is None:
+        return cells, present
+    if units is not None:
         return cells, _bounded(bits[-GRID_PLANES:], present)
     return cells, hot[m * size + np.arange(n_columns)] & present
 
@@ -217,16 +219,11 @@ def _numbers(block: SecretBits, ring: Ring) -> NDArray[Any]:
     return block.engine.b2a(block, ring).transpose().data
 
 
-def _widths(domain: Domain, *, target: bool) -> list[int]:
+def _widths(domain: Domain) -> list[int]:
     """Return the bits of every number of a record."""
     widths = [max(1, (int(bins) - 1).bit_length()) for bins in domain.n_bins]
-    if not target:
-        return widths
     if domain.target is None:
-        raise Code.BAD_TARGET.error(
-            expected="a target, with classes or bounds, in a table that is shared as bits",
-            found="a domain without a target",
-        )
+        return widths
     classes = domain.target.n_classes
     return [*widths, GRID_PLANES if classes is None else max(1, (classes - 1).bit_length())]
 
