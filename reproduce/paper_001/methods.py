@@ -15,7 +15,7 @@ from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.tables import Encoded
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.growing.grow_forest import grow_forest
+from hedgerow.trees.growing.grow_tree import grow_forest
 from hedgerow.trees.growing.growth import Limits
 from reproduce.paper_001.data import Task
 from reproduce.paper_001.dp_df import grow_dp_df, plan_dp_df

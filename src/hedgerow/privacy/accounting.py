@@ -49,16 +49,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.privacy.composition import fold, has_siblings
 from hedgerow.privacy.gaussian import GaussianRelease, gaussian_epsilon, sampled_epsilon
 from hedgerow.privacy.optimal import optimal_epsilon
 from hedgerow.privacy.release import Release, pure_rho
@@ -71,7 +70,9 @@ from hedgerow.privacy.renyi import (
     sampled_curve,
     sampled_replace_curve,
 )
+from hedgerow.privacy.scopes import EACH, Partition
 
+T = TypeVar("T")
 _UP = 1 + 1e-12
 _DOUBLINGS = 200
 
@@ -406,3 +407,63 @@ def _dominates(one: Counter[float], other: Counter[float]) -> bool:
     """Whether the sorted terms of `one` are at least those of `other`, place by place."""
     levels = sorted({level for level in (*one, *other) if level > 0}, reverse=True)
     return all(lead >= 0 for lead in accumulate(one[level] - other[level] for level in levels))
+
+
+@dataclass
+class _Node:
+    """A scope with what was released in it."""
+
+    releases: list[Release] = field(default_factory=list)
+    steps: dict[str, _Node] = field(default_factory=dict)
+    partitions: dict[Partition, dict[str, _Node]] = field(default_factory=dict)
+
+
+def _tree(releases: Iterable[Release]) -> _Node:
+    root = _Node()
+    for release in releases:
+        node = root
+        for segment in release.scope.segments:
+            if segment.partition is None:
+                children = node.steps
+            else:
+                children = node.partitions.setdefault(segment.partition, {})
+            node = children.setdefault(segment.label, _Node())
+        node.releases.append(release)
+    return root
+
+
+def fold(
+    releases: Iterable[Release],
+    leaf: Callable[[Release], T],
+    add: Callable[[list[T]], T],
+    worst: Callable[[list[T]], T],
+) -> T:
+    """Compose costs over the tree of scopes.
+
+    `leaf` is the cost of one release, all its times together; `worst` covers each of several, at
+    least one.
+    """
+
+    def cost(node: _Node) -> T:
+        items = [leaf(release) for release in node.releases]
+        items += [cost(child) for child in node.steps.values()]
+        for parts in node.partitions.values():
+            # What happens in each part happens in the record's part too, so it adds.
+            items += [cost(child) for label, child in parts.items() if label == EACH]
+            named = [cost(child) for label, child in parts.items() if label != EACH]
+            items += [worst(named)] if named else []
+        return add(items)
+
+    return cost(_tree(releases))
+
+
+def has_siblings(releases: Iterable[Release]) -> bool:
+    """Whether releases are in different parts of one partition, so that a record misses some."""
+
+    def any_below(node: _Node) -> bool:
+        parts = list(node.partitions.values())
+        several = any(len(children.keys() - {EACH}) > 1 for children in parts)
+        below = [child for children in (node.steps, *parts) for child in children.values()]
+        return several or any(map(any_below, below))
+
+    return any_below(_tree(releases))

@@ -5,8 +5,7 @@ from hedgerow.trees.export.sklearn import to_sklearn
 from hedgerow.trees.export.svg import to_svg
 from hedgerow.trees.export.text import to_text
 from hedgerow.trees.forest import Forest
-from hedgerow.trees.growing.grow_forest import grow_forest
-from hedgerow.trees.growing.grow_tree import grow_cart, grow_id3
+from hedgerow.trees.growing.grow_tree import grow_cart, grow_forest, grow_id3
 from hedgerow.trees.growing.growth import Limits
 from hedgerow.trees.growing.private import grow_private, plan_private
 from hedgerow.trees.importance import impurity_decrease

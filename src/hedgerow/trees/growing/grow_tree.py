@@ -1,23 +1,25 @@
-"""The published learners, in the clear: CART (binary) and ID3 (w-ary), no privacy.
+"""The published learners, in the clear: CART (binary), ID3 (w-ary) and forests, no privacy.
 
 Trees grow level by level, all nodes of a level at once, or best first: the split with the largest
 decrease of impurity is made next.
 
-Papers: breiman1984cart, quinlan1986id3.
+Papers: breiman1984cart, quinlan1986id3, breiman2001forests, geurts2006extra.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow import threads
 from hedgerow.errors import Code
 from hedgerow.options import check_option
 from hedgerow.tables import Domain, Encoded
 from hedgerow.trees.counts.rows import Rows
+from hedgerow.trees.forest import Forest
 from hedgerow.trees.growing.candidates import Candidates
 from hedgerow.trees.growing.criteria import criterion_named
 from hedgerow.trees.growing.growth import GrowingTree, Limits
@@ -34,6 +36,8 @@ from hedgerow.trees.tree import Tree
 Splitter = Literal["best", "random"]
 
 _DEFAULT = Limits()
+# Below so many cells a tree does not keep two cores busy; two trees at a time do.
+_FEW_CELLS: Final = 1 << 22
 _Entry = tuple[float, int, int, int]  # minus the decrease, node, candidate, depth
 
 
@@ -184,3 +188,62 @@ def grow_best_first(
         if children.size and left:
             look_at(children, depth + 1)
     return growth.tree()
+
+
+def grow_forest(
+    encoded: Encoded,
+    *,
+    n_trees: int = 100,
+    criterion: str | None = None,
+    limits: Limits = _DEFAULT,
+    splitter: Splitter = "best",
+    bootstrap: bool = True,
+    max_features: MaxFeatures = "sqrt",
+    seed: int | np.random.SeedSequence | None = None,
+    n_threads: int | None = None,
+) -> Forest:
+    """Grow trees on random samples of rows and attributes.
+
+    Breiman's random forest by default; ``splitter="random", bootstrap=False`` makes extra trees.
+    The forest depends on the seed alone, not on the number of threads. A row that a bootstrap draws
+    twice is listed twice, so that a tree is still a function of plain counts. Each tree has its own
+    child of the seed sequence. Not private.
+    """
+    if n_trees < 1:
+        raise Code.BAD_PARAMETER.error(found=f"n_trees={n_trees}", expected="n_trees at least 1")
+    root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+    seeds = root.spawn(n_trees)
+    cores = n_threads or threads.available()
+    # Whole trees at the same time, or the features of one tree: never both.
+    at_once = min(cores, n_trees) if encoded.bins.size < _FEW_CELLS else 1
+    within = 1 if at_once > 1 else cores
+
+    def grow(which: NDArray[np.int64]) -> list[Tree]:
+        return [one(seeds[i]) for i in which]
+
+    def one(sequence: np.random.SeedSequence) -> Tree:
+        rng = np.random.default_rng(sequence)
+        return grow_cart(
+            encoded,
+            criterion=criterion,
+            limits=limits,
+            splitter=splitter,
+            max_features=max_features,
+            rng=rng,
+            index=bootstrap_rows(encoded.present, rng) if bootstrap else None,
+            n_threads=within,
+        )
+
+    parts = threads.dealt(n_trees, at_once)
+    grown: list[Tree | None] = [None] * n_trees
+    for part, trees in zip(parts, threads.run(grow, parts), strict=True):
+        for i, tree in zip(part, trees, strict=True):
+            grown[i] = tree
+    return Forest(tuple(tree for tree in grown if tree is not None))
+
+
+def bootstrap_rows(present: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int32]:
+    """Draw as many present rows as there are, with replacement; ascending, to read forwards."""
+    rows = np.flatnonzero(present)
+    times = np.bincount(rng.integers(0, rows.size, rows.size), minlength=rows.size)
+    return np.repeat(rows, times).astype(np.int32)

@@ -5,7 +5,7 @@ import math
 
 from hypothesis import given
 
-from hedgerow.privacy.composition import fold
+from hedgerow.privacy.accounting import fold
 from hedgerow.privacy.release import Release
 from hedgerow.privacy.scopes import EACH, ROOT, Scope, part, step
 from tests.privacy.release_strategies import NODES, TREES, release, release_lists

@@ -7,7 +7,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier, Rando
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import Domain, encode
-from hedgerow.trees.growing.grow_forest import bootstrap_rows, grow_forest
+from hedgerow.trees.growing.grow_tree import bootstrap_rows, grow_forest
 from hedgerow.trees.growing.growth import Limits
 from tests.trees.small_tables import random_table
 
@@ -51,7 +51,7 @@ def test_the_seed_alone_decides(monkeypatch, splitter):
     options = {"n_trees": 5, "seed": 9, "splitter": splitter, "limits": Limits(max_depth=5)}
     first = grow_forest(table, n_threads=1, **options)
     assert grow_forest(table, n_threads=3, **options) == first
-    module = import_module("hedgerow.trees.growing.grow_forest")
+    module = import_module("hedgerow.trees.growing.grow_tree")
     monkeypatch.setattr(module, "_FEW_CELLS", 0)
     assert grow_forest(table, n_threads=2, **options) == first
     sequence = np.random.SeedSequence(9)
