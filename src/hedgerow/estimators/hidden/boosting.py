@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.hidden.regressor import HiddenRegressor
-from hedgerow.estimators.table import TableClassifier
+from hedgerow.estimators.hidden.tree import HiddenClassifier
 from hedgerow.protocols.hidden.boosting import probabilities
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.options import BoosterOptions, ServerOptions
@@ -65,7 +65,7 @@ class _Boosting(HiddenEstimator):
         self.insecure_domain_from_data = insecure_domain_from_data
 
 
-class HiddenBoostingClassifier(TableClassifier, _Boosting):
+class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
     """Gradient boosting with logistic loss, trained and asked on three servers without being seen.
 
     Paper: friedman2001greedy. Without noise, predictions are those of scikit-learn's
@@ -97,7 +97,7 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
     split_share : float, default=0.7
         Share of a tree's epsilon for its splits.
     engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
-        As in `HiddenTreeRegressor`.
+        As in `HiddenTreeClassifier`.
 
     Attributes
     ----------
@@ -128,21 +128,6 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
     [0, 1]
     """
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Ask the servers for the class of each row; they see neither rows nor answers.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
-        index = self._ask(X, "class")
-        labels: NDArray[Any] = self.classes_[index]
-        return labels
-
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Ask for the scores of each row: log-odds of the second class, or of each class.
 
@@ -170,19 +155,8 @@ class HiddenBoostingClassifier(TableClassifier, _Boosting):
         """
         return probabilities(self._ask(X, "score"))
 
-    def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
-        logs: NDArray[np.float64] = np.log(self.predict_proba(X))
-        return logs
+    def _answers_distributions(self) -> bool:
+        return True
 
 
 class HiddenBoostingRegressor(HiddenRegressor, _Boosting):

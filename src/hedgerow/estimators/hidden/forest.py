@@ -96,6 +96,8 @@ class HiddenForestClassifier(HiddenClassifier):
 
     _options_type: ClassVar[type[ServerOptions]] = ForestOptions
 
+    plan_: HiddenPlan
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -173,7 +175,7 @@ class HiddenForestClassifier(HiddenClassifier):
         check_is_fitted(self, "model_")
         return votes.answers_left(self.privacy_) if self.noise == "votes" else None
 
-    def _shows_counts(self) -> bool:
+    def _answers_distributions(self) -> bool:
         if hasattr(self, "plan_"):
             return self.plan_.shows_counts
         several = is_count(self.n_estimators, 2) or self.leaf_release == "counts"

@@ -61,26 +61,8 @@ class HiddenTreeRegressor(HiddenRegressor):
         one third for their counts.
     grower : {"auto", "masks", "grouped"}, default="auto"
         How the servers keep rows; "auto" by depth.
-    engine : {"simulate", "processes", "clear"}, default="simulate"
-        All parties in this process; a process for each over TLS on this machine; or one process on
-        plain arrays, from which nothing is hidden.
-    n_owners : int, default=1
-        Owners that `fit` deals the table to.
-    partition : {"horizontal", "vertical"}, default="horizontal"
-        Whether owners hold rows or columns.
-    account : Account or str, optional
-        Adds up the fits on the same people, all answers to queries included; a fit beyond its
-        budget is refused before a row is read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        A number makes keys and noise repeatable, for tests only: the ledger then records that the
-        model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
+        As in `HiddenTreeClassifier`.
 
     Attributes
     ----------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,16 +19,15 @@ from hedgerow.tables import Domain
 
 
 def _shows_distributions(model: HiddenClassifier) -> bool:
-    return model._shows_counts()
+    return model._answers_distributions()
 
 
 class HiddenClassifier(TableClassifier, HiddenEstimator):
     """A classifier over a hidden model."""
 
-    plan_: HiddenPlan
-
-    def _shows_counts(self) -> bool:
-        return bool(self.plan_.shows_counts) if hasattr(self, "plan_") else False
+    @abstractmethod
+    def _answers_distributions(self) -> bool:
+        """Whether answers can be distributions, known before the fit."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Ask the servers for the class of each row; they see neither rows nor answers.
@@ -169,6 +169,8 @@ class HiddenTreeClassifier(HiddenClassifier):
 
     _options_type: ClassVar[type[ServerOptions]] = TreeOptions
 
+    plan_: HiddenPlan
+
     def __init__(
         self,
         epsilon: float = 1.0,
@@ -208,7 +210,7 @@ class HiddenTreeClassifier(HiddenClassifier):
         self.random_state = random_state
         self.insecure_domain_from_data = insecure_domain_from_data
 
-    def _shows_counts(self) -> bool:
+    def _answers_distributions(self) -> bool:
         if hasattr(self, "plan_"):
             return self.plan_.shows_counts
         counts = self.mechanism == "discrete" and self.leaf_release == "counts"
