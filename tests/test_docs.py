@@ -1,4 +1,4 @@
-"""Every Python block of the README and the docs runs; every link between pages leads somewhere.
+"""Every Python block of the README and the docs runs; every link and file that is named is there.
 
 Every command in them is one that the program has, and consortia are founded as printed.
 """
@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+FILE = re.compile(r"`((?:src|tests|tools|bench|docs|examples|reproduce)/[\w./-]+\.\w+)`")
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
@@ -38,6 +39,11 @@ def test_python_blocks_run(
 def test_links_lead_somewhere(page: Path) -> None:
     broken = [link for link in LINK.findall(page.read_text()) if not (page.parent / link).exists()]
     assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_that_are_named_are_there(page: Path) -> None:
+    assert [name for name in FILE.findall(page.read_text()) if not (ROOT / name).exists()] == []
 
 
 def commands(page: Path) -> list[list[str]]:

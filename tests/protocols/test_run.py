@@ -15,7 +15,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage
 from hedgerow.protocols import run
 from hedgerow.protocols.hidden.answers import CLASS
-from hedgerow.protocols.run import _check_alike, ask, train
+from hedgerow.protocols.run import ask, check_alike, train
 from hedgerow.protocols.votes.votes import answers_left
 from tests.protocols.hidden.hidden_jobs import encoded, owners, plan
 
@@ -127,9 +127,9 @@ def test_a_model_says_nothing_when_printed() -> None:
 
 def test_parties_that_charged_differently_are_found_out() -> None:
     alike, other = ({"ledger": text, "leakage": "same"} for text in ("one", "two"))
-    _check_alike([alike, alike])
+    check_alike([alike, alike])
     with pytest.raises(HedgerowError) as caught:
-        _check_alike([alike, alike, other])
+        check_alike([alike, alike, other])
     assert caught.value.code is Code.BAD_LEDGER_FILE
 
 
@@ -140,7 +140,7 @@ def test_the_servers_count_answers_in_ledgers_of_their_own(monkeypatch) -> None:
     assert answers_left(model.ledger) == 6
     # A run that fails counts as answered, wherever it failed.
     with monkeypatch.context() as patch:
-        patch.setattr(run, "_check_alike", lambda parties: 1 / 0)
+        patch.setattr(run, "check_alike", lambda parties: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             ask(model, of, TABLE.bins[:4])
     assert answers_left(model.ledger) == 2

@@ -136,7 +136,7 @@ def train(
     parties = SERVERS + len(owners.uploads)
     found, meter, seconds = _run(train_program, parties, job, owners.own(), engine)
     kept = [found[str(server)] for server in range(SERVERS) if str(server) in found]
-    _check_alike(kept)
+    check_alike(kept)
     servers = tuple(Server(server["shares"], server["ledger"]) for server in kept)
     ledger = Ledger.from_json(kept[0]["ledger"])
     leakage = Leakage.from_json(kept[0]["leakage"], ledger)
@@ -197,7 +197,7 @@ def ask(
         own[ANALYST] = {"bins": bins, "ledger": now}
         kind.spend(plan, n, kept[0])
         found, meter, seconds = _run(answer_program, SERVERS + 1, job, own, trained.engine)
-        _check_alike(list(found.values()))
+        check_alike(list(found.values()))
         kept[0] = Ledger.from_json(found[str(ANALYST)]["ledger"])
     leakage = Leakage.from_json(found[str(ANALYST)]["leakage"], trained.ledger)
     return np.asarray(found[str(ANALYST)]["answers"]), Run(what, leakage, meter, seconds)
@@ -226,11 +226,13 @@ def _run(
         return found, network.meter.snapshot(), time.perf_counter() - start
 
 
-def _check_alike(parties: Sequence[Mapping[str, Any]]) -> None:
-    """Charges and openings follow from public numbers, so that all parties must have the same."""
-    for record in ("ledger", "leakage"):
-        different = len({party[record] for party in parties})
-        if different > 1:
+def check_alike(
+    parties: Sequence[Mapping[str, Any]], records: Sequence[str] = ("ledger", "leakage")
+) -> None:
+    """Refuse, H211, charges or openings that differ: they follow from public numbers."""
+    for record in records:
+        different = sum(party[record] != parties[0][record] for party in parties)
+        if different:
             raise Code.BAD_LEDGER_FILE.error(
                 expected=f"the same {record} at all parties",
                 found=f"{different} that differ",

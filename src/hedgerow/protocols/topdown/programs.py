@@ -15,14 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from hedgerow.crypto.sealed import SealingKey
-from hedgerow.errors import Code
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.run import LIMIT, EngineName
+from hedgerow.protocols.run import LIMIT, EngineName, check_alike
 from hedgerow.protocols.topdown.coordinator import Coordinator, CoordinatorTraffic, Dropouts
 from hedgerow.protocols.topdown.options import read_plan
 from hedgerow.protocols.topdown.owner import SecureOwner
@@ -192,13 +191,7 @@ def _in_processes(plan: TopDownPlan, tables: Mapping[str, Encoded], seed: int | 
         limit=LIMIT,
     )
     servers, found = [end.value for end in ends[:SERVERS]], ends[COORDINATOR].value
-    for record in ("ledger", "learned"):
-        if any(one[record] != servers[0][record] for one in servers):
-            raise Code.BAD_LEDGER_FILE.error(
-                expected=f"the same {record} at all servers",
-                found="some that differ",
-                fix="use one version of Hedgerow at all parties",
-            )
+    check_alike(servers, ("ledger", "learned"))
     return SecureRun(
         Tree.from_dict(found["tree"]),
         CoordinatorTraffic(*found["traffic"]),

@@ -14,14 +14,13 @@ from operator import or_
 from typing import Any
 
 from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
-from hedgerow.errors import Code
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.run import LIMIT, EngineName
+from hedgerow.protocols.run import LIMIT, EngineName, check_alike
 from hedgerow.protocols.sharing.integrate import keyed
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import Token, from_bytes
@@ -191,13 +190,7 @@ def _in_processes(
         limit=LIMIT,
     )
     servers, found = [end.value for end in ends[:SERVERS]], ends[CARRIER].value
-    for record in ("ledger", "learned"):
-        if any(one[record] != servers[0][record] for one in servers):
-            raise Code.BAD_LEDGER_FILE.error(
-                expected=f"the same {record} at all servers",
-                found="some that differ",
-                fix="use one version of Hedgerow at all parties",
-            )
+    check_alike(servers, ("ledger", "learned"))
     job = replace(job, server_keys=tuple(found["keys"]))
     sites = [
         Site.from_state(state, i, job, table)
