@@ -276,6 +276,7 @@ class Code(Enum):
     OTHER_MEMBERS = 941
     TWO_CERTIFICATES = 942
     OTHER_DIGEST = 943
+    NOT_RENEWED = 944
 
     @property
     def number(self) -> str:

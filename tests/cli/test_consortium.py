@@ -346,3 +346,56 @@ def test_a_check_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     run_json("consortium", "check", "wards/zoe", code=1)
     run_json("consortium", "check", "wards/zoe", "--wait", "30")
     assert len(asked) == 3
+
+
+def test_keys_are_renewed(refused) -> None:
+    run(*NEW, "--study")
+    folder = "wards/zoe"
+    refused(Code.BAD_PARAMETER, "keys", folder, "--renew", "--switch")
+    refused(Code.BAD_PARAMETER, "keys", folder, "--unasked")
+    refused(Code.NOT_RENEWED, "keys", folder, "--switch")
+    said = run("keys", folder, "--renew", "--days", "60", "-o", "zoe-2.pem")
+    assert "hedgerow keys --switch" in said
+    assert Path("zoe-2.pem").read_text() == Path("wards/zoe/keys/next.pem").read_text()
+    refused(Code.NOT_RENEWED, "keys", folder, "--renew")
+    for member in MEMBERS[:-1]:
+        # The old key has signed it: there is nothing to compare by telephone.
+        assert "telephone" not in run("consortium", "add", "zoe-2.pem", f"wards/{member}")
+    # Nobody serves here, so nobody can be asked.
+    assert "--unasked" in refused(Code.NOT_RENEWED, "keys", folder, "--switch")
+    before = run_json("consortium", "check", folder, code=1)["rows"][-1]
+    made = run_json("keys", folder, "--switch", "--unasked")
+    after = run_json("consortium", "check", folder, code=1)["rows"][-1]
+    assert before["fingerprint"] != after["fingerprint"] == made["fingerprint"]
+    assert not Path("wards/zoe/keys/next.key").exists()
+
+
+def test_whoever_starts_a_command_is_warned_of_the_end() -> None:
+    run(*NEW)
+    for member in MEMBERS:
+        run("keys", f"wards/{member}", "--days", "20" if member == "alder" else "60")
+    for path in ("wards/alder", "wards/zoe"):
+        for other in MEMBERS:
+            if not path.endswith(other):
+                run("consortium", "add", f"wards/{other}/keys/party.pem", path)
+    commands = [
+        ["consortium", "check"],
+        ["runs", "list"],
+        ["models", "list"],
+        ["serve"],
+        ["account", "show"],
+    ]
+    for folder, fix in (("wards/alder", "run `hedgerow keys --renew`"), ("wards/zoe", "ask alder")):
+        for command in commands:
+            if (folder, command) == ("wards/alder", ["serve"]):
+                # It would serve; what it logs is tested beside the daemon.
+                continue
+            said = runner.invoke(app, [*command, folder])
+            text = " ".join(said.stderr.split())
+            assert "certificate of alder ends on" in text, (command, said.output)
+            assert fix in text
+    said = runner.invoke(app, ["consortium", "check", "wards/north"])
+    assert "ends on" not in said.stderr
+    (row, *_) = run_json("consortium", "check", "wards/zoe", code=1)["rows"]
+    assert row["warnings"][0]["found"].startswith("certificate of alder ends on")
+    assert "warning: certificate of alder" in run("consortium", "check", "wards/zoe", code=1)

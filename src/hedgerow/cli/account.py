@@ -20,6 +20,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     print_line,
     print_refusals,
+    warn_of_endings,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +65,10 @@ def new(
 
 @app.command("show")
 def show(
-    file: Annotated[Path, typer.Argument(help="file of the account, or folder of a party")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="file of the account, or folder of a party", callback=warn_of_endings),
+    ],
     here: Annotated[
         bool, typer.Option("--here", help="look into an owner's folder alone, and ask no server")
     ] = False,

@@ -34,6 +34,14 @@ app = typer.Typer(
 )
 _PAUSE = 0.5
 _PRINT_WIDTH = 23
+_MADE = """\
+Send this certificate to whoever collects them, or to the members that README.txt names.
+The key, keys/party.key, never leaves this machine."""
+_RENEWED = """\
+Send it to the members, who add it without a telephone call: the old key has signed it. When they
+have, run `hedgerow keys --switch`. Until then the old certificate is in use."""
+_SWITCHED = """\
+It is in use now. A daemon that is running takes it at the next reload (SIGHUP) or start."""
 NOT_READY = 1
 """Exit code of a check that found problems."""
 
@@ -128,23 +136,42 @@ def keys(
             "--out", "-o", help="also copy the certificate here: a file, or into a folder"
         ),
     ] = None,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="make the next ones, beside those that are in use")
+    ] = False,
+    switch: Annotated[
+        bool, typer.Option("--switch", help="use the next ones, which the members have added")
+    ] = False,
+    unasked: Annotated[
+        bool, typer.Option("--unasked", help="switch without trying the next ones at the others")
+    ] = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Make this party's key and certificate; an existing key is not replaced."""
+    """Make this party's key and certificate, or renew them; a key in use is not replaced by it."""
     from hedgerow.net.certificates import DAYS
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.consortium.members import make_keys
+    from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
 
+    if (renew and switch) or (unasked and not switch):
+        raise Code.BAD_PARAMETER.error(
+            expected="--renew, later --switch, perhaps with --unasked", found="another combination"
+        )
     config = PartyConfig.load(folder)
     if out is not None:
         out = _new_file(out / f"{config.name}.pem" if out.is_dir() else out)
-    made = make_keys(config, DAYS if days is None else days)
+    path, time = config.identity.certificate, DAYS if days is None else days
+    if renew:
+        made, path, advice = renew_keys(config, time), config.next_identity.certificate, _RENEWED
+    elif switch:
+        made, advice = switch_keys(config, ask=not unasked), _SWITCHED
+    else:
+        made, advice = make_keys(config, time), _MADE
     if out is not None:
         out.write_text(made.pem, encoding="ascii")
-    _print_certificate(made, out or config.identity.certificate, format)
+    _print_certificate(made, out or path, format)
     if format is Format.text:
-        print("Send this certificate to whoever collects them, or to the members that README.txt")
-        print("names. The key, keys/party.key, never leaves this machine.")
+        print(advice)
 
 
 @app.command("bundle")
@@ -203,7 +230,7 @@ def add(
         )
     added = add_certificate(config, certificates, replace=replace)
     _print_certificate(added, config.certificate_file(added.name), format)
-    if format is Format.text:
+    if format is Format.text and added.earlier is None:
         print(f"Compare this fingerprint with {added.name} by telephone before you go on.")
 
 
@@ -406,8 +433,9 @@ def _print_findings(findings: list[Finding], me: str) -> None:
     console.print(table)
     for finding in findings:
         for problem in finding.problems:
-            for line in (f"{finding.member.name}: {problem.found}", f"  what to do: {problem.fix}"):
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            print_line(f"{finding.member.name}: {problem.found}\n  what to do: {problem.fix}")
+        for warning in finding.warnings:
+            print_line(f"warning: {warning.found}\n  what to do: {warning.fix}")
 
 
 def _server_text(finding: Finding) -> str:

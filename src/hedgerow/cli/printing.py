@@ -70,7 +70,26 @@ DelimiterOption = Annotated[
 EncodingOption = Annotated[
     str, typer.Option("--encoding", help="of a CSV file, such as latin-1 or utf-16")
 ]
-FolderArgument = Annotated[Path, typer.Argument(help="folder of this party")]
+
+
+def warn_of_endings(folder: Path) -> Path:
+    """Print, on standard error, which certificates in a party's folder end soon."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.consortium.members import endings
+
+    try:
+        found = endings(PartyConfig.load(folder))
+    except HedgerowError:
+        # What is wrong with the folder, the verb says.
+        return folder
+    for ending in found:
+        print_line(f"warning: {ending.found}; {ending.fix}", stderr=True)
+    return folder
+
+
+FolderArgument = Annotated[
+    Path, typer.Argument(help="folder of this party", callback=warn_of_endings)
+]
 
 
 def parse_names(text: str) -> list[str]:

@@ -6,6 +6,7 @@ self-signed certificate alone; host names and certificate authorities play no pa
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -26,6 +27,9 @@ from hedgerow.errors import Code
 KEY_MODE = 0o600
 DAYS = 3650
 """For which a certificate is valid, if nothing else is said."""
+RENEWAL = x509.ObjectIdentifier("2.25.285707178292556861014449224047872608809")
+"""Extension of a certificate that takes the place of an earlier one: that one's signature."""
+_RENEWED = b"hedgerow/renewal/1\x00"
 
 
 @dataclass(frozen=True)
@@ -56,12 +60,18 @@ class Identity:
 
 
 def make_identity(
-    folder: Path, name: str, *, stem: str | None = None, days: int = DAYS
+    folder: Path,
+    name: str,
+    *,
+    stem: str | None = None,
+    days: int = DAYS,
+    renews: Identity | None = None,
 ) -> Identity:
     """Make a new Ed25519 key and a self-signed certificate; an existing key is not replaced.
 
     They are ``<stem>.key`` and ``<stem>.pem`` in an existing folder. The name is for people to
     read; it proves nothing.
+    `renews`: whose key vouches for the new one. Its certificates follow the new one in the file.
     """
     stem = name if stem is None else stem
     identity = Identity(folder / f"{stem}.key", folder / f"{stem}.pem")
@@ -69,7 +79,7 @@ def make_identity(
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    certificate = (
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
@@ -85,8 +95,11 @@ def make_identity(
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
         )
-        .sign(key, None)
     )
+    if renews is not None:
+        proof = sign(renews, _vouched(fingerprint(renews.pem), name, key.public_key()))
+        builder = builder.add_extension(x509.UnrecognizedExtension(RENEWAL, proof), critical=False)
+    certificate = builder.sign(key, None)
     secret = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -103,16 +116,48 @@ def make_identity(
         ) from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(secret)
-    identity.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    pem = certificate.public_bytes(serialization.Encoding.PEM).decode("ascii")
+    earlier = "" if renews is None else renews.pem
+    identity.certificate.write_text(pem + earlier, encoding="ascii")
     return identity
 
 
 def fingerprint(certificate: str | bytes) -> bytes:
-    """SHA-256 of a certificate, PEM text or DER bytes: 32 bytes."""
+    """SHA-256 of a certificate, PEM text or DER bytes: 32 bytes; of several, the first's."""
     if isinstance(certificate, bytes):
         return hashlib.sha256(certificate).digest()
+    return fingerprints(certificate)[0]
+
+
+def fingerprints(pem: str) -> tuple[bytes, ...]:
+    """Return those of all certificates of a party, as `renews` orders them: the newest first."""
+    return tuple(
+        hashlib.sha256(one.public_bytes(serialization.Encoding.DER)).digest()
+        for one in _loaded(pem)
+    )
+
+
+def is_renewal(new: x509.Certificate, old: x509.Certificate) -> bool:
+    """Whether the key of an old certificate vouches for that of a new one, of the same name."""
+    key, names = new.public_key(), new.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if not isinstance(key, Ed25519PublicKey) or new.subject != old.subject or len(names) != 1:
+        return False
     try:
-        return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).digest()
+        proof = new.extensions.get_extension_for_oid(RENEWAL).value
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+    before = old.public_bytes(serialization.Encoding.PEM).decode("ascii")
+    message = _vouched(fingerprint(before), str(names[0].value), key)
+    return isinstance(proof, x509.UnrecognizedExtension) and is_signed(before, message, proof.value)
+
+
+def _vouched(before: bytes, name: str, key: Ed25519PublicKey) -> bytes:
+    return _RENEWED + before + key.public_bytes_raw() + name.encode()
+
+
+def _loaded(pem: str) -> list[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(pem.encode())
     except ValueError as error:
         raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
 
@@ -137,19 +182,15 @@ def sign(identity: Identity, message: bytes) -> bytes:
     return key.sign(message)
 
 
-def is_signed(certificate: str, message: bytes, signature: bytes) -> bool:
-    """Whether the holder of a PEM certificate has signed a message."""
-    try:
-        key = x509.load_pem_x509_certificate(certificate.encode()).public_key()
-    except ValueError as error:
-        raise Code.BAD_KEY_FILE.error(found=f"no PEM certificate: {error}") from None
-    if not isinstance(key, Ed25519PublicKey):
-        return False
-    try:
-        key.verify(signature, message)
-    except InvalidSignature:
-        return False
-    return True
+def is_signed(certificates: str, message: bytes, signature: bytes) -> bool:
+    """Whether the holder of one of a party's PEM certificates has signed a message."""
+    for certificate in _loaded(certificates):
+        key = certificate.public_key()
+        if isinstance(key, Ed25519PublicKey):
+            with contextlib.suppress(InvalidSignature):
+                key.verify(signature, message)
+                return True
+    return False
 
 
 def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:

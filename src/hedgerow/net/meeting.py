@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
-from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
+from hedgerow.net.certificates import Identity, fingerprint, fingerprints, readable, tls_context
 from hedgerow.net.channel import Channel
 from hedgerow.net.frames import FrameKind
 from hedgerow.net.loop import READ, WRITE, Conversation, Loop, Want
@@ -31,7 +31,10 @@ _MAX_STRANGERS = 64
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A party as the others know it: where it listens, if it does, and its PEM certificate."""
+    """A party as the others know it: where it listens, if it does, and its PEM certificates.
+
+    Of several, the newest comes first.
+    """
 
     host: str | None
     port: int
@@ -69,15 +72,17 @@ class Meeting:
         program: bytes,
     ) -> None:
         self.me, self.roster, self.session = me, roster, session
-        self.prints = [fingerprint(member.certificate) for member in roster]
-        if len(set(self.prints)) < len(self.prints):
+        self.prints = [fingerprints(member.certificate) for member in roster]
+        if len({print_ for prints in self.prints for print_ in prints}) < sum(
+            map(len, self.prints)
+        ):
             # One key in two seats would hold the shares of both.
             raise Code.BAD_PARAMETER.error(
                 expected="a certificate of its own for every party",
                 found="one certificate for two parties in the list",
                 fix="have every party make its own key",
             )
-        if fingerprint(identity.pem) != self.prints[me]:
+        if fingerprint(identity.pem) not in self.prints[me]:
             raise Code.BAD_KEY_FILE.error(
                 expected=f"the certificate that the list of parties gives for party {me}",
                 found=f"another one at {identity.certificate}",
@@ -86,7 +91,8 @@ class Meeting:
         self.server = tls_context(identity, pems, server=True)
         self.client = tls_context(identity, pems, server=False)
         agreed = hashlib.blake2b(digest_size=frames.DIGEST_BYTES, person=b"hedgerow/hello/1")
-        for part in (program, *self.prints):
+        # The first that a party ever had: not all may know a new one that it has vouched for.
+        for part in (program, *(prints[-1] for prints in self.prints)):
             agreed.update(len(part).to_bytes(8, "big"))
             agreed.update(part)
         self.digest = agreed.digest()
@@ -185,7 +191,7 @@ class Meeting:
             # It may not have started yet.
             yield Want(until=time.monotonic() + _RETRY_SECONDS)
         found = fingerprint(stream.certificate())
-        if found != self.prints[peer]:
+        if found not in self.prints[peer]:
             stream.close()
             raise self._impostor(peer, f"fingerprint {readable(found)}")
         yield from self.greet(peer, stream)
@@ -201,14 +207,15 @@ class Meeting:
 
     def _who(self, stream: Stream) -> int:
         found = fingerprint(stream.certificate())
-        if found not in self.prints:
-            raise OSError("a stranger")
-        return self.prints.index(found)
+        for peer, prints in enumerate(self.prints):
+            if found in prints:
+                return peer
+        raise OSError("a stranger")
 
     def _impostor(self, peer: int, found: str) -> HedgerowError:
         member = self.roster[peer]
         return Code.UNKNOWN_PEER.error(
-            expected=f"party {peer} with fingerprint {readable(self.prints[peer])} "
+            expected=f"party {peer} with fingerprint {readable(self.prints[peer][0])} "
             f"at {member.host}:{member.port} in step {STEP!r}",
             found=found,
         )

@@ -7,6 +7,8 @@ import pytest
 
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
+from hedgerow.parties.consortium.members import add_certificate
+from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.owner import Joining
@@ -14,6 +16,7 @@ from hedgerow.parties.topdown.relay import OwnerLetter
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.owner import SecureOwner
 from hedgerow.protocols.topdown.wire import OF_SERVERS, Ask, TopDownAnswer, open_part
+from tests.parties.consortia import read_key, write_certificate
 from tests.parties.topdown.topdown_town import SERVERS, Town, make_job
 from tests.parties.wire.parties_calls import refuses
 
@@ -142,6 +145,24 @@ def test_an_owner_needs_the_certificates_of_the_servers(town: Town, job: TopDown
     )
     (north.folder / "members" / "birch.pem").unlink()
     refuses(Code.MISSING_CERTIFICATE, lambda: checked_keys(keys, north, job, RUN, private=True))
+
+
+def test_a_server_that_renews_its_key_signs_with_either(town: Town, job: TopDownJob) -> None:
+    north, server = town.parties["north"], town.parties[SERVERS[1]]
+    old = signed(town, job)
+    renew_keys(server)
+    add_certificate(north, server.next_identity.certificate)
+    switch_keys(server, ask=False)
+    new = signed(town, job)
+    assert new[1].signature != old[1].signature
+    for keys in (old, new):
+        found = checked_keys(keys, north, job, RUN, private=True)
+        assert found == tuple(SECRETS[name].public for name in SERVERS)
+    # One whose time is over signs for nobody.
+    key = read_key(server)
+    path = north.certificate_file(SERVERS[1])
+    write_certificate(path, SERVERS[1], key=key, days=(-9, -1))
+    refuses(Code.CERTIFICATE_EXPIRED, lambda: checked_keys(new, north, job, RUN, private=True))
 
 
 def test_keys_are_read_strictly(town: Town, job: TopDownJob) -> None:

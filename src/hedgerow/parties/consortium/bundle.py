@@ -71,7 +71,8 @@ def read_certificates(config: PartyConfig, path: Path) -> dict[str, Certificate]
     """
     found = _from_folder(config, path) if path.is_dir() else _from_bundle(config, path)
     own = check_keys(config)
-    if found.setdefault(config.name, own) != own:
+    # It may have been renewed since it was collected.
+    if found.setdefault(config.name, own) not in own.line():
         raise Code.WRONG_CERTIFICATE.error(
             expected=f"the certificate of {config.name} that is in {config.identity.certificate}",
             found=f"another one in {path}",

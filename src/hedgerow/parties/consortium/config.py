@@ -196,6 +196,11 @@ class PartyConfig(Numbered):
         return Identity(self.folder / "keys" / "party.key", self.folder / "keys" / "party.pem")
 
     @property
+    def next_identity(self) -> Identity:
+        """Where those are that will take their place, while they are being renewed."""
+        return Identity(self.folder / "keys" / "next.key", self.folder / "keys" / "next.pem")
+
+    @property
     def me(self) -> Member:
         """The entry of this party."""
         return self.member(self.name)

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from hedgerow.errors import Code
-from hedgerow.net.certificates import DAYS, Identity, fingerprint, make_identity, tls_context
-from hedgerow.parties.consortium.config import MAX_FILE_BYTES, PartyConfig
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.certificates import (
+    DAYS,
+    Identity,
+    fingerprint,
+    is_renewal,
+    make_identity,
+    tls_context,
+)
+from hedgerow.parties.consortium.config import MAX_FILE_BYTES, Member, PartyConfig
 from hedgerow.parties.consortium.state_key import VARIABLE, key_path, make_state_key
 from hedgerow.parties.store.durable import check_private, make_private, read_small, replacing
 from hedgerow.parties.wire.handlers import Caller
 
 MAX_DAYS = 36_500
+MAX_LINE = 64
+"""Certificates of one member, one after another."""
+
+
+SOON = datetime.timedelta(days=30)
+"""Before the end of a certificate, in which everybody who starts a command is warned of it."""
+
+
+class Ending(NamedTuple):
+    """A certificate that ends soon, and what to do about it."""
+
+    found: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -29,18 +51,33 @@ class Certificate:
     """A certificate, read and found well formed, with its SHA-256 and the public key in DER.
 
     Its name is what the party says; who it is, the fingerprint decides.
+    `earlier`: the one that it renews, whose key has signed this one's, and so on; all are known as
+    this party's, each in its time.
     """
 
     name: str
-    pem: str
+    text: str
     fingerprint: bytes
     public_key: bytes
     begins: datetime.datetime
     ends: datetime.datetime
+    earlier: Certificate | None = None
+
+    @property
+    def pem(self) -> str:
+        """Texts of this one and of the earlier ones, the newest first."""
+        return "".join(one.text for one in self.line())
+
+    def line(self) -> Iterator[Certificate]:
+        """Yield this one, then the earlier ones."""
+        one: Certificate | None = self
+        while one is not None:
+            yield one
+            one = one.earlier
 
     @classmethod
     def parse(cls, text: str, source: str) -> Certificate:
-        """Read one self-signed certificate in PEM; H856 for anything else."""
+        """Read a self-signed certificate in PEM, before those that it renews; H856 otherwise."""
         if "PRIVATE KEY" in text:
             raise Code.WRONG_CERTIFICATE.error(
                 expected="a certificate, which is public",
@@ -49,26 +86,37 @@ class Certificate:
             )
         try:
             found = x509.load_pem_x509_certificates(text.encode())
-            if len(found) != 1:
+            if len(found) > MAX_LINE:
                 raise ValueError(f"{len(found)} certificates")
-            certificate = found[0]
-            # Others could not be trusted by themselves: there are no authorities here.
-            certificate.verify_directly_issued_by(certificate)
-            names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-            if len(names) != 1 or not isinstance(names[0].value, str):
-                raise ValueError("not exactly one common name")
-            key = certificate.public_key()
+            for new, old in itertools.pairwise(found):
+                if not is_renewal(new, old):
+                    raise ValueError(f"{len(found)} certificates, not all of one member")
+            made = None
+            for certificate in reversed(found):
+                made = cls._read(certificate, made)
         except (ValueError, TypeError, InvalidSignature) as error:
             reason = str(error) or "it is not signed with its own key"
             raise Code.WRONG_CERTIFICATE.error(found=f"{source}: {reason}") from None
-        pem = certificate.public_bytes(Encoding.PEM).decode("ascii")
+        assert made is not None
+        return made
+
+    @classmethod
+    def _read(cls, certificate: x509.Certificate, earlier: Certificate | None) -> Certificate:
+        # Others could not be trusted by themselves: there are no authorities here.
+        certificate.verify_directly_issued_by(certificate)
+        names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        if len(names) != 1 or not isinstance(names[0].value, str):
+            raise ValueError("not exactly one common name")
+        key = certificate.public_key()
+        text = certificate.public_bytes(Encoding.PEM).decode("ascii")
         return cls(
             name=names[0].value,
-            pem=pem,
-            fingerprint=fingerprint(pem),
+            text=text,
+            fingerprint=fingerprint(text),
             public_key=key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
             begins=certificate.not_valid_before_utc,
             ends=certificate.not_valid_after_utc,
+            earlier=earlier,
         )
 
     @classmethod
@@ -83,10 +131,14 @@ class Certificate:
             )
         return certificate
 
+    def is_in_time(self, now: datetime.datetime) -> bool:
+        """Whether it is valid at a time."""
+        return self.begins <= now <= self.ends
+
     def check_time(self, now: datetime.datetime | None = None) -> None:
         """Refuse a certificate outside its time; H855."""
         now = datetime.datetime.now(datetime.UTC) if now is None else now
-        if not self.begins <= now <= self.ends:
+        if not self.is_in_time(now):
             raise Code.CERTIFICATE_EXPIRED.error(
                 found=f"{self.name!r}: valid from {self.begins:%Y-%m-%d %H:%M} "
                 f"to {self.ends:%Y-%m-%d %H:%M} UTC, now {now:%Y-%m-%d %H:%M}"
@@ -99,8 +151,7 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     A server gets a key for its state, too, if it has none. Raises H810 if there is a key, H501 for
     a time that is too long or none.
     """
-    if not 1 <= days <= MAX_DAYS:
-        raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
+    check_days(days)
     folder = config.identity.key.parent
     _ensure(folder)
     identity: Identity = make_identity(folder, config.name, stem="party", days=days)
@@ -108,6 +159,12 @@ def make_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     if config.role == "server" and VARIABLE not in os.environ and not os.path.lexists(state_key):
         make_state_key(state_key)
     return Certificate.parse(identity.pem, str(identity.certificate))
+
+
+def check_days(days: int) -> None:
+    """Refuse a time that a certificate cannot be valid for; H501."""
+    if not 1 <= days <= MAX_DAYS:
+        raise Code.BAD_PARAMETER.error(expected=f"from 1 to {MAX_DAYS} days", found=f"{days} days")
 
 
 def introduce_all(folders: Sequence[Path]) -> None:
@@ -169,30 +226,76 @@ def add_certificates(
     for member in config.members:
         known = config.certificate_file(member.name)
         if member.name not in added and known.exists():
-            keys[Certificate.of(config, member.name).public_key] = member.name
-    for name, certificate in added.items():
-        other = keys.setdefault(certificate.public_key, name)
-        if other != name:
-            raise Code.WRONG_CERTIFICATE.error(
-                expected="a key of its own for every member",
-                found=f"the key of {other} in the certificate of {name}",
-                fix=f"have {name} make a key of its own with `hedgerow keys`",
-            )
-        target = config.certificate_file(name)
-        if replace or not os.path.lexists(target):
-            continue
-        if read_small(target, MAX_FILE_BYTES, Code.WRONG_CERTIFICATE) != certificate.pem:
-            raise Code.WRONG_CERTIFICATE.error(
-                expected=f"the certificate of {name} that was added before",
-                found="another one",
-                fix=f"ask {name} by telephone whether it made a new key, then pass --replace",
-            )
+            for one in Certificate.of(config, member.name).line():
+                keys[one.public_key] = member.name
+    for name, certificate in list(added.items()):
+        for one in certificate.line():
+            other = keys.setdefault(one.public_key, name)
+            if other != name:
+                raise Code.WRONG_CERTIFICATE.error(
+                    expected="a key of its own for every member",
+                    found=f"the key of {other} in the certificate of {name}",
+                    fix=f"have {name} make a key of its own with `hedgerow keys`",
+                )
+        if not replace and os.path.lexists(config.certificate_file(name)):
+            before = Certificate.of(config, name)
+            if certificate in before.line():
+                # The same, or one that it has renewed since.
+                del added[name]
+            else:
+                _check_renewal(before, certificate)
     with ExitStack() as stack:
         for name, certificate in added.items():
             file = stack.enter_context(replacing(config.certificate_file(name)))
             file.write(certificate.pem.encode("ascii"))
             # A full disk shows before the first of them takes its place.
             file.flush()
+
+
+def _check_renewal(before: Certificate, certificate: Certificate) -> None:
+    """Refuse a certificate in place of another one, unless that one's key vouches for it."""
+    if before not in certificate.line():
+        raise Code.WRONG_CERTIFICATE.error(
+            expected=f"the certificate of {before.name} that was added before, or its renewal",
+            found="another one",
+            fix=f"ask {before.name} by telephone whether it made a new key, then pass --replace",
+        )
+    try:
+        # A key that has no more time may be in anybody's hands, and vouches for nothing.
+        before.check_time()
+    except HedgerowError as error:
+        raise Code.CERTIFICATE_EXPIRED.error(
+            expected=f"a new certificate of {before.name} before the time of the old one is over",
+            found=error.found,
+            fix=f"compare the new fingerprint with {before.name} by telephone, then pass --replace",
+        ) from None
+
+
+def ends_soon(config: PartyConfig, member: Member) -> Ending | None:
+    """Return when the certificate of a member ends, if that is within `SOON` from now."""
+    try:
+        certificate = Certificate.of(config, member.name)
+    except HedgerowError:
+        # Whoever needs it says so.
+        return None
+    now = datetime.datetime.now(datetime.UTC)
+    if not now <= certificate.ends <= now + SOON:
+        return None
+    if member != config.me:
+        fix = f"ask {member.name} for a new one (`hedgerow keys --renew`), and add it"
+    elif os.path.lexists(config.next_identity.key):
+        fix = "when all members have added keys/next.pem, run `hedgerow keys --switch`"
+    else:
+        fix = "run `hedgerow keys --renew`"
+    return Ending(
+        f"certificate of {member.name} ends on {certificate.ends:%Y-%m-%d %H:%M} UTC", fix
+    )
+
+
+def endings(config: PartyConfig) -> list[Ending]:
+    """Return what ends soon: this party's certificate, and those of members that it speaks to."""
+    spoken = [one for one in config.members if one == config.me or config.speaks_to(one)]
+    return [ending for ending in (ends_soon(config, one) for one in spoken) if ending is not None]
 
 
 def known_callers(config: PartyConfig) -> dict[str, Caller]:
@@ -202,18 +305,18 @@ def known_callers(config: PartyConfig) -> dict[str, Caller]:
     Raises H856 if two members have one key.
     """
     callers: dict[str, Caller] = {}
-    keys = {Certificate.of(config, config.name).public_key: config.name}
+    keys = {one.public_key: config.name for one in Certificate.of(config, config.name).line()}
     for member in config.members:
         if member == config.me or not config.certificate_file(member.name).exists():
             continue
-        certificate = Certificate.of(config, member.name)
-        other = keys.setdefault(certificate.public_key, member.name)
-        if other != member.name:
-            raise Code.WRONG_CERTIFICATE.error(
-                expected="a key of its own for every member",
-                found=f"the same key for {other} and {member.name}",
-            )
-        callers[certificate.pem] = Caller(member.name, member.role)
+        for certificate in Certificate.of(config, member.name).line():
+            other = keys.setdefault(certificate.public_key, member.name)
+            if other != member.name:
+                raise Code.WRONG_CERTIFICATE.error(
+                    expected="a key of its own for every member",
+                    found=f"the same key for {other} and {member.name}",
+                )
+            callers[certificate.text] = Caller(member.name, member.role)
     return callers
 
 

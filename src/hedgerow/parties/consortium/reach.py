@@ -13,9 +13,9 @@ from typing import Any
 
 from hedgerow import __version__, jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import fingerprint, readable, tls_context
+from hedgerow.net.certificates import Identity, fingerprint, fingerprints, readable, tls_context
 from hedgerow.parties.consortium.config import Member, PartyConfig
-from hedgerow.parties.consortium.members import Certificate, check_keys
+from hedgerow.parties.consortium.members import Certificate, check_keys, ends_soon
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.wire.client import call_member
 
@@ -90,12 +90,15 @@ def ask_health(config: PartyConfig, server: Member) -> Health | None:
     return Health.parse(reply.fields)
 
 
-def shake_hands(config: PartyConfig, server: Member) -> None:
-    """Reach a server by TCP and mutual TLS; a `Probe` that learns nothing else."""
+def shake_hands(config: PartyConfig, server: Member, identity: Identity | None = None) -> None:
+    """Reach a server by TCP and mutual TLS; a `Probe` that learns nothing else.
+
+    `identity`: to show another certificate than the one in use.
+    """
     port = config.port_of(server)
     place = f"{server.host}:{port}"
-    context = tls_context(config.identity, [config.certificate(server.name)], server=False)
-    expected = fingerprint(config.certificate(server.name))
+    known = config.certificate(server.name)
+    context = tls_context(identity or config.identity, [known], server=False)
     try:
         raw = socket.create_connection((server.host, port), config.timeouts.connect)
     except socket.gaierror as error:
@@ -119,8 +122,8 @@ def shake_hands(config: PartyConfig, server: Member) -> None:
             stream = context.wrap_socket(raw)
         except ssl.SSLCertVerificationError as error:
             fix = (
-                f"ask {server.name} by telephone whether it has a new key, then "
-                "`hedgerow consortium add --replace FILE`; else somebody else is there"
+                f"ask {server.name} for its new certificate and add it, `hedgerow consortium add "
+                "FILE`; with --replace, after a call, if it lost its key; else it is somebody else"
             )
             found = f"another certificate at {place}: {error.verify_message}"
             raise ProbeError(found, fix) from None
@@ -131,7 +134,7 @@ def shake_hands(config: PartyConfig, server: Member) -> None:
             fix = f"compare the port of {server.name} in party.toml: is it that of requests?"
             raise ProbeError(f"no TLS 1.3 at {place}", fix) from None
         with stream:
-            if fingerprint(stream.getpeercert(binary_form=True) or b"") != expected:
+            if fingerprint(stream.getpeercert(binary_form=True) or b"") not in fingerprints(known):
                 raise ProbeError(
                     f"another certificate at {place}", f"ask {server.name} which one it uses"
                 )
@@ -161,6 +164,7 @@ class Finding:
 
     `reached`: None if it was not tried: this party itself, or nobody who takes calls.
     `clock`: seconds by which its clock is ahead at least; 0 if the delay of the answer explains it.
+    `warnings`: what will be a problem if nobody does anything.
     """
 
     member: Member
@@ -171,6 +175,7 @@ class Finding:
     version: str | None = None
     clock: float | None = None
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON-able values."""
@@ -188,6 +193,7 @@ class Finding:
             "clock_difference": self.clock,
             "ok": not self.problems,
             "problems": [{"found": p.found, "fix": p.fix} for p in self.problems],
+            "warnings": [{"found": p.found, "fix": p.fix} for p in self.warnings],
         }
 
 
@@ -230,6 +236,9 @@ def _certificate_of(config: PartyConfig, member: Member) -> Finding:
                     "`hedgerow consortium add FILE`"
                 )
             finding.problems.append(Problem(f"{error.code.number} {error.found}", fix))
+    ending = ends_soon(config, member) if finding.needed else None
+    if ending is not None:
+        finding.warnings.append(Problem(ending.found, ending.fix))
     return finding
 
 

@@ -12,6 +12,7 @@ servers that do not, unless it is a test itself.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from hedgerow import jsonfile
 from hedgerow.crypto.sealed import KEY_BYTES, SealingKey, check_signed, sign_key
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import SERVERS, PartyConfig
+from hedgerow.parties.consortium.members import Certificate
 
 RUN_BYTES = 16
 """Of the number of a run."""
@@ -92,11 +94,16 @@ class SignedKey:
     def check(self, config: PartyConfig, job: SealedJob, run: bytes, server: str) -> bytes:
         """Return the key if it is that server's, in this run, by this party's copy of the job.
 
-        Raises H760 if the signature is of another party, key or run, H857 without its certificate.
+        Raises H760 if the signature is of another party, key or run, H855 or H857 without a
+        certificate of the server that is valid now.
         """
         context = context_of(job, run, server, private=self.private)
+        certificate = Certificate.of(config, server)
+        certificate.check_time()
+        now = datetime.datetime.now(datetime.UTC)
+        known = "".join(one.text for one in certificate.line() if one.is_in_time(now))
         try:
-            return check_signed(config.certificate(server), self.public, self.signature, context)
+            return check_signed(known, self.public, self.signature, context)
         except HedgerowError as error:
             if error.code is not Code.SEALED_REFUSED:
                 raise

@@ -21,7 +21,7 @@ from typing import Any, Self
 from hedgerow import __version__
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
+from hedgerow.parties.consortium.members import Certificate, check_keys, endings, known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.state_key import operator_key
@@ -98,7 +98,13 @@ class Daemon:
         self.runs.start()
         self.answers.start()
         _log("started", address=":".join(map(str, self.service.address)), version=__version__)
+        self._warn()
         return self
+
+    def _warn(self) -> None:
+        for ending in endings(self.config):
+            fields = {"what": "certificate ends soon", "found": ending.found, "fix": ending.fix}
+            _logger.warning("certificate", extra={"event": fields})
 
     def stop(self, patience: float = 30.0) -> None:
         """Take nothing new, finish what was taken, and end; a training waits for the next start."""
@@ -133,7 +139,8 @@ class Daemon:
             return False
         self.policy.become(policy)
         found = {"found": "party.toml has changed, which counts after a restart"}
-        _log("reloaded", members=len(callers), **(found if restart else {}))
+        _log("reloaded", members=len(set(callers.values())), **(found if restart else {}))
+        self._warn()
         return True
 
     def __enter__(self) -> Self:

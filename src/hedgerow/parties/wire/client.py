@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
+from hedgerow.net.certificates import Identity, fingerprint, fingerprints, readable, tls_context
 from hedgerow.net.channel import MAX_KEY_BYTES
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.wire import requests
@@ -108,7 +108,7 @@ def call(
     While the other party is busy the request is made again, as long as the timeout allows: it has
     not been carried out then. In no other case is anything sent twice.
 
-    `certificate`: PEM certificate of the other party; nobody else is spoken to.
+    `certificate`: PEM certificates of the other party; nobody else is spoken to.
     `payload`: a `Body` is read while it is sent, so it needs no memory; it can be read only once,
     so that such a request is not made again when the other party turns out busy in the middle.
     `timeout`: seconds for all of it, besides the time that payloads need at 256 KiB/s.
@@ -129,8 +129,8 @@ def call(
     header.pack()
     deadline = Deadline(timeout + body.length / MIN_BYTES_PER_SECOND)
     context = (lines or Lines(identity, certificate)).context()
-    print_ = fingerprint(certificate)
-    talk = _Talk(address, print_, context, lines, name, connect_timeout, largest_reply)
+    prints = fingerprints(certificate)
+    talk = _Talk(address, prints, context, lines, name, connect_timeout, largest_reply)
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -149,7 +149,7 @@ class _Talk:
     def __init__(
         self,
         address: tuple[str, int],
-        print_: bytes,
+        prints: tuple[bytes, ...],
         context: ssl.SSLContext,
         lines: Lines | None,
         name: str,
@@ -158,7 +158,7 @@ class _Talk:
     ) -> None:
         self.address, self.name, self.largest = address, name, largest_reply
         self.connect_timeout = connect_timeout
-        self.print, self.context, self.lines = print_, context, lines
+        self.prints, self.context, self.lines = prints, context, lines
         self.sent = False
 
     def once(self, request: Request, body: requests.Body, deadline: Deadline) -> Reply:
@@ -225,7 +225,7 @@ class _Talk:
             raise self._unreachable(error) from None
         try:
             found = fingerprint(link.handshake(within))
-            if found != self.print:
+            if found not in self.prints:
                 raise self._impostor(f"fingerprint {readable(found)}")
         except HedgerowError:
             link.close()
@@ -271,7 +271,7 @@ class _Talk:
 
     def _impostor(self, found: str) -> HedgerowError:
         return Code.UNKNOWN_PEER.error(
-            expected=f"{self.name} with fingerprint {readable(self.print)} "
+            expected=f"{self.name} with fingerprint {readable(self.prints[0])} "
             f"at {self.address[0]}:{self.address[1]}",
             found=found,
         )
