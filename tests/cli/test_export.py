@@ -129,9 +129,10 @@ def test_a_job_is_planned_without_asking_anybody(tmp_path: Path) -> None:
     assert "drown" not in said.lower()
     job.write_text(JOB.replace("KIND", "open").replace("EPSILON", "0.05"))
     said = " ".join(run("plan", job).split())
-    assert "training opens: " in said
+    assert "training opens: splits of level 0, to everybody" in said
+    assert "to server" not in said
     assert "warning: the noise will drown this model" in said
     report = json.loads(run("plan", job, "--format", "json"))
     assert report["costs"]["public"]["epsilon"] == pytest.approx(0.05)
     assert report["forecast"]["drowns"] is True
-    assert report["opens"]
+    assert {one["audience"] for one in report["opens"]} == {"public"}

@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ from hedgerow import (
     TopDownTreeClassifier,
 )
 from hedgerow.errors import HedgerowWarning
+from hedgerow.privacy import NoisyMax, TwoSidedGeometric
 from hedgerow.protocols.forecast import NoiseForecast, forecast
+from hedgerow.secure.noise.releases import NOBODY
+from tests.protocols.record_count import RECORDS, CountOptions, CountPlan
 
 CLASSES, NUMBER = Target(name="y", classes=(0, 1)), Target(name="y", bounds=(0, 100))
 
@@ -120,7 +124,6 @@ def test_without_noise_or_capacity_there_is_nothing_to_say() -> None:
     assert seen(HiddenTreeClassifier, 600, epsilon=1.0, noise="none").expected == ()
     plan = DPTreeClassifier(1.0, domain_of(None), max_depth=2, criterion="max").plan()
     assert forecast(plan) == NoiseForecast(())
-    assert forecast(object()) == NoiseForecast(())
 
 
 def test_votes_are_set_beside_the_trees_that_vote() -> None:
@@ -136,3 +139,21 @@ def test_as_plain_values() -> None:
     assert data["drowns"] is True
     assert [row["what"] for row in data["expected"]] == [e.what for e in foreseen.expected]
     assert str(foreseen).count("DROWNED") == sum(row["drowns"] for row in data["expected"])
+
+
+def test_a_plan_without_a_rule_of_its_own() -> None:
+    """Noisy counts are compared with evenly divided records, and what else there is is named."""
+    plan = CountOptions(epsilon=0.5).plan(domain_of(1000))
+    (expected,) = forecast(plan).expected
+    assert (expected.what, expected.size) == (RECORDS, 1000)
+    assert expected.noise == pytest.approx(math.sqrt(TwoSidedGeometric(0.5).variance))
+    assert forecast(CountOptions(epsilon=0.0001).plan(domain_of(1000))).drowns
+
+    class Choosing(CountPlan):
+        def releases(self):
+            charge = replace(self.charge_of(NOBODY), reason="choice of a bin")
+            return (*super().releases(), charge.release(NoisyMax(1.0), 8))
+
+    foreseen = forecast(Choosing(**vars(plan)))
+    assert foreseen.expected == (expected,)
+    assert "no forecast of choice of a bin" in str(foreseen)

@@ -31,7 +31,10 @@ def plan(
 
     read = Job.load(job)
     made, costs = read.make_plan(), read.costs()
-    foreseen, opened = forecast(made), made.openings()
+    foreseen = forecast(made)
+    # What is released to everybody is opened to the servers, who show it.
+    audiences: dict[str | None, str] = {one.reason: one.audience for one in made.releases()}
+    opened = [(one.name, audiences.get(one.release, one.audience)) for one in made.openings()]
     if format is Format.json:
         report = {
             "ok": True,
@@ -45,7 +48,7 @@ def plan(
                 }
                 for audience, cost in costs.items()
             },
-            "opens": [{"name": one.name, "audience": one.audience} for one in opened],
+            "opens": [{"name": name, "audience": audience} for name, audience in opened],
             "forecast": foreseen.to_dict(),
         }
         print(json.dumps(report))
@@ -58,8 +61,8 @@ def plan(
         )
     Console().print(table)
     print("training opens nothing" if not opened else "training opens:")
-    for one in opened:
-        print(f"  {one.name}, to {one.audience}")
+    for name, audience in opened:
+        print(f"  {name}, to {'everybody' if audience == 'public' else audience}")
     print()
     print_forecast(foreseen, Console())
 

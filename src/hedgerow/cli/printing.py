@@ -127,7 +127,7 @@ def progress_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
 
 def print_forecast(foreseen: NoiseForecast, console: Console | None = None) -> None:
     """Print the expected noise, with a warning where it drowns the model; on standard error."""
-    if not foreseen.expected:
+    if not foreseen.expected and not foreseen.note:
         return
     console = console or Console(stderr=True)
     console.print(str(foreseen), markup=False, highlight=False, soft_wrap=True)

@@ -6,14 +6,16 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from sklearn.utils import Tags
 
 from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.parameters import (
+    check_domain,
     check_parameter,
+    domain_to_plan,
     is_count,
     warn_of_domain_from_data,
 )
@@ -21,6 +23,7 @@ from hedgerow.estimators.table import TableEstimator
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger, NoiseSource, Release
 from hedgerow.privacy.entries import PRECISION_DELTA, Mark
+from hedgerow.protocols.contract import Options
 from hedgerow.protocols.forecast import forecast
 from hedgerow.tables import Domain
 from hedgerow.tables.absorbing import AbsorbedRows
@@ -332,6 +335,32 @@ class AccountedEstimator(TableEstimator):
             f"copies of this {type(self).__name__} are fitted, as in a search or cross-validation: "
             + costs,
         )
+
+
+class PlannedEstimator(AccountedEstimator, Generic[AnyPlan]):
+    """A private estimator whose fit follows a plan of public numbers."""
+
+    # Declares the parameters that a plan follows from, and checks them.
+    _options_type: ClassVar[type[Options]]
+
+    def _options(self) -> Options:
+        return self._options_type.from_parameters(self.get_params(deep=False))
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range."""
+        check_domain(self.domain)
+        self._options()
+
+    def _plan(self, domain: Domain, capacity: int | None) -> AnyPlan:
+        """Return the plan of a fit, from public numbers alone."""
+        plan: Any = self._options().plan(domain, capacity)
+        return plan  # type: ignore[no-any-return]
+
+    def plan(self, domain: Domain | None = None) -> AnyPlan:
+        """Return what a fit would do and charge, from a public domain, by default its own."""
+        self._check_parameters()
+        public = domain_to_plan(domain, self.domain)
+        return self._plan(public, public.capacity)
 
 
 def _spent_text(ledger: Ledger) -> str:

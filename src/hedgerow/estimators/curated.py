@@ -10,42 +10,14 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.parameters import check_domain, domain_to_plan, warn_of_domain_from_data
+from hedgerow.estimators.accounted import PlannedEstimator
+from hedgerow.estimators.parameters import warn_of_domain_from_data
 from hedgerow.estimators.public_model import PublicModelEstimator
 from hedgerow.privacy import Ledger, NoiseSource
-from hedgerow.protocols.contract import Options, Plan
+from hedgerow.protocols.contract import Plan
 from hedgerow.tables import Batches, Domain, Encoded
 from hedgerow.trees.counts.batches import MakeBatch
 from hedgerow.trees.counts.forest import Batch
-
-AnyPlan = TypeVar("AnyPlan", bound=Plan)
-
-
-class PlannedEstimator(AccountedEstimator, Generic[AnyPlan]):
-    """A private estimator of one table, whose fit follows a plan of public numbers."""
-
-    # Declares the parameters that a plan follows from, and checks them.
-    _options_type: ClassVar[type[Options]]
-
-    def _options(self) -> Options:
-        return self._options_type.from_parameters(self.get_params(deep=False))
-
-    def _check_parameters(self) -> None:
-        """Refuse parameters out of range."""
-        check_domain(self.domain)
-        self._options()
-
-    def _plan(self, domain: Domain, capacity: int | None) -> AnyPlan:
-        """Return the plan of a fit, from public numbers alone."""
-        plan: Any = self._options().plan(domain, capacity)
-        return plan  # type: ignore[no-any-return]
-
-    def plan(self, domain: Domain | None = None) -> AnyPlan:
-        """Return what a fit would do and charge, from a public domain, by default its own."""
-        self._check_parameters()
-        public = domain_to_plan(domain, self.domain)
-        return self._plan(public, public.capacity)
 
 
 class CountingPlan(Plan, Protocol):

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.curated import PlannedEstimator, is_large
+from hedgerow.estimators.accounted import PlannedEstimator
+from hedgerow.estimators.curated import is_large
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
 from hedgerow.estimators.dp_tree import DPTreeClassifier
 from hedgerow.estimators.median_forest import MedianForestClassifier, MedianForestRegressor

@@ -7,7 +7,7 @@ from typing import Self
 from numpy.typing import ArrayLike
 
 from hedgerow.estimators.account import Account
-from hedgerow.estimators.curated import PlannedEstimator
+from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.tables import Domain

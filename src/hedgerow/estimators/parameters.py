@@ -53,17 +53,18 @@ def check_domain(domain: Any) -> None:
 
 
 def domain_to_plan(given: Any, own: Domain | None) -> Domain:
-    """Return the domain that a plan is for: the given one or the estimator's own; else H203."""
-    check_domain(given)
-    if given is not None:
-        chosen: Domain = given
-        return chosen
-    if own is None:
+    """Return the domain that a plan is for: the given one or the estimator's own; H203, H109."""
+    chosen = own if given is None else given
+    if chosen is None:
         raise Code.MISSING_DOMAIN.error(
             found="neither an argument nor a domain of the estimator",
             fix="pass domain= to the estimator, or a Domain to plan",
         )
-    return own
+    if not isinstance(chosen, Domain):
+        raise Code.WRONG_TYPE.error(
+            expected="a Domain", found=type(chosen).__name__, fix="pass the domain, not rows"
+        )
+    return chosen
 
 
 def warn_of_domain_from_data() -> None:

@@ -45,7 +45,8 @@ class TableEstimator(BaseEstimator):
     def _encode_declared(self, table: Any, y: Any, domain: Domain) -> Encoded:
         """Encode training rows under a declared domain."""
         absorbed = self._absorbed()
-        encoded = encode(table, domain, declared_target(y, len(table)), absorbed=absorbed)
+        target = None if domain.target is None else declared_target(y, len(table))
+        encoded = encode(table, domain, target, absorbed=absorbed)
         if absorbed is None:
             return encoded
         return encoded.within_capacity(domain.capacity, absorbed)

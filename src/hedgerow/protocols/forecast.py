@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from hedgerow.privacy import TwoSidedGeometric
 from hedgerow.protocols.boosting.plan import BoostPlan
+from hedgerow.protocols.contract import Plan
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.regression_plan import SCORE_SENSITIVITY, RegressionPlan
@@ -65,7 +66,7 @@ class NoiseForecast:
     """The noise of a plan beside what it hides; public numbers alone.
 
     `expected` is empty where there is no noise, or no capacity to compare it with; `note` says what
-    was assumed beyond the plan.
+    was assumed beyond the plan, or is missing here.
     """
 
     expected: tuple[Expected, ...]
@@ -108,7 +109,25 @@ def forecast(plan: Any) -> NoiseForecast:
             target = plan.domain.target
             numeric = target is not None and target.bounds is not None
             return NoiseForecast(found, NARROW if found and numeric else "")
-    return NoiseForecast(())
+    return of_counts(plan)
+
+
+def of_counts(plan: Plan) -> NoiseForecast:
+    """Forecast noisy counts of a plan that has no rule of its own; the note names what else it has.
+
+    Each release is taken to divide all records evenly between its counts.
+    """
+    records = getattr(plan, "capacity", plan.domain.capacity)
+    found, others = [], []
+    for release in plan.releases():
+        if release.mechanism != TwoSidedGeometric.name or not release.variables or records is None:
+            others += [release.reason] if math.isfinite(release.epsilon) else []
+            continue
+        noise = TwoSidedGeometric(release.epsilon, int(release.sensitivity))
+        size = records / (release.variables / 2)
+        found.append(Expected(release.reason, math.sqrt(noise.variance), size, _LEAF))
+    note = f"no forecast of {', '.join(dict.fromkeys(others))}" if others else ""
+    return NoiseForecast(tuple(found), note)
 
 
 def of_private_tree(plan: PrivatePlan) -> list[Expected]:

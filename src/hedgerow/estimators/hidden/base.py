@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -15,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError, InputError, warn_caller
-from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.parameters import check_domain, check_parameter, is_count
-from hedgerow.estimators.table import has_columns
+from hedgerow.estimators.accounted import PlannedEstimator
+from hedgerow.estimators.parameters import check_parameter, is_count
+from hedgerow.estimators.table import has_columns, read_domain
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
+from hedgerow.protocols.kinds import is_published
 from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
@@ -33,6 +33,7 @@ from hedgerow.protocols.sharing.integrate import (
     equal_slots,
     keyed,
 )
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
 
@@ -40,19 +41,21 @@ from hedgerow.tables.absorbing import AbsorbedRows
 _BINS = {"binary": 16, "wary": 4}
 
 
-class HiddenEstimator(AccountedEstimator):
-    """A scikit-learn estimator whose model lies on three servers, in shares.
+class HiddenEstimator(PlannedEstimator[Any]):
+    """A scikit-learn estimator that trains on three servers, on shares.
 
-    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, has a constructor with
-    their names and defaults, and inherits from `TableClassifier` or `TableRegressor` first.
+    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, and has a constructor
+    with their names and defaults. One that learns a target inherits from `TableClassifier` or
+    `TableRegressor` first; others read the table alone.
     """
 
     _kind: ClassVar[str] = "trees"
     _options_type: ClassVar[type[ServerOptions]]
     _model_name: ClassVar[str] = "model_"
 
-    noise: str
-    branching: str
+    # Parameters of trees, as they are for all others.
+    noise: str = "everywhere"
+    branching: str = "binary"
     engine: str
     n_owners: int
     partition: str
@@ -63,49 +66,34 @@ class HiddenEstimator(AccountedEstimator):
     meter_: Reading
     runs_: list[Run]
 
-    def _options(self) -> ServerOptions:
-        """Read the parameters; H201 for epsilon, H501 for others."""
-        check_domain(self.domain)
-        parameters = self.get_params(deep=False)
-        options = self._options_type.from_parameters(parameters)
-        RunOptions.from_parameters(parameters)
-        return options
+    def __sklearn_tags__(self) -> Tags:
+        return self._tagged(super().__sklearn_tags__())
 
-    def _plan(self, domain: Domain, capacity: int | None) -> Any:
-        return self._options().plan(domain, capacity)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        RunOptions.from_parameters(self.get_params(deep=False))
 
-    @abstractmethod
     def _encode_training(self, X: Any, y: Any, domain: Domain | None, **suggest: Any) -> Encoded:
-        """Encode rows and target; without a domain, read one from the data."""
+        """Encode rows without a target; without a domain, read one from the data."""
+        del y
+        table = self._table(X, reset=True)
+        self._take_domain(domain or read_domain(table, None, **suggest))
+        bare = self.domain_.select(self.domain_.names, target=False)
+        return encode(table, bare) if domain is None else self._encode_declared(table, None, bare)
 
-    @abstractmethod
     def _take_domain(self, domain: Domain) -> None:
         """Set what follows from the domain."""
+        self.domain_ = domain
 
-    def plan(self, domain: Domain) -> Any:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain
-            Public; not the data.
-        """
-        self._options()
-        if not isinstance(domain, Domain):
-            raise Code.WRONG_TYPE.error(
-                expected="a Domain", found=type(domain).__name__, fix="pass the domain, not rows"
-            )
-        return self._plan(domain, domain.capacity)
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Deal a table to the owners and train on the servers.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
             NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            The target, inside the domain.
+        y : array-like of shape (n_rows,), optional
+            The target, inside the domain; needed where one is learned.
 
         Returns
         -------
@@ -118,7 +106,7 @@ class HiddenEstimator(AccountedEstimator):
         An error about a value outside the domain is for the owner of the rows.
         An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
-        self._options()
+        self._check_parameters()
         with self._fitting() as ledger:
             plan = self._check_before_rows(
                 ledger, lambda domain: self._plan(domain, domain.capacity)
@@ -143,7 +131,7 @@ class HiddenEstimator(AccountedEstimator):
     def fit_owners(
         self,
         tables: Sequence[Any],
-        ys: Sequence[Any],
+        ys: Sequence[Any] | None = None,
         ids: Sequence[Any] | None = None,
         *,
         slots: Sequence[int] | None = None,
@@ -156,8 +144,8 @@ class HiddenEstimator(AccountedEstimator):
             One per owner. "horizontal": all attributes of its own records. "vertical": some
             attributes of all records; where columns have no names, those of the first owner come
             first in the domain.
-        ys : sequence of array-likes
-            One per owner. "vertical": None for all owners but one.
+        ys : sequence of array-likes, optional
+            One per owner, where a target is learned. "vertical": None for all owners but one.
         ids : sequence of array-likes, optional
             "vertical": row ids of every owner, in any order, whole numbers or strings.
         slots : sequence of int, optional
@@ -174,7 +162,7 @@ class HiddenEstimator(AccountedEstimator):
             H201 without a domain, H112 for an owner with more rows than slots, H111 for ids that
             do not align, H107 and H106 for an attribute at no owner or at two.
         """
-        self._options()
+        self._check_parameters()
         if self.domain is None:
             raise Code.MISSING_DOMAIN.error(
                 found="domain=None: the domain of several owners cannot be read from one table"
@@ -186,7 +174,8 @@ class HiddenEstimator(AccountedEstimator):
             slots is None or all(is_count(size) for size in slots),
             "must be None or one whole number of at least 1 for each owner",
         )
-        check_lists(tables, ys)
+        check_lists(tables, [] if ys is None else ys)
+        ys = [None] * len(tables) if ys is None else ys
         capacity = domain.capacity if slots is None else int(sum(slots))
         if slots is not None and domain.capacity is not None and sum(slots) > domain.capacity:
             raise Code.CAPACITY_EXCEEDED.error(
@@ -222,7 +211,7 @@ class HiddenEstimator(AccountedEstimator):
         Parameters
         ----------
         audience : str
-            Such as ``"analyst"`` or ``"server 0"``.
+            Such as ``"analyst"`` or ``"server 0"``; what is published, everybody has learned.
 
         Returns
         -------
@@ -231,6 +220,9 @@ class HiddenEstimator(AccountedEstimator):
             opened something.
         """
         check_is_fitted(self, "model_")
+        if is_published(self._kind):
+            # It was opened to the servers, who show it to all.
+            audience = EVERYONE
         return [
             {"run": run.what, **row}
             for run in self.runs_
@@ -328,7 +320,7 @@ def _rows_of_owners(
             fix="leave ids out",
         )
     for i, y in enumerate(ys):
-        if y is None:
+        if y is None and plan.domain.target is not None:
             raise Code.BAD_TARGET.error(
                 expected="the target of the rows of every owner",
                 found=f"ys[{i}]=None",
@@ -367,7 +359,7 @@ def _columns_of_owners(
             expected="row ids of every owner", found="ids=None", fix="pass ids="
         )
     holders = [i for i, y in enumerate(ys) if y is not None]
-    if len(holders) != 1:
+    if plan.domain.target is not None and len(holders) != 1:
         raise Code.BAD_TARGET.error(
             expected="the target at exactly one of the owners of columns",
             found=f"targets of {len(holders)} owners in ys",

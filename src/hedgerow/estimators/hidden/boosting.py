@@ -24,7 +24,6 @@ class _Boosting(HiddenEstimator):
     _kind: ClassVar[str] = "boosting"
     _options_type: ClassVar[type[ServerOptions]] = BoosterOptions
 
-    branching: str = "binary"
     plan_: BoostingPlan
 
     def __init__(

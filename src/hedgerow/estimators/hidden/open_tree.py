@@ -100,17 +100,6 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassif
         self.tree_ = Tree.from_dict(self.model_.public)
         return self
 
-    def what_was_learned(self, audience: str = "public") -> list[dict[str, Any]]:
-        """Return one row for every value that was opened: to the servers, who show the tree to all.
-
-        Parameters
-        ----------
-        audience : str
-            Whoever it is, the whole tree is among what it learned.
-        """
-        del audience
-        return super().what_was_learned("server")
-
     @property
     def _noisy_counts(self) -> bool:  # type: ignore[override]
         return self.noise != "none"

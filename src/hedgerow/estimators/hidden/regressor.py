@@ -19,8 +19,6 @@ from hedgerow.trees.growing.budget import SPLIT_SHARE
 class HiddenRegressor(TableRegressor, HiddenEstimator):
     """A regressor over a hidden model."""
 
-    branching: str = "binary"
-
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Ask the servers for the target of each row; they see neither rows nor answers.
 
