@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from threading import Lock
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hedgerow.errors import Code
 from hedgerow.tables import Batches, Encoded
 from hedgerow.trees.counts.forest import (
@@ -15,12 +12,9 @@ from hedgerow.trees.counts.forest import (
     ForestShape,
     ForestSplits,
     PartialForest,
+    PassedCounts,
     RowPositions,
-    add_channels,
-    add_histogram,
-    add_sides,
     descend,
-    histogram_offsets,
     place,
 )
 
@@ -28,7 +22,7 @@ MakeBatch = Callable[[Encoded, int], Batch]
 """Makes a batch of encoded rows and the batch's number; `MedianPlan.batch` is one."""
 
 
-class BatchCounts:
+class BatchCounts(PassedCounts):
     """Counts over `Batches`, on all cores; a `ForestCounts`.
 
     The rows' coins follow from the number of a batch and the place within it. So the same batches
@@ -53,7 +47,6 @@ class BatchCounts:
         self.batches = batches
         self.most_cells = most_cells
         self._make = make
-        self._forest: PartialForest | None = None
         self._key = b""
         self._kept_bytes = kept_bytes
         self._lock = Lock()
@@ -66,13 +59,6 @@ class BatchCounts:
         """Records in all; the first time this reads and checks the whole table."""
         return self.batches.n_records
 
-    @property
-    def forest(self) -> PartialForest:
-        """The forest so far."""
-        if self._forest is None:
-            raise Code.BAD_PARAMETER.error(expected="begin() first", found="no forest begun")
-        return self._forest
-
     def begin(self, shape: ForestShape, key: bytes) -> None:
         """Put every row into its roots; reads nothing yet."""
         if shape.n_bins != tuple(int(bins) for bins in self.batches.domain.n_bins):
@@ -82,35 +68,9 @@ class BatchCounts:
         self._forest, self._key = PartialForest(shape), key
         self._kept, self._room = {}, self._kept_bytes
 
-    def histogram(
-        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Count records by bin; see `ForestCounts.histogram`."""
-        offsets = histogram_offsets(self.forest.shape, features)
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        for batch, placed in self._pass():
-            add_histogram(batch, placed, nodes, features, offsets, counts)
-        return counts, offsets
-
-    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
-        """Add up both sides of candidate splits; see `ForestCounts.sides`."""
-        shape = self.forest.shape
-        out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
-        for batch, placed in self._pass():
-            add_sides(batch, placed, nodes, splits, shape, out)
-        return out
-
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
         self._forest = self.forest.with_level(splits)
-
-    def channels(self) -> NDArray[np.int64]:
-        """Channels of the frontier; see `ForestCounts.channels`."""
-        forest = self.forest
-        out = np.zeros((forest.n_nodes, forest.shape.n_channels), dtype=np.int64)
-        for batch, placed in self._pass():
-            add_channels(batch, placed, forest.shape, out)
-        return out
 
     def _pass(self) -> Iterator[tuple[Batch, RowPositions]]:
         """Give all batches and where their rows stand; the next are made ready meanwhile."""

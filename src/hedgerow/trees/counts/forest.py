@@ -12,7 +12,8 @@ batches are added up. Nothing here is private; the learner adds noise to what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -335,7 +336,50 @@ class ForestCounts(Protocol):
         """Channels of every node on the frontier; int64 (frontier, k)."""
 
 
-class LocalCounts:
+class PassedCounts(ABC):
+    """What of `ForestCounts` is one pass over batches of rows that stand in nodes."""
+
+    _forest: PartialForest | None = None
+
+    @abstractmethod
+    def _pass(self) -> Iterable[tuple[Batch, RowPositions]]:
+        """Give all batches and where their rows stand."""
+
+    @property
+    def forest(self) -> PartialForest:
+        """The forest so far."""
+        if self._forest is None:
+            raise Code.BAD_PARAMETER.error(expected="begin() first", found="no forest begun")
+        return self._forest
+
+    def histogram(
+        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count records by bin; see `ForestCounts.histogram`."""
+        offsets = histogram_offsets(self.forest.shape, features)
+        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_histogram(batch, placed, nodes, features, offsets, counts)
+        return counts, offsets
+
+    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
+        """Add up both sides of candidate splits; see `ForestCounts.sides`."""
+        shape = self.forest.shape
+        out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_sides(batch, placed, nodes, splits, shape, out)
+        return out
+
+    def channels(self) -> NDArray[np.int64]:
+        """Channels of the frontier; see `ForestCounts.channels`."""
+        forest = self.forest
+        out = np.zeros((forest.n_nodes, forest.shape.n_channels), dtype=np.int64)
+        for batch, placed in self._pass():
+            add_channels(batch, placed, forest.shape, out)
+        return out
+
+
+class LocalCounts(PassedCounts):
     """Counts over batches in this process, on all its cores; a `ForestCounts`.
 
     `batches`: at least one; their numbers differ.
@@ -352,20 +396,12 @@ class LocalCounts:
                 found=f"batches numbered {numbers[:8]}",
             )
         self.batches = tuple(batches)
-        self._forest: PartialForest | None = None
         self._placed: list[RowPositions] = []
 
     @property
     def n_records(self) -> int:
         """Records in all batches."""
         return sum(int(np.count_nonzero(batch.present)) for batch in self.batches)
-
-    @property
-    def forest(self) -> PartialForest:
-        """The forest so far."""
-        if self._forest is None:
-            raise Code.BAD_PARAMETER.error(expected="begin() first", found="no forest begun")
-        return self._forest
 
     def begin(self, shape: ForestShape, key: bytes) -> None:
         """Put every row into its roots."""
@@ -374,39 +410,13 @@ class LocalCounts:
         self._forest = PartialForest(shape)
         self._placed = [place(batch, key, self._forest) for batch in self.batches]
 
-    def histogram(
-        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Count records by bin; see `ForestCounts.histogram`."""
-        offsets = histogram_offsets(self.forest.shape, features)
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        for batch, placed in self._pairs():
-            add_histogram(batch, placed, nodes, features, offsets, counts)
-        return counts, offsets
-
-    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
-        """Add up both sides of candidate splits; see `ForestCounts.sides`."""
-        shape = self.forest.shape
-        out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
-        for batch, placed in self._pairs():
-            add_sides(batch, placed, nodes, splits, shape, out)
-        return out
-
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on."""
         self._forest = self.forest.with_level(splits)
-        self._placed = [descend(batch, placed, splits) for batch, placed in self._pairs()]
+        self._placed = [descend(batch, placed, splits) for batch, placed in self._pass()]
 
-    def channels(self) -> NDArray[np.int64]:
-        """Channels of the frontier; see `ForestCounts.channels`."""
-        forest = self.forest
-        out = np.zeros((forest.n_nodes, forest.shape.n_channels), dtype=np.int64)
-        for batch, placed in self._pairs():
-            add_channels(batch, placed, forest.shape, out)
-        return out
-
-    def _pairs(self) -> list[tuple[Batch, RowPositions]]:
-        return list(zip(self.batches, self._placed, strict=True))
+    def _pass(self) -> Iterable[tuple[Batch, RowPositions]]:
+        return zip(self.batches, self._placed, strict=True)
 
 
 def check_batch(batch: Batch, shape: ForestShape) -> None:
