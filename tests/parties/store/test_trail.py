@@ -11,6 +11,7 @@ from hedgerow.cli.main import app
 from hedgerow.errors import Code
 from hedgerow.net.certificates import Identity, make_identity
 from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
@@ -159,6 +160,25 @@ def test_a_new_key_of_the_party_goes_on_with_its_trail(party: PartyConfig) -> No
     last = verified(party)
     assert last is not None
     assert last.n == 5
+
+
+def test_a_key_that_was_renewed_goes_on_with_the_trail(party: PartyConfig) -> None:
+    with open_store(party.state).transaction("a") as made:
+        made.tell("note", {"k": 1})
+    before = party.identity.pem
+    renew_keys(party)
+    switch_keys(party, ask=False)
+    # The new key has signed nothing yet, and the old one is known to be the party's.
+    last = verified(party)
+    assert last is not None
+    with open_store(party.state).transaction("b") as made:
+        made.tell("note", {"k": 2})
+    now = verified(party)
+    assert now is not None
+    assert now.n > last.n
+    with open_store(party.state).snapshot() as made:
+        trail, charges = made.trail(), made.charges()
+    refuses(Code.TRAIL_BROKEN, lambda: verify(trail, charges, before))
 
 
 def test_a_party_without_a_key_has_a_trail_without_signatures(tmp_path: Path) -> None:

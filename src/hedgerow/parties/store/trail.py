@@ -23,7 +23,7 @@ from typing import Any
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, is_signed, sign
+from hedgerow.net.certificates import Identity, fingerprint, fingerprints, is_signed, sign
 
 START = bytes(32)
 """What stands for the hash before the first entry."""
@@ -89,8 +89,9 @@ def verify(
 ) -> TrailEntry | None:
     """Check a whole trail, and the charges of the accounts against it; return its last entry.
 
-    With the `certificate` of the party all entries must be signed, the last one with its key:
-    earlier ones may be of an earlier key of the party, for which the last one stands. H933.
+    With the `certificate` of the party all entries must be signed, the last one with its key or
+    with one that it has renewed: earlier ones may be of an earlier key of the party, for which the
+    last one stands. H933.
     """
     last, holder = None, ""
     told: dict[int, dict[str, Any]] = {}
@@ -105,7 +106,8 @@ def verify(
         if entry.kind == CHARGE:
             told[entry.n] = entry.fields()
         last = entry
-    if last is not None and certificate not in (None, holder):
+    known = certificate is None or (holder and fingerprint(holder) in fingerprints(certificate))
+    if last is not None and not known:
         raise _broken(last.n, "the signature of another key than that of this party's certificate")
     for charge in charges:
         made = told.pop(charge["entry"], None)
