@@ -7,12 +7,11 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
+from tests.command_lines import check_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -64,19 +63,7 @@ WITH_COMMANDS = [page for page in PAGES if commands(page)]
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_are_those_of_the_program(page: Path) -> None:
     for words in commands(page):
-        command, context, rest = typer.main.get_command(app), None, list(words)
-        while isinstance(command, click.Group):
-            context = click.Context(command, info_name="hedgerow", parent=context)
-            assert rest, words
-            name = rest.pop(0)
-            if name.startswith("-"):
-                assert name in ("--version", "--help")
-                break
-            command = command.get_command(context, name)
-            assert command is not None, words
-        else:
-            # Unknown options, missing arguments and values of a wrong type raise.
-            command.make_context("hedgerow", rest, parent=context)
+        check_command(words)
 
 
 FOUNDING = [

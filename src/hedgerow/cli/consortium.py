@@ -282,16 +282,19 @@ def check(
     wait: Annotated[
         float, typer.Option(help="seconds in which what is not well yet may become so")
     ] = 0.0,
+    own: Annotated[
+        bool, typer.Option("--own", help="look at this party's own daemon alone, and at its keys")
+    ] = False,
     format: FormatOption = Format.text,
 ) -> None:
     """Check certificates, addresses, versions and clocks; print the fix for each failure."""
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.consortium.reach import check_consortium
+    from hedgerow.parties.consortium.reach import check_consortium, check_own
 
     config = PartyConfig.load(folder)
     until = time.monotonic() + wait
     while True:
-        findings = check_consortium(config)
+        findings = [check_own(config)] if own else check_consortium(config)
         ready = not any(finding.problems for finding in findings)
         if ready or time.monotonic() >= until:
             break

@@ -178,6 +178,7 @@ def test_callers(parties: dict[str, PartyConfig]) -> None:
     callers = known_callers(alder)
     # Whose time is over is still known, to be told so.
     assert [(caller.name, caller.role) for caller in callers.values()] == [
+        ("alder", "server"),
         ("birch", "server"),
         ("cedar", "server"),
         ("north", "owner"),

@@ -16,6 +16,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import tls_context
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.members import known_callers
+from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import (
     Finding,
     Health,
@@ -23,12 +24,15 @@ from hedgerow.parties.consortium.reach import (
     ProbeError,
     ask_health,
     check_consortium,
+    check_own,
     shake_hands,
 )
+from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.wire.handlers import Caller, Verb
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.service import Service
 from tests.parties.consortia import found, introduce, read_key, silent_ports, write_certificate
+from tests.parties.free_ports import free_ports
 
 
 @contextmanager
@@ -288,3 +292,26 @@ def test_errors_of_a_probe(parties: dict[str, PartyConfig]) -> None:
     assert findings["alder"].reached is False
     assert findings["birch"].reached is True
     assert findings["birch"].version is None
+
+
+@pytest.mark.parametrize("listen", ["", "0.0.0.0", "127.0.0.1"])
+def test_a_party_asks_its_own_daemon(tmp_path: Path, listen: str) -> None:
+    hosts = ["127.0.0.1"] * 3 if not listen else ["router.invalid"] * 3
+    parties = found(tmp_path, hosts=hosts, first_port=free_ports())
+    introduce(parties)
+    path = parties["birch"].folder / "party.toml"
+    path.write_text(path.read_text().replace('listen = ""', f'listen = "{listen}"'))
+    birch = PartyConfig.load(path.parent)
+    away = check_own(birch)
+    assert away.reached is False
+    assert "hedgerow serve" in away.problems[0].fix
+    with Daemon(birch, Policy.load(birch.folder)):
+        well = check_own(birch)
+    assert well.reached
+    assert well.problems == []
+    assert well.address == f"127.0.0.1:{birch.me.port}"
+    birch.identity.key.chmod(0o644)
+    assert check_own(birch).problems[0].found.startswith("H810")
+    with pytest.raises(HedgerowError) as caught:
+        check_own(parties["zoe"])
+    assert caught.value.code is Code.WRONG_ROLE

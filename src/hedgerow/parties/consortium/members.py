@@ -299,15 +299,16 @@ def endings(config: PartyConfig) -> list[Ending]:
 
 
 def known_callers(config: PartyConfig) -> dict[str, Caller]:
-    """Return the other members whose certificates are here, by certificate in PEM.
+    """Return the members whose certificates are here, by certificate in PEM.
 
-    One whose time is over is among them: who calls with it is told so.
+    This party is among them: its own commands ask its daemon. So is one whose time is over: who
+    calls with it is told so.
     Raises H856 if two members have one key.
     """
     callers: dict[str, Caller] = {}
     keys = {one.public_key: config.name for one in Certificate.of(config, config.name).line()}
     for member in config.members:
-        if member == config.me or not config.certificate_file(member.name).exists():
+        if not config.certificate_file(member.name).exists():
             continue
         for certificate in Certificate.of(config, member.name).line():
             other = keys.setdefault(certificate.public_key, member.name)

@@ -21,6 +21,8 @@ from hedgerow.parties.wire.client import call_member
 
 # An alert about this party's certificate comes after the handshake, one way over the network.
 _ALERT_SECONDS = 0.5
+# Where a party that listens on all networks is reached by itself.
+_FROM_INSIDE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 _HUNG_UP = (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
@@ -213,6 +215,25 @@ def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Fi
             list(pool.map(lambda finding: _reach(config, finding, probe or ask_health), called))
     _check_policy(config, mine)
     return findings
+
+
+def check_own(config: PartyConfig) -> Finding:
+    """Check this party alone: its keys, and whether its own daemon answers.
+
+    Raises H905 for a party that takes no calls.
+    """
+    if not config.me.takes_calls:
+        raise Code.WRONG_ROLE.error(
+            expected="a party that takes calls", found=f"{config.name}, which is {config.me.kind}"
+        )
+    finding = _certificate_of(config, config.me)
+    # From inside, where it listens: its host may be that of a router.
+    listens = _FROM_INSIDE.get(config.listen, config.listen) or config.me.host
+    here = config.me.model_copy(update={"host": listens})
+    finding.address = f"{here.host}:{config.port_of(here)}"
+    if not finding.problems:
+        _reach(config, finding, lambda config, _: ask_health(config, here))
+    return finding
 
 
 def _certificate_of(config: PartyConfig, member: Member) -> Finding:
