@@ -35,6 +35,7 @@ from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient, RunStatus
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import balances_in
+from hedgerow.parties.store.database import open_store
 from hedgerow.tables import Attribute, Domain, Target
 
 SERVERS, OWNER = ("alder", "birch", "cedar"), "north"
@@ -244,9 +245,9 @@ class Consortium:
         return Counter(charge.key for charge in found[POPULATION].spent.charges)
 
     def ledger(self, name: str, run: str) -> list[str]:
-        """Return the lines of the ledger's journal of a run at a server, without its heading."""
-        path = self.parties[name].folder / f"state/runs/{run}/ledger.jsonl"
-        return [json.dumps(entry, sort_keys=True) for entry in read_journal(path)[1:]]
+        """Return the lines of the ledger of a run at a server."""
+        with open_store(self.parties[name].state).snapshot() as made:
+            return made.ledger_lines(run)
 
     def asked(self, name: str, model: str) -> tuple[Counter[tuple[str, str, int]], dict[str, str]]:
         """Return how often each query was charged at a server, and the draw that answers each."""

@@ -15,6 +15,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key, read_state_key
 from hedgerow.parties.roles.uploading import encode_part, place_records
 from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.store import read_job
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.store.uploads import open_upload
@@ -283,5 +284,4 @@ def test_the_job_is_the_one_that_was_written(story: Story) -> None:
     job = Job.load(story.town.root / "job.toml")
     assert story.run == job.run_id
     for name in SERVERS:
-        kept = story.town.home / name / "state/runs" / job.run_id / "job.toml"
-        assert Job.from_toml(kept.read_text()).hash == job.hash
+        assert read_job(story.config(name).state, job.run_id).hash == job.hash

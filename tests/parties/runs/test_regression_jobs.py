@@ -19,6 +19,7 @@ from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import StoredModel, open_model
 from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.run import ask, train
@@ -118,8 +119,14 @@ class Town(CliTown):
     def ask(self, name: str, **options: Any) -> Any:
         return Analyst(self.parties[ANALYST]).ask(f"{name}-1", asked(), **options)
 
-    def run_folder(self, server: str, name: str) -> Path:
-        return self.home / server / "state/runs" / job(name).run_id
+    def ledger_lines(self, server: str, name: str) -> list[Any]:
+        with open_store(self.parties[server].state).snapshot() as made:
+            return [json.loads(line) for line in made.ledger_lines(job(name).run_id)]
+
+    def stages(self, server: str, name: str) -> dict[str, bytes]:
+        """Return the session in which every stage that counts was made."""
+        with open_store(self.parties[server].state).snapshot() as made:
+            return {row["stage"]: row["session"] for row in made.stages(job(name).run_id)}
 
 
 @pytest.fixture(scope="module")
@@ -192,8 +199,7 @@ def check_charges(town: Town, name: str) -> None:
         ledger = town.stored(server, name).read_ledger()
         assert ledger.releases == expected.releases
         assert guarantees(ledger)["analyst"] == proposed.costs()["analyst"]
-        lines = (town.run_folder(server, name) / "ledger.jsonl").read_text().splitlines()
-        charged = [e for e in (json.loads(line)["entry"] for line in lines) if "release" in e]
+        charged = [e for e in town.ledger_lines(server, name) if "release" in e]
         assert len(charged) == len(expected.releases)
         config = town.parties[server]
         accounts = Accounts(config.state, Policy.load(config.folder))
@@ -235,13 +241,12 @@ def test_a_hostile_question_is_refused_by_the_servers(town: Town) -> None:
 
 def test_boosting_goes_on_after_a_kill_and_is_charged_once(town: Town) -> None:
     victim, run = "birch", RunClient(town.parties["north"]).post(job("killed"))
-    stages = town.run_folder(victim, "killed") / "stages.jsonl"
     end = time.monotonic() + PATIENCE
-    while not stages.exists() or stages.read_text().count('"round ') < 2:
+    while len(town.stages(victim, "killed")) < 2:
         assert time.monotonic() < end, town.logs()
         time.sleep(0.01)
     town.kill(victim)
-    before = _rounds(stages)
+    before = town.stages(victim, "killed")
     assert 2 <= len(before) < ROUNDS
     town.start(victim)
     status = town.wait(run)
@@ -249,7 +254,7 @@ def test_boosting_goes_on_after_a_kill_and_is_charged_once(town: Town) -> None:
     assert status.attempt > 1
     # Rounds that all servers had are those of the first attempt; the others came later.
     for server in SERVERS:
-        after = _rounds(town.run_folder(server, "killed") / "stages.jsonl")
+        after = town.stages(server, "killed")
         assert list(after) == [f"round {turn}" for turn in range(ROUNDS)] + ["model"]
         assert len(set(after.values())) == 2
         kept = list(before)[:-1]
@@ -259,15 +264,3 @@ def test_boosting_goes_on_after_a_kill_and_is_charged_once(town: Town) -> None:
     found = town.ask("killed").values
     np.testing.assert_array_equal(town.ask("killed").values, found)
     assert np.all((found >= 0) & (found <= 80))
-
-
-def _rounds(stages: Path) -> dict[str, str]:
-    """Return the session in which every stage that counts was made."""
-    found: dict[str, str] = {}
-    for line in stages.read_text().splitlines():
-        entry = json.loads(line)["entry"]
-        if "first" in entry:
-            found = dict(list(found.items())[: entry["first"]])
-        elif "stage" in entry:
-            found[entry["stage"]] = entry["session"]
-    return found

@@ -8,6 +8,7 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.stages import Stages, forget_stages
+from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
 from tests.parties.wire.parties_calls import refuses
 
@@ -27,7 +28,6 @@ def test_a_stage_is_there_again(tmp_path: Path) -> None:
     assert first.load("level 0") is None
     first.save("level 0", ARRAYS)
     first.save("level 1", {})
-    first.close()
     again = stages(tmp_path)
     heard = []
     again.on_load = heard.append
@@ -49,8 +49,7 @@ def test_what_goes_beyond_is_forgotten_for_good(tmp_path: Path) -> None:
     for level in (1, 2):
         with pytest.raises(ConnectionError):
             first.save(f"level {level}", ARRAYS)
-    first.close()
-    stages(tmp_path, common=1).close()
+    stages(tmp_path, common=1)
     again = stages(tmp_path)
     assert [kept.stage for kept in again.kept] == ["level 0"]
     assert len(list((tmp_path / "state/runs/run-1/stages").iterdir())) == 1
@@ -62,7 +61,6 @@ def test_what_all_servers_had_is_not_made_again(tmp_path: Path) -> None:
     first = stages(tmp_path)
     first.save("level 0", ARRAYS)
     first.save("level 1", ARRAYS)
-    first.close()
     error = refuses(Code.WRONG_RUN_STATE, lambda: stages(tmp_path, common=1))
     assert "lost" in error.found
 
@@ -77,10 +75,8 @@ def test_what_all_servers_had_at_the_beginning_is_not_made_again(tmp_path: Path)
     first.confirm_with(cut)
     with pytest.raises(ConnectionError):
         first.save("model", ARRAYS)
-    first.close()
     second = stages(tmp_path)
     assert second.load("model") is not None
-    second.close()
     error = refuses(Code.WRONG_RUN_STATE, lambda: stages(tmp_path, common=0))
     assert "lost" in error.found
 
@@ -94,7 +90,6 @@ def test_only_what_all_servers_have_may_be_opened(tmp_path: Path) -> None:
     with pytest.raises(ConnectionError):
         first.save("leaves", ARRAYS)
     refuses(Code.OPENING_NOT_KEPT, lambda: first.mark("leaves"))
-    first.close()
     second = stages(tmp_path)
     second.mark("leaves")
 
@@ -104,7 +99,6 @@ def test_tags_tell_attempts_apart(tmp_path: Path) -> None:
     for server, first in enumerate((session, session, other)):
         made = stages(tmp_path / str(server) if server else tmp_path, server, first)
         made.save("level 0", ARRAYS)
-        made.close()
     tags = []
     for server in range(3):
         made = stages(tmp_path / str(server) if server else tmp_path, server)
@@ -130,7 +124,6 @@ def test_save_waits_for_the_others_after_it_is_on_the_disk(tmp_path: Path) -> No
     made.confirm_with(confirm)
     with pytest.raises(ConnectionError):
         made.save("level 0", ARRAYS)
-    made.close()
     # It is kept here all the same: perhaps the others have it, too.
     assert [kept.tag for kept in stages(tmp_path).kept] == [seen[0][0]]
     assert seen[0][1]
@@ -145,17 +138,45 @@ def test_a_file_in_the_place_of_another_is_refused(tmp_path: Path) -> None:
     refuses(Code.VAULT_OF_ANOTHER, lambda: made.load("level 1"))
 
 
-def test_a_file_without_its_line_does_not_count(tmp_path: Path) -> None:
+def test_a_file_without_its_row_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = stages(tmp_path)
-    made.save("level 0", ARRAYS)
-    made.close()
-    journal = tmp_path / "state/runs/run-1/stages.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    # The end of the line of the stage is missing, and with it that all have confirmed it.
-    journal.write_bytes(b"".join(lines[:-1])[:-5])
+
+    def killed(store: Store, name: str) -> None:
+        assert name == "keep a stage"
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "transaction", killed)
+        with pytest.raises(KeyboardInterrupt):
+            made.save("level 0", ARRAYS)
+    assert (tmp_path / "state/runs/run-1/stages/0.bin").exists()
     again = stages(tmp_path)
     assert again.kept == []
     again.save("level 0", ARRAYS)
+    assert [kept.stage for kept in stages(tmp_path).kept] == ["level 0"]
+
+
+def test_a_stage_that_is_gone_before_others_is_missed(tmp_path: Path) -> None:
+    made = stages(tmp_path)
+    made.save("level 0", ARRAYS)
+    made.save("level 1", ARRAYS)
+    store = open_store(StateFolder(tmp_path / "state"))
+    store._base.execute("DELETE FROM stages WHERE number = 0")
+    refuses(Code.JOURNAL_DAMAGED, lambda: stages(tmp_path))
+
+
+def test_what_all_servers_have_is_in_the_trail(tmp_path: Path) -> None:
+    made = stages(tmp_path)
+    made.save("level 0", ARRAYS)
+    made.confirm_with(cut)
+    with pytest.raises(ConnectionError):
+        made.save("level 1", ARRAYS)
+    with open_store(StateFolder(tmp_path / "state")).snapshot() as found:
+        told = [(entry.kind, entry.fields()) for entry in found.trail()]
+    tag = made.kept[0].tag.hex()
+    assert told == [("confirmed", {"run": "run-1", "stage": "level 0", "tag": tag})]
 
 
 def test_shares_of_a_run_that_is_over_are_removed(tmp_path: Path) -> None:

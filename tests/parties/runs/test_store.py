@@ -1,9 +1,13 @@
 """What a server remembers of its runs."""
 
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.store import RunStore, read_error, read_job
+from hedgerow.parties.store.database import Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder
 from tests.parties.runs.run_servers import job
 from tests.parties.wire.parties_calls import refuses
@@ -39,24 +43,66 @@ def test_runs_are_listed_in_their_order(tmp_path: Path) -> None:
     assert [run.id for run in store(tmp_path).all()] == made
 
 
-def test_what_was_not_accepted_is_no_run(tmp_path: Path) -> None:
+def test_what_was_not_accepted_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = store(tmp_path)
-    run = first.accept(job(), "north").id
-    (tmp_path / "state/runs" / run / "state.jsonl").unlink()
-    again = store(tmp_path)
-    refuses(Code.UNKNOWN_RUN, lambda: again.get(run))
-    refuses(Code.BAD_NAME, lambda: again.get("../x"))
-    assert again.accept(job(), "north").state == "accepted"
+    full = Code.STATE_NOT_WRITTEN.error(found="a full disk")
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "put_run", Mock(side_effect=full))
+        refuses(Code.STATE_NOT_WRITTEN, lambda: first.accept(job(), "north"))
+    for again in (first, store(tmp_path)):
+        refuses(Code.UNKNOWN_RUN, lambda again=again: again.get(job().run_id))
+        refuses(Code.BAD_NAME, lambda again=again: again.get("../x"))
+    assert store(tmp_path).accept(job(), "north").state == "accepted"
+
+
+def test_a_change_that_is_not_on_the_disk_has_not_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = store(tmp_path)
+    run = first.accept(job(), "north")
+    full = Code.STATE_NOT_WRITTEN.error(found="a full disk")
+    with monkeypatch.context() as patch:
+        patch.setattr(Transaction, "tell", Mock(side_effect=full))
+        refuses(Code.STATE_NOT_WRITTEN, lambda: first.change(run, "running", attempt=1))
+    assert run.to_fields() == store(tmp_path).get(run.id).to_fields()
+    assert (run.state, run.attempt) == ("accepted", 0)
+
+
+def test_every_change_is_in_the_trail(tmp_path: Path) -> None:
+    first = store(tmp_path)
+    run = first.accept(job(), "north")
+    first.change(run, "running", attempt=1)
+    first.change(run, "failed", error=Code.PEER_GONE.error(found="nobody"))
+    with open_store(first.state).snapshot() as made:
+        told = [entry.fields() for entry in made.trail()]
+    assert [(e["run"], e["hash"], e["by"]) for e in told] == [(run.id, run.job.hash, "north")] * 3
+    assert [(e["state"], e["attempt"], e["error"]) for e in told] == [
+        ("accepted", 0, None),
+        ("running", 1, None),
+        ("failed", 1, Code.PEER_GONE.number),
+    ]
 
 
 def test_a_job_that_was_exchanged_is_refused(tmp_path: Path) -> None:
     first = store(tmp_path)
     run = first.accept(job(), "north").id
-    path = tmp_path / "state/runs" / run / "job.toml"
-    path.write_text(path.read_text().replace("max_depth = 3", "max_depth = 2"))
+    other = job().to_toml().replace("max_depth = 3", "max_depth = 2")
+    with open_store(first.state).transaction("tamper") as made:
+        row = made.run(run)
+        assert row is not None
+        made.put_run({**row, "job": other})
     refuses(Code.RUN_OF_ANOTHER_JOB, lambda: read_job(first.state, run))
     refuses(Code.RUN_OF_ANOTHER_JOB, lambda: store(tmp_path))
     refuses(Code.UNKNOWN_RUN, lambda: read_job(first.state, "nobody-1"))
+
+
+def test_runs_of_earlier_versions_are_not_overlooked(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / "state")
+    (state.folder("runs", "wards-1") / "state.jsonl").write_text("{}")
+    error = refuses(Code.STATE_VERSION, lambda: RunStore(state, 1))
+    assert "finish or discard" in error.fix
+    (state.root / "runs" / "wards-1" / "state.jsonl").unlink()
+    assert RunStore(state, 1).all() == []
 
 
 def test_no_error_is_none() -> None:

@@ -13,6 +13,7 @@ from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs import agreement as run_agreement
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.worker import RunWorker
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.protocols.growers.choices import split_reason
 from hedgerow.protocols.hidden import open_id3
@@ -76,19 +77,18 @@ class Attack:
 
     def forget(self) -> None:
         """Let the liar claim that it has no stage."""
-        folder = self.configs[LIAR].state.path("runs", JOB.run_id)
-        shutil.rmtree(folder / "stages")
-        (folder / "stages.jsonl").unlink()
+        state = self.configs[LIAR].state
+        shutil.rmtree(state.path("runs", JOB.run_id) / "stages")
+        with open_store(state).transaction("forget") as made:
+            made.drop_stages(JOB.run_id, 0)
 
     def charged(self) -> list[int]:
         """Return how often the split was paid for, by server."""
         found = []
-        for number, config in enumerate(self.configs):
-            about = {"run": JOB.run_id, "job": JOB.hash, "server": number, "kind": "ledger"}
-            path = config.state.path("runs", JOB.run_id, "ledger.jsonl")
-            ledger = DurableLedger(path, about=about, domain=JOB.make_plan().domain)
+        for config in self.configs:
+            domain = JOB.make_plan().domain
+            ledger = DurableLedger(open_store(config.state), JOB.run_id, domain=domain)
             found.append(ledger.charged(split_reason(0)))
-            ledger.close()
         return found
 
     def _cut(self, moment: str) -> None:
@@ -103,9 +103,6 @@ class Attack:
             worker.work()
         except HedgerowError as error:
             return error.code
-        finally:
-            worker.stages.close()
-            worker.ledger.close()
         return None
 
 

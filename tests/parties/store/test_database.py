@@ -257,13 +257,14 @@ def test_a_later_version_is_refused_and_an_earlier_one_brought_up_to_date(
     state: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(state).close()
-    more = (*database._MIGRATIONS, ("CREATE TABLE later (x)", "INSERT INTO later VALUES (1)"))
+    later = ("CREATE TABLE later (x)", "INSERT INTO later VALUES (1)")
+    more = (*database._MIGRATIONS, database._Migration(later))
     with monkeypatch.context() as patch:
         patch.setattr(database, "_MIGRATIONS", more)
         patch.setattr(database, "VERSION", VERSION + 1)
-        later = Store(state)
-        assert later._base.execute("SELECT x FROM later").fetchall() == [(1,)]
-        later.close()
+        newer = Store(state)
+        assert newer._base.execute("SELECT x FROM later").fetchall() == [(1,)]
+        newer.close()
         Store(state).close()
     error = refuses(Code.STATE_VERSION, lambda: Store(state))
     assert f"version {VERSION + 1}" in error.found
@@ -274,7 +275,8 @@ def test_a_migration_is_done_as_a_whole_or_not_at_all(
 ) -> None:
     Store(state).close()
     with monkeypatch.context() as patch:
-        more = (*database._MIGRATIONS, ("CREATE TABLE later (x)", "no statement"))
+        wrong = database._Migration(("CREATE TABLE later (x)", "no statement"))
+        more = (*database._MIGRATIONS, wrong)
         patch.setattr(database, "_MIGRATIONS", more)
         patch.setattr(database, "VERSION", VERSION + 1)
         refuses(Code.STATE_NOT_WRITTEN, lambda: Store(state))

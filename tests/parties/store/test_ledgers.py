@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.privacy import ROOT, Budget, Ledger, Release, step
 from tests.parties.forks import fork_printing
 from tests.parties.store.writers import charge_releases
 from tests.parties.wire.parties_calls import refuses
-
-ABOUT = {"run": "r", "kind": "ledger"}
 
 
 def release(name: str, epsilon: float = 0.5, times: int = 1) -> Release:
@@ -22,7 +21,12 @@ def release(name: str, epsilon: float = 0.5, times: int = 1) -> Release:
 
 
 def opened(path: Path) -> DurableLedger:
-    return DurableLedger(path / "ledger.jsonl", about=ABOUT)
+    return DurableLedger(open_store(StateFolder(path / "state")), "run-1")
+
+
+def lines(path: Path) -> int:
+    with open_store(StateFolder(path / "state")).snapshot() as made:
+        return len(made.ledger_lines("run-1"))
 
 
 def attempt(path: Path, *names: str) -> DurableLedger:
@@ -30,7 +34,6 @@ def attempt(path: Path, *names: str) -> DurableLedger:
     ledger = opened(path)
     for name in names:
         ledger.charge(release(name))
-    ledger.close()
     return ledger
 
 
@@ -41,7 +44,6 @@ def test_everything_is_there_again(tmp_path: Path) -> None:
     ledger.realise(held, release("answers", 0.1, times=2))
     ledger.mark_not_private("two servers", ["server 0", "server 1"])
     before = ledger.to_json()
-    ledger.close()
     again = opened(tmp_path)
     assert again.to_json() == before
     assert Ledger.from_json(before).entries == again.entries
@@ -85,16 +87,14 @@ def test_marks_and_reservations_are_recognised(tmp_path: Path) -> None:
         held = ledger.reserve(release("answers", 0.1, times=5))
         assert held.index == 0
         ledger.realise(held, release("answers", 0.1))
-        ledger.close()
     assert len(ledger.entries) == 2
-    assert len(Journal(tmp_path / "ledger.jsonl", about=ABOUT)) == 3
+    assert lines(tmp_path) == 3
 
 
 def test_a_budget_that_was_set_later_is_kept(tmp_path: Path) -> None:
     ledger = opened(tmp_path)
     ledger.budget = Budget(1.0, 1e-6)
     ledger.reserve(release("answers", 0.1, times=5))
-    ledger.close()
     again = opened(tmp_path)
     assert again.budget == Budget(1.0, 1e-6)
     refuses(Code.BUDGET_EXCEEDED, lambda: again.charge(release("more", 9.0)))
@@ -105,23 +105,41 @@ def test_what_is_refused_is_not_on_the_disk(tmp_path: Path) -> None:
     ledger = opened(tmp_path)
     ledger.budget = Budget(1.0)
     refuses(Code.BUDGET_EXCEEDED, lambda: ledger.charge(release("a"), release("b", 0.6)))
-    ledger.close()
     assert opened(tmp_path).entries == ()
 
 
-def test_a_journal_of_something_else(tmp_path: Path) -> None:
-    with Journal(tmp_path / "ledger.jsonl", about=ABOUT) as journal:
-        journal.append({"kind": "charge", "release": {"mechanism": "none"}, "inside": None})
-    refuses(Code.BAD_RELEASE, lambda: opened(tmp_path))
+def test_a_ledger_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
-        opened(tmp_path / "..").__getstate__()
+        opened(tmp_path).__getstate__()
+    for number, (line, code) in enumerate(
+        [
+            ('{"kind":"charge","release":{"mechanism":"none"},"inside":null}', Code.BAD_RELEASE),
+            ('{"kind":"charge"}', Code.BAD_LEDGER_FILE),
+            ("nonsense", Code.BAD_LEDGER_FILE),
+        ]
+    ):
+        state = StateFolder(tmp_path / f"state-{number}")
+        with open_store(state).transaction("tamper") as made:
+            made.add_ledger_line("run-1", 0, line)
+        refuses(code, lambda state=state: DurableLedger(open_store(state), "run-1"))
+
+
+def test_lines_that_are_gone_and_two_who_write(tmp_path: Path) -> None:
+    first, second = opened(tmp_path), opened(tmp_path)
+    first.charge(release("a"))
+    first.charge(release("b"))
+    # Whoever has read before that writes over nothing.
+    refuses(Code.JOURNAL_DAMAGED, lambda: second.charge(release("c")))
+    store = open_store(StateFolder(tmp_path / "state"))
+    store._base.execute("DELETE FROM ledger_lines WHERE number = 0")
+    refuses(Code.JOURNAL_DAMAGED, lambda: opened(tmp_path))
 
 
 def test_kill_9_in_the_middle_loses_no_charge_and_doubles_none(tmp_path: Path) -> None:
-    acknowledged, path = -1, tmp_path / "ledger.jsonl"
+    acknowledged, root = -1, tmp_path / "state"
     releases = [release(f"charge {i}") for i in range(10_000)]
     for _ in range(3):
-        child, told = fork_printing(charge_releases, path, ABOUT, releases)
+        child, told = fork_printing(charge_releases, root, releases)
         with told:
             assert told.readline() == b"ready\n"
             for _ in range(25 + acknowledged + 1):
@@ -132,7 +150,6 @@ def test_kill_9_in_the_middle_loses_no_charge_and_doubles_none(tmp_path: Path) -
         acknowledged = max(acknowledged, last, *(int(line) for line in rest if line.isdigit()))
         ledger = opened(tmp_path)
         reasons = [entry.release.reason for entry in ledger.entries]
-        ledger.close()
         assert reasons == [f"charge {i}" for i in range(len(reasons))]
         # At most the one that was written and not acknowledged is there besides.
         assert acknowledged + 1 <= len(reasons) <= acknowledged + 2

@@ -6,7 +6,6 @@ import signal
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -34,9 +33,9 @@ def append_entries(path: Path, run: int) -> None:
         threading.Thread(target=work, args=(thread,)).start()
 
 
-def charge_releases(path: Path, about: dict[str, Any], releases: list[Release]) -> None:
+def charge_releases(root: Path, releases: list[Release]) -> None:
     """Charge releases to a ledger, one after the other."""
-    ledger = DurableLedger(path, about=about)
+    ledger = DurableLedger(Store(StateFolder(root)), "run-1")
     print("ready", flush=True)
     for i, release in enumerate(releases):
         ledger.charge(release)
@@ -87,7 +86,7 @@ def fill_the_disk(root: Path) -> None:
     """Write until files may not grow, and three times more; say what was acknowledged."""
     store, failures = Store(StateFolder(root)), 0
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
     for i in range(1000):
         try:
             with store.transaction("note") as made:

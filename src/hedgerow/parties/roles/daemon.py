@@ -7,7 +7,6 @@ is on the disk, so a daemon that was killed goes on where it was.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import queue
@@ -29,7 +28,7 @@ from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, charge_verbs
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import run_verbs
-from hedgerow.parties.store.durable import remove_leftovers
+from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.uploads import upload_verbs
 from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
@@ -62,11 +61,12 @@ class Daemon:
         for server in config.servers:
             Certificate.of(config, server.name)
         key = operator_key(config.folder)
-        self._lock = _lock_state(config)
+        # Two daemons on one folder would answer for each other.
+        self._claim = Claim(config.state.path("daemon.lock"), Code.ALREADY_SERVED)
         try:
             self._join(number, key, limits)
         except BaseException:
-            os.close(self._lock)
+            self._claim.release()
             raise
 
     def _join(self, number: int, key: bytes, limits: ServiceLimits | None) -> None:
@@ -112,7 +112,7 @@ class Daemon:
         self.runs.stop()
         self.answers.stop()
         finished = self.service.stop(patience)
-        os.close(self._lock)
+        self._claim.release()
         _log("stopped", finished=finished)
 
     def reload(self) -> bool:
@@ -228,18 +228,6 @@ def logging_to(config: PartyConfig) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         handler.close()
-
-
-def _lock_state(config: PartyConfig) -> int:
-    """Lock the state folder: two daemons on one folder would answer for each other."""
-    path = config.state.path("daemon.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise Code.ALREADY_SERVED.error(found=f"another daemon on {config.state.root}") from None
-    return descriptor
 
 
 def _log(what: str, **fields: Any) -> None:

@@ -1,9 +1,9 @@
 """Stages of a run in the vault: what a server has done of a training, so that it can go on.
 
-A folder ``state/runs/<run>/stages`` with one encrypted file for every stage, and a journal of them
-beside it. A stage is kept when it is in the journal. Every stage has a tag, a hash over the session
-in which it was made and over the tag of the stage before: two servers with the same tag hold
-shares of the same numbers, which those of different attempts are not.
+A folder ``state/runs/<run>/stages`` with one encrypted file for every stage; a stage is kept when
+the store of the party has its row. Every stage has a tag, a hash over the session in which it was
+made and over the tag of the stage before: two servers with the same tag hold shares of the same
+numbers, which those of different attempts are not.
 
 `Stages.save` returns when all three servers have the stage, and that is written down, too, as it is
 for the stages that all have at the beginning of an attempt. So a value that is opened after its
@@ -16,15 +16,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code
+from hedgerow.parties.store.database import Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 
 Arrays = dict[str, NDArray[Any]]
@@ -40,6 +39,7 @@ class KeptStage:
     stage: str
     tag: bytes
     entries: int
+    session: bytes = field(repr=False)
 
 
 def _alone(tag: bytes) -> None:
@@ -60,20 +60,13 @@ class Stages:
         self.kept: list[KeptStage] = []
         self.confirmed = 0
         state.folder("runs", run, "stages")
-        self._journal = Journal(
-            state.path("runs", run, "stages.jsonl"),
-            about={"run": run, "job": job, "server": server, "kind": "stages"},
-        )
-        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
-            for entry in self._journal.entries():
-                if "first" in entry:
-                    del self.kept[entry["first"] :]
-                    continue
-                if "confirmed" in entry:
-                    self.confirmed = entry["confirmed"]
-                    continue
-                tag = self._next_tag(entry["stage"], bytes.fromhex(entry["session"]))
-                self.kept.append(KeptStage(len(self.kept), entry["stage"], tag, entry["entries"]))
+        self._store = open_store(state)
+        with self._store.snapshot() as made:
+            rows = made.stages(run)
+        for row in rows:
+            tag, session = self._next_tag(row["stage"], row["session"]), row["session"]
+            self.kept.append(KeptStage(row["number"], row["stage"], tag, row["entries"], session))
+            self.confirmed += row["confirmed"]
 
     def last(self) -> KeptStage | None:
         """Return the last stage that is kept here."""
@@ -92,15 +85,17 @@ class Stages:
                 fix="restore the state folder of that server from a copy, or post a new job",
             )
         self._session, self._entries = session, entries
+        gone = self.kept[common:]
         # A server that has read what is opened now may claim next time that it never had it.
-        self._confirm_stages(common)
-        if common < len(self.kept):
-            gone = self.kept[common:]
-            self._journal.append({"first": common})
-            del self.kept[common:]
-            for stage in gone:
-                with contextlib.suppress(FileNotFoundError):
-                    self._path(stage.number).unlink()
+        if common > self.confirmed or gone:
+            with self._store.transaction("begin on common stages") as made:
+                self._confirm_stages(made, common)
+                made.drop_stages(self._run, common)
+            self.confirmed = common
+        del self.kept[common:]
+        for stage in gone:
+            with contextlib.suppress(FileNotFoundError):
+                self._path(stage.number).unlink()
 
     def confirm_with(self, confirm: Confirm) -> None:
         """Let `save` wait for the other servers."""
@@ -120,14 +115,15 @@ class Stages:
         if any(kept.stage == stage for kept in self.kept):
             raise ValueError(f"stage {stage!r} a second time")
         tag = self._next_tag(stage, self._session)
-        kept = KeptStage(len(self.kept), stage, tag, self._entries())
+        kept = KeptStage(len(self.kept), stage, tag, self._entries(), self._session)
         write_arrays(self._path(kept.number), arrays, self._key, about=self._about(kept))
-        self._journal.append(
-            {"stage": stage, "session": self._session.hex(), "entries": kept.entries}
-        )
+        with self._store.transaction("keep a stage") as made:
+            made.put_stage(self._row(kept, confirmed=False))
         self.kept.append(kept)
         self._confirm(tag)
-        self._confirm_stages(len(self.kept))
+        with self._store.transaction("confirm a stage") as made:
+            self._confirm_stages(made, len(self.kept))
+        self.confirmed = len(self.kept)
         self.on_save(kept)
 
     def mark(self, opening: str) -> None:
@@ -138,15 +134,21 @@ class Stages:
         if all(kept.stage != opening for kept in self.kept[: self.confirmed]):
             raise Code.OPENING_NOT_KEPT.error(found=f"{opening!r}, which is in no such stage")
 
-    def close(self) -> None:
-        """Let others open the journal."""
-        self._journal.close()
+    def _confirm_stages(self, made: Transaction, stages: int) -> None:
+        """Write down that all servers have so many stages; that never becomes less."""
+        for kept in self.kept[self.confirmed : stages]:
+            made.put_stage(self._row(kept, confirmed=True))
+            made.tell("confirmed", {"run": self._run, "stage": kept.stage, "tag": kept.tag.hex()})
 
-    def _confirm_stages(self, stages: int) -> None:
-        """Write down how many stages all servers have; that never becomes less."""
-        if stages > self.confirmed:
-            self._journal.append({"confirmed": stages})
-            self.confirmed = stages
+    def _row(self, kept: KeptStage, *, confirmed: bool) -> dict[str, str | int | bytes]:
+        return {
+            "run": self._run,
+            "number": kept.number,
+            "stage": kept.stage,
+            "session": kept.session,
+            "entries": kept.entries,
+            "confirmed": int(confirmed),
+        }
 
     def _next_tag(self, stage: str, session: bytes) -> bytes:
         before = self.kept[-1].tag if self.kept else self._job.encode()

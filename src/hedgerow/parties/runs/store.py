@@ -1,23 +1,23 @@
 """`RunStore`: the runs of a server and how far they are, on the disk before it counts.
 
-A folder ``state/runs/<run>`` with ``job.toml``, ``state.jsonl`` (a journal, one line for every
-change), and what the worker keeps: ``ledger.jsonl``, ``stages.jsonl``, ``stages/``, ``meter.json``
-and ``worker.log``.
+Runs are rows of the party's store, and every change of one is told in its trail. A folder
+``state/runs/<run>`` has what the worker keeps beside: ``stages/``, ``meter.json`` and
+``worker.log``.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, Job
-from hedgerow.parties.store.durable import StateFolder, read_small, replacing
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.store.database import Row, open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.wire.requests import Fields, error_fields
 
 State = Literal["accepted", "waiting", "running", "done", "failed", "stopped"]
@@ -28,7 +28,7 @@ _ROOM = "runs"
 
 @dataclass
 class ServerRun:
-    """A run at this server, as its journal tells it.
+    """A run at this server, as its store has it.
 
     `generation`: how often it was resumed; who has ended a later one is heard. `error`: why it, or
     its last `attempt`, failed. `closed`: all three servers are known to be done.
@@ -71,13 +71,18 @@ class ServerRun:
 
 def read_job(state: StateFolder, run: str) -> Job:
     """Return the job of a run; H890 if there is no such run."""
-    path = state.path(_ROOM, check_name(run, "run"), "job.toml")
-    if not path.exists():
+    with open_store(state).snapshot() as made:
+        row = made.run(check_name(run, "run"))
+    if row is None:
         raise Code.UNKNOWN_RUN.error(found=f"run {run}")
-    job = Job.from_toml(read_small(path, MAX_JOB_BYTES, Code.BAD_JOB))
-    if job.run_id != run:
+    return _job_of(row)
+
+
+def _job_of(row: Row) -> Job:
+    job = Job.from_toml(row["job"])
+    if job.run_id != row["id"]:
         raise Code.RUN_OF_ANOTHER_JOB.error(
-            expected=f"the job of run {run} in {path}", found=f"that of run {job.run_id}"
+            expected=f"the job of run {row['id']}", found=f"that of run {job.run_id}"
         )
     return job
 
@@ -96,12 +101,10 @@ class RunStore:
     def __init__(self, state: StateFolder, server: int) -> None:
         self.state, self.server = state, server
         self._lock = threading.RLock()
-        self._runs: dict[str, ServerRun] = {}
         state.folder(_ROOM)
-        for name in state.names(_ROOM):
-            # Without a journal it was never accepted: whoever posts the job posts it again.
-            if state.path(_ROOM, name, "state.jsonl").exists():
-                self._runs[name] = self._read(name)
+        self._store = open_store(state)
+        with self._store.snapshot() as made:
+            self._runs = {row["id"]: _read(row) for row in made.runs()}
 
     def accept(self, job: Job, by: str) -> ServerRun:
         """Keep a job; the same one again is the same run."""
@@ -109,10 +112,9 @@ class RunStore:
             if job.run_id in self._runs:
                 return self._runs[job.run_id]
             self.state.folder(_ROOM, job.run_id)
-            with replacing(self.state.path(_ROOM, job.run_id, "job.toml")) as file:
-                file.write(job.to_toml().encode())
-            run = ServerRun(job.run_id, job)
-            self._append(run, {"state": "accepted", "by": by})
+            now = time.time()
+            run = ServerRun(job.run_id, job, created=now, changed=now, by=by)
+            self._write(run)
             self._runs[run.id] = run
             return run
 
@@ -146,45 +148,43 @@ class RunStore:
     ) -> None:
         """Change the state of a run; on the disk when this returns."""
         with self._lock:
-            entry: dict[str, Any] = {"state": state}
-            if attempt is not None:
-                entry["attempt"] = attempt
-            if generation is not None:
-                entry["generation"] = generation
-            if error is not None:
-                entry["error"] = error_fields(error)["error"]
-            if closed:
-                entry["closed"] = True
-            self._append(run, entry)
+            changed = replace(
+                run,
+                state=state,
+                attempt=run.attempt if attempt is None else attempt,
+                generation=run.generation if generation is None else generation,
+                error=error,
+                closed=run.closed or closed,
+                changed=time.time(),
+            )
+            self._write(changed)
+            # Others hold the run: it becomes what was written, and not before.
+            vars(run).update(vars(changed))
 
-    def _append(self, run: ServerRun, entry: dict[str, Any]) -> None:
-        entry["time"] = time.time()
-        with self._journal(run.id, run.job.hash) as journal:
-            journal.append(entry)
-        _apply(run, entry)
+    def _write(self, run: ServerRun) -> None:
+        told = run.to_fields()
+        error = None if run.error is None else json.dumps(told["error"])
+        with self._store.transaction(f"run {run.state}") as made:
+            made.put_run(
+                {
+                    "id": run.id,
+                    "job": run.job.to_toml(),
+                    "state": run.state,
+                    "attempt": run.attempt,
+                    "generation": run.generation,
+                    "error": error,
+                    "closed": int(run.closed),
+                    "created": run.created,
+                    "changed": run.changed,
+                    "by": run.by,
+                }
+            )
+            names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")
+            number = None if run.error is None else run.error.code.number
+            made.tell("run", {name: told[name] for name in names} | {"error": number})
 
-    def _read(self, name: str) -> ServerRun:
-        job = read_job(self.state, name)
-        run = ServerRun(name, job)
-        with (
-            self._journal(name, job.hash) as journal,
-            jsonfile.refusing(Code.JOURNAL_DAMAGED),
-        ):
-            for entry in journal.entries():
-                _apply(run, entry)
-        return run
 
-    def _journal(self, name: str, job: str) -> Journal:
-        path = self.state.path(_ROOM, name, "state.jsonl")
-        return Journal(path, about={"run": name, "job": job, "server": self.server})
-
-
-def _apply(run: ServerRun, entry: dict[str, Any]) -> None:
-    run.state = entry["state"]
-    run.attempt = entry.get("attempt", run.attempt)
-    run.generation = entry.get("generation", run.generation)
-    run.closed = entry.get("closed", run.closed)
-    run.error = read_error(entry.get("error"))
-    run.by = entry.get("by", run.by)
-    run.changed = entry["time"]
-    run.created = run.created or entry["time"]
+def _read(row: Row) -> ServerRun:
+    error = read_error(None if row["error"] is None else json.loads(row["error"]))
+    known = {**row, "job": _job_of(row), "error": error, "closed": bool(row["closed"])}
+    return ServerRun(**known)

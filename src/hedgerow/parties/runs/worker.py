@@ -9,8 +9,8 @@ ends, the pipe closes and the worker ends too.
 1. Meet the other servers in the session of the attempt; the program is the hash of the job.
 2. Agree on the stages that all three have done, and forget what goes beyond.
 3. Rehearse what will be published. Compare the uploads, make a table of them and train. Every
-   stage is kept by all servers before the next one begins; every charge is in the ledger's journal
-   before noise is drawn.
+   stage is kept by all servers before the next one begins; every charge is in the ledger, on the
+   disk, before noise is drawn.
 4. Compare the ledgers; keep the model as the last stage. From here on all servers have it, and
    whoever fails now finds it done in the next attempt.
 5. Take leave, and put the model where questions are answered.
@@ -43,7 +43,8 @@ from hedgerow.parties.runs.child import DONE
 from hedgerow.parties.runs.stages import Arrays, KeptStage, Stages
 from hedgerow.parties.runs.store import read_job
 from hedgerow.parties.store import models
-from hedgerow.parties.store.durable import remove_leftovers, replacing
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import Claim, remove_leftovers, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.uploads import open_upload, shared_planes
 from hedgerow.parties.wire.logs import JsonLines
@@ -133,17 +134,19 @@ class RunWorker:
         self.begun = time.monotonic()
         self.network: TLSNetwork | None = None
         self.meter = RunMeter(self.state.path("runs", run, "meter.json"), attempt)
+        self._claim = Claim(self.state.path("runs", run, "lock"))
         remove_leftovers(self.state.folder("runs", run, "stages"))
         self.stages = Stages(self.state, run, self.job.hash, self.server, self.key)
-        about: dict[str, str | int] = {"run": run, "job": self.job.hash, "server": self.server}
-        self.ledger = DurableLedger(
-            self.state.path("runs", run, "ledger.jsonl"),
-            about=about | {"kind": "ledger"},
-            domain=self.plan.domain,
-        )
+        self.ledger = DurableLedger(open_store(self.state), run, domain=self.plan.domain)
 
     def work(self) -> None:
         """Do all of it; numbered errors where it cannot be done."""
+        try:
+            self._work()
+        finally:
+            self._claim.release()
+
+    def _work(self) -> None:
         with self._meet() as self.network, self._metering():
             common = agreeing.agree_on_stages(self.network, [k.tag for k in self.stages.kept])
             self.stages.begin(self.session, common, lambda: len(self.ledger.entries))

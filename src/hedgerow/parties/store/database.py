@@ -35,23 +35,52 @@ FILE = "party.db"
 PATIENCE = 10.0
 """Seconds for which other processes of this party may keep the database to themselves."""
 APPLICATION = 0x48454447
-_MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE trail (
+
+
+class _Migration(NamedTuple):
+    """What makes a version, and the files of earlier ones whose place it takes."""
+
+    statements: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
+
+
+# Never changed, only added to. Accounts of earlier versions are taken over, see there.
+_MIGRATIONS: tuple[_Migration, ...] = (
+    _Migration(
+        (
+            """CREATE TABLE trail (
             n INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL,
             signature BLOB NOT NULL
         ) STRICT""",
-        "CREATE INDEX trail_kind ON trail (kind)",
-        """CREATE TABLE charges (
+            "CREATE INDEX trail_kind ON trail (kind)",
+            """CREATE TABLE charges (
             entry INTEGER PRIMARY KEY REFERENCES trail (n), population TEXT NOT NULL,
             key TEXT NOT NULL, epsilon REAL NOT NULL CHECK (epsilon >= 0),
             delta REAL NOT NULL CHECK (delta >= 0), what TEXT NOT NULL, time REAL NOT NULL,
             sum BLOB NOT NULL, UNIQUE (population, key)
         ) STRICT""",
+        )
+    ),
+    _Migration(
+        (
+            """CREATE TABLE runs (
+            id TEXT PRIMARY KEY, job TEXT NOT NULL, state TEXT NOT NULL, attempt INTEGER NOT NULL,
+            generation INTEGER NOT NULL, error TEXT, closed INTEGER NOT NULL,
+            created REAL NOT NULL, changed REAL NOT NULL, by TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT""",
+            """CREATE TABLE stages (
+            run TEXT NOT NULL, number INTEGER NOT NULL, stage TEXT NOT NULL, session BLOB NOT NULL,
+            entries INTEGER NOT NULL, confirmed INTEGER NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (run, number)
+        ) STRICT""",
+            """CREATE TABLE ledger_lines (
+            run TEXT NOT NULL, number INTEGER NOT NULL, line TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (run, number)
+        ) STRICT""",
+        ),
+        ("runs/*/state.jsonl", "topdown/*/ledger.jsonl"),
     ),
 )
-"""What takes a database from one version to the next; they are never changed, only added to."""
-
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
 _KEPT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
@@ -82,6 +111,40 @@ class Transaction:
                 last = self._add(next_entry(last, KEY, {"certificate": signer.pem}, signer))
         return self._add(next_entry(last, kind, fields, signer)).n
 
+    def put_run(self, row: Mapping[str, Value]) -> None:
+        """Write a run, in the place of what was known of it."""
+        self._put("runs", row)
+
+    def runs(self) -> list[Row]:
+        """Return all runs, the oldest first."""
+        return self._rows("runs", "ORDER BY created, id")
+
+    def run(self, run: str) -> Row | None:
+        """Return a run."""
+        found = self._rows("runs", "WHERE id = ?", run)
+        return found[0] if found else None
+
+    def put_stage(self, row: Mapping[str, Value]) -> None:
+        """Write a stage of a run, in the place of what was known of it."""
+        self._put("stages", row)
+
+    def stages(self, run: str) -> list[Row]:
+        """Return the stages of a run in order; H867 if one is gone before others."""
+        return self._numbered_rows("stages", run)
+
+    def drop_stages(self, run: str, first: int) -> None:
+        """Forget the stages of a run from one on."""
+        self._base.execute("DELETE FROM stages WHERE run = ? AND number >= ?", (run, first))
+
+    def add_ledger_line(self, run: str, number: int, line: str) -> None:
+        """Add a line to the ledger of a run; H867 if there is one of that number."""
+        row: dict[str, Value] = {"run": run, "number": number, "line": line}
+        self._put("ledger_lines", row, replace=False)
+
+    def ledger_lines(self, run: str) -> list[str]:
+        """Return the lines of the ledger of a run in order; H867 if one is gone before others."""
+        return [row["line"] for row in self._numbered_rows("ledger_lines", run)]
+
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
         ((found, *_), *_) = self._base.execute("PRAGMA integrity_check(1)")
@@ -94,7 +157,8 @@ class Transaction:
 
     def add_charge(self, charge: Mapping[str, Value]) -> None:
         """Add a charge (population, key, epsilon, delta, what, time) to its account and tell it."""
-        self._put("charges", {"entry": self.tell(CHARGE, plain_charge(charge)), **charge})
+        row: dict[str, Value] = {"entry": self.tell(CHARGE, plain_charge(charge)), **charge}
+        self._put("charges", row, replace=False)
 
     def charges(self, population: str | None = None) -> list[Row]:
         """Return the charges of a population, or of all, in their order; H867 if some are gone."""
@@ -119,11 +183,19 @@ class Transaction:
         found = self._base.execute(f"SELECT {columns} FROM trail {rest}", values)  # noqa: S608
         return [TrailEntry(*row) for row in found]
 
-    def _put(self, table: str, row: Mapping[str, Value]) -> None:
-        names = (*row, "sum")
+    def _put(self, table: str, row: Mapping[str, Value], *, replace: bool = True) -> None:
+        names, verb = (*row, "sum"), "REPLACE" if replace else "INSERT"
         marks = ", ".join("?" * len(names))
-        statement = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({marks})"  # noqa: S608
+        statement = f"{verb} INTO {table} ({', '.join(names)}) VALUES ({marks})"
         self._base.execute(statement, (*row.values(), _sum(table, row)))
+
+    def _numbered_rows(self, table: str, run: str) -> list[Row]:
+        found = self._rows(table, "WHERE run = ? ORDER BY number", run)
+        if [row["number"] for row in found] != list(range(len(found))):
+            raise Code.JOURNAL_DAMAGED.error(
+                found=f"{self._store.path}: a row of {table} of {run} is gone"
+            )
+        return found
 
     def _rows(self, table: str, rest: str, *values: Value) -> list[Row]:
         cursor = self._base.execute(f"SELECT * FROM {table} {rest}", values)  # noqa: S608
@@ -304,11 +376,23 @@ class Store:
                     found=f"version {version}",
                     fix="use the version of Hedgerow that has written it, or a later one",
                 )
-            for statements in _MIGRATIONS[version:]:
-                for statement in statements:
+            for migration in _MIGRATIONS[version:]:
+                self._check_replaced(migration.replaced)
+                for statement in migration.statements:
                     self._base.execute(statement)
             self._base.execute(f"PRAGMA user_version = {VERSION}")
             self._base.execute("COMMIT")
+
+    def _check_replaced(self, patterns: tuple[str, ...]) -> None:
+        """Refuse what an earlier version has left and this one would not see."""
+        for pattern in patterns:
+            for path in self.state.root.glob(pattern):
+                raise Code.STATE_VERSION.error(
+                    expected=f"all that counts in {self.path}",
+                    found=f"{path}, of an earlier version of Hedgerow",
+                    fix="finish or discard what it belongs to with the version that has written "
+                    "it, and move it out of the state folder",
+                )
 
     def _version(self) -> int:
         return int(self._base.execute("PRAGMA user_version").fetchone()[0])

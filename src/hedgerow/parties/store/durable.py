@@ -8,6 +8,7 @@ closed to all other users.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import stat
@@ -161,6 +162,28 @@ def read_small(path: Path, limit: int, code: Code) -> str:
         raise code.error(found=f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise code.error(found=f"{path}, which is not UTF-8") from None
+
+
+class Claim:
+    """What one process does at a time, as long as this is held or until the process ends.
+
+    `path` is of an empty file. `code` if somebody else, perhaps in this process, has it.
+    """
+
+    def __init__(self, path: Path, code: Code = Code.JOURNAL_IN_USE) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, FILE_MODE)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise code.error(found=f"another process that has claimed {path}") from None
+
+    def release(self) -> None:
+        """Let others have it; a second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
 
 
 class StateFolder:

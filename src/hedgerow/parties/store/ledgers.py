@@ -8,42 +8,39 @@ what a finished stage holds and is not drawn again.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.database import Store
 from hedgerow.privacy import Ledger, Release
 from hedgerow.privacy.entries import Budget, HasProvenance, Reservation, as_budget
 from hedgerow.privacy.statement import plain
 
 
 class DurableLedger(Ledger):
-    """A ledger over a journal; `recognised` are entries of earlier attempts made again in this one.
+    """The ledger of a run in the store; `recognised` are entries of earlier attempts made again.
 
-    H867 if the journal does not fit together, H868 if another process has it open, H211 if it holds
-    something that is no ledger.
+    For one process at a time: H867 if another one adds to it meanwhile, or lines are gone, H211 if
+    it holds something that is no ledger.
     """
 
-    def __init__(
-        self, path: Path, *, about: dict[str, str | int], domain: HasProvenance | None = None
-    ) -> None:
+    def __init__(self, store: Store, run: str, *, domain: HasProvenance | None = None) -> None:
         super().__init__(domain)
         self.recognised = 0
+        self._store, self._run = store, run
         self._kept_budget: Budget | None = None
         self._reading = True
         self._used: list[bool] = []
         self._earlier: dict[tuple[Any, ...], list[int]] = {}
-        self._journal = Journal(path, about=about)
-        try:
-            with jsonfile.refusing(Code.BAD_LEDGER_FILE):
-                for line in self._journal.entries():
-                    self._read(line)
-        except BaseException:
-            self._journal.close()
-            raise
+        with store.snapshot() as made:
+            lines = made.ledger_lines(run)
+        self._lines = len(lines)
+        with jsonfile.refusing(Code.BAD_LEDGER_FILE):
+            for line in lines:
+                self._read(jsonfile.loads(line, Code.BAD_LEDGER_FILE))
         self._used = [False] * len(self._entries)
         for index, entry in enumerate(self._entries):
             self._earlier.setdefault(entry, []).append(index)
@@ -82,12 +79,8 @@ class DurableLedger(Ledger):
                     {"kind": "mark", "reason": mark.reason, "audiences": list(mark.audiences)}
                 )
 
-    def close(self) -> None:
-        """Let others open the journal."""
-        self._journal.close()
-
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a durable ledger stays with its journal; copy Ledger.from_json instead")
+        raise TypeError("a durable ledger stays with its store; copy Ledger.from_json instead")
 
     def _append(self, kind: Literal["charge", "reservation"], releases: Sequence[Release]) -> int:
         with self._lock:
@@ -125,15 +118,19 @@ class DurableLedger(Ledger):
         if self._reading:
             return
         self._used += [True] * (len(self._entries) - len(self._used))
-        self._journal.append(*lines)
+        self._write(*lines)
+
+    def _write(self, *lines: dict[str, Any]) -> None:
+        with self._store.transaction("ledger lines") as made:
+            for number, line in enumerate(lines, self._lines):
+                made.add_ledger_line(self._run, number, json.dumps(line, allow_nan=False))
+        self._lines += len(lines)
 
     def _keep_budget(self) -> None:
         """Keep a budget that was set after the ledger was opened."""
         budget = self.budget
         if budget is not None and budget != self._kept_budget:
-            self._journal.append(
-                {"kind": "budget", "budget": [plain(budget.epsilon), budget.delta]}
-            )
+            self._write({"kind": "budget", "budget": [plain(budget.epsilon), budget.delta]})
         self._kept_budget = budget
 
     def _read(self, line: dict[str, Any]) -> None:

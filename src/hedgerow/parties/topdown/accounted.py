@@ -31,6 +31,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts, worst
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder, open_regular, remove_leftovers, replacing
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.ledgers import DurableLedger
@@ -162,10 +163,7 @@ class AccountedRun(ABC):
         about: dict[str, str | int] = {"run": job.run_id, "job": job.hash, "party": name}
         with ExitStack() as stack:
             self.memory = stack.enter_context(RunMemory(self.folder, about=about, key=key))
-            self._ledger = DurableLedger(
-                self.folder / "ledger.jsonl", about=about | {"kind": "ledger"}, domain=job.domain
-            )
-            stack.callback(self._ledger.close)
+            self._ledger = DurableLedger(open_store(self._state), job.run_id, domain=job.domain)
             self._charged = not self._accounts.check(job.population, job.account_key, *self._cost)
             self._begun = self.memory.data is not None
             if self._charged and not self._begun:
