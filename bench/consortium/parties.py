@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -251,23 +250,10 @@ class Consortium:
 
     def asked(self, name: str, model: str) -> tuple[Counter[tuple[str, str, int]], dict[str, str]]:
         """Return how often each query was charged at a server, and the draw that answers each."""
-        path = self.parties[name].folder / f"state/queries/{model}/journal.jsonl"
-        charged: Counter[tuple[str, str, int]] = Counter()
-        held: dict[str, str] = {}
-        answered: dict[str, str] = {}
-        for entry in read_journal(path) if path.exists() else []:
-            charged.update((who, id, n) for who, id, _, n, _ in entry.get("asked", ()))
-            held |= {id: entry["held"] for _, id in entry.get("keys", ())}
-            for _, id in entry.get("done", ()):
-                if answered.setdefault(id, held[id]) != held[id]:
-                    raise AssertionError(f"{name}: query {id} answered twice")
-        return charged, answered
-
-
-def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Return all entries of a journal without a look at its sums; a torn last line is left out."""
-    lines = path.read_text().split("\n")[:-1]
-    return [json.loads(line)["entry"] for line in lines]
+        with open_store(self.parties[name].state).snapshot() as made:
+            rows = list(made.each_question(model))
+        charged = Counter((row["analyst"], row["id"], row["n"]) for row in rows)
+        return charged, {row["id"]: row["draw"] for row in rows if row["done"]}
 
 
 def free_ports() -> int:

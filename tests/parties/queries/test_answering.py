@@ -338,13 +338,17 @@ def test_a_draw_that_only_some_servers_hold_is_drawn_again(town: Town) -> None:
         assert len(value(found)) == 4
         log = town.log(1, "m")
         # As if server 1 had fallen after its half was on the disk.
-        log._index._many("UPDATE lives SET done = 0 WHERE analyst = ? AND id = ?", [question.key])
+        with log._store.transaction("fall over") as made:
+            row = made.question("m", *question.key)
+            assert row is not None
+            made.put_question({**row, "done": 0})
         again = question.ask(again=True)
         np.testing.assert_array_equal(value(found), value(again))
         assert found[0].fields["draw"] == again[1].fields["draw"]
         assert log.state(question.key)[0] == "done"
         # As if it had lost its state: what may have been seen is not drawn again.
-        log._index._many("DELETE FROM lives WHERE analyst = ? AND id = ?", [question.key])
+        where = "WHERE analyst = ? AND id = ?"
+        log._store._base.execute(f"DELETE FROM questions {where}", question.key)
         lost = question.ask(again=True)
         assert lost[1].code is Code.QUERY_CONFLICT
 

@@ -30,6 +30,7 @@ from hedgerow.parties.queries.batches import (
 )
 from hedgerow.parties.queries.inquiry import Inquiry, read_inquiry, write_part
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.protocols.sharing.queries import query_planes
@@ -182,6 +183,9 @@ class Hall:
         config = self.town.configs[SERVERS[server]]
         self.libraries[server].close()
         shutil.rmtree(config.state.path("queries"))
+        store = open_store(config.state)
+        for name in ("questions", "query_logs"):
+            store._base.execute(f"DELETE FROM {name}")
         self.libraries[server] = Library(config.state, self.keys[server], server)
         self.rooms = [WaitingRoom(QUICK) for _ in SERVERS]
 

@@ -1,7 +1,6 @@
 """Charges, halves and what may leave, also after a restart."""
 
 import gc
-import sqlite3
 import tracemalloc
 from pathlib import Path
 
@@ -9,8 +8,9 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code
+from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.query_log import Asked, Life, QueryIndex, QueryKey, QueryLog
+from hedgerow.parties.store.query_log import Asked, QueryKey, QueryLog
 from tests.parties.wire.parties_calls import refuses
 
 ONE, TWO = QueryKey("ann", "1" * 32), QueryKey("bob", "1" * 32)
@@ -18,62 +18,6 @@ ONE, TWO = QueryKey("ann", "1" * 32), QueryKey("bob", "1" * 32)
 
 def asked(key: QueryKey, n: int = 2) -> Asked:
     return Asked(key, "class", n, "d")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "index.db"
-
-
-def test_lives(path: Path) -> None:
-    index = QueryIndex(path)
-    assert index.find(ONE) is None
-    index.add([asked(ONE, 3), asked(TWO)])
-    assert index.find(ONE) == Life(asked(ONE, 3))
-    index.hold("a", [ONE, TWO])
-    index.hold("b", [TWO])
-    index.finish([ONE])
-    assert index.find(ONE) == Life(asked(ONE, 3), "a", done=True)
-    assert index.find(TWO) == Life(asked(TWO), "b")
-    assert [index.count_drawn(draw) for draw in "abc"] == [1, 1, 0]
-    assert len(index) == 2
-    assert path.stat().st_mode & 0o077 == 0
-    index.close()
-    index.close()
-    assert not path.exists()
-
-
-def test_it_is_made_anew(path: Path) -> None:
-    path.write_bytes(b"what a crash has left")
-    index = QueryIndex(path)
-    assert len(index) == 0
-
-
-def test_what_no_journal_holds(path: Path) -> None:
-    index = QueryIndex(path)
-    index.add([asked(ONE)])
-    refuses(Code.JOURNAL_DAMAGED, lambda: index.finish([TWO]))
-    refuses(Code.JOURNAL_DAMAGED, lambda: index.add([asked(ONE)]))
-    # Not known to be charged would be charged again.
-    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(ONE))
-
-
-def test_after_a_failure_nothing_is_answered(path: Path) -> None:
-    index = QueryIndex(path)
-    index.add([asked(ONE)])
-
-    class Full:
-        def execute(self, *_: object) -> None:
-            raise sqlite3.OperationalError("database or disk is full")
-
-        def close(self) -> None:
-            pass
-
-    index._base = Full()  # type: ignore[assignment]
-    error = refuses(Code.STATE_NOT_WRITTEN, lambda: index.add([asked(TWO)]))
-    assert "disk is full" in error.found
-    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(ONE))
-    refuses(Code.STATE_NOT_WRITTEN, lambda: index.find(TWO))
 
 
 SECRET = bytes(range(32))
@@ -103,7 +47,7 @@ def test_a_query_is_charged_once(state: StateFolder) -> None:
         log = opened(state)
 
 
-def test_one_request_twice_in_a_charge_leaves_the_journal_whole(state: StateFolder) -> None:
+def test_one_request_twice_in_a_charge_leaves_the_log_whole(state: StateFolder) -> None:
     log = opened(state)
     log.charge([asked(TWO, 4)])
     refuses(Code.QUERY_CONFLICT, lambda: log.charge([asked(ONE, 3), asked(ONE, 3)]))
@@ -159,7 +103,53 @@ def test_the_server_that_gives_no_half(state: StateFolder) -> None:
     assert log.half(ONE) is None
 
 
-def test_a_journal_of_another_model_of_that_name(state: StateFolder) -> None:
+def test_what_was_not_charged_is_not_answered(state: StateFolder) -> None:
+    log = opened(state)
+    log.charge([asked(ONE)])
+    for action in (lambda: log.finish([ONE, TWO]), lambda: log.hold(DRAW, [ONE, TWO], {})):
+        refuses(Code.JOURNAL_DAMAGED, action)
+        assert log.state(ONE) == ("asked", "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM questions WHERE analyst = 'ann'",
+        "UPDATE questions SET n = 1 WHERE analyst = 'ann'",
+        "DELETE FROM query_logs",
+    ],
+)
+def test_charges_that_are_gone_or_changed_are_found(state: StateFolder, statement: str) -> None:
+    log = opened(state)
+    log.charge([asked(ONE, 3), asked(TWO, 4)])
+    log.close()
+    open_store(state)._base.execute(statement)
+    refuses(Code.JOURNAL_DAMAGED, lambda: opened(state))
+
+
+def test_after_a_failure_nothing_is_charged_or_answered(state: StateFolder) -> None:
+    log = opened(state)
+    log.charge([asked(ONE)])
+    base = log._store._base
+    (pages,) = base.execute("PRAGMA page_count").fetchone()
+    base.execute(f"PRAGMA max_page_count = {pages}")
+    many = [asked(QueryKey("bob", f"{k:032x}")) for k in range(1000)]
+    error = refuses(Code.STATE_NOT_WRITTEN, lambda: log.charge(many))
+    assert "full" in error.found
+    # Not known to be charged would be charged again.
+    refuses(Code.STATE_NOT_WRITTEN, lambda: log.find(ONE))
+    assert log.rows == 2
+    log.close()
+    again = opened(state)
+    assert (again.rows, again.find(ONE), again.find(many[0].key)) == (2, asked(ONE), None)
+
+
+def test_questions_of_earlier_versions_are_not_overlooked(state: StateFolder) -> None:
+    (state.folder("queries", "m") / "journal.jsonl").write_text("{}")
+    refuses(Code.STATE_VERSION, lambda: Store(state))
+
+
+def test_a_log_of_another_model_of_that_name(state: StateFolder) -> None:
     opened(state).close()
     refuses(Code.JOURNAL_DAMAGED, lambda: opened(state, tag="another"))
     refuses(Code.JOURNAL_DAMAGED, lambda: opened(state, server=1))

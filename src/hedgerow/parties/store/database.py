@@ -80,6 +80,21 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         ),
         ("runs/*/state.jsonl", "topdown/*/ledger.jsonl"),
     ),
+    _Migration(
+        (
+            """CREATE TABLE query_logs (
+            model TEXT PRIMARY KEY, tag TEXT NOT NULL, server INTEGER NOT NULL,
+            questions INTEGER NOT NULL, sum BLOB NOT NULL
+        ) STRICT""",
+            """CREATE TABLE questions (
+            model TEXT NOT NULL, analyst TEXT NOT NULL, id TEXT NOT NULL, what TEXT NOT NULL,
+            n INTEGER NOT NULL, digest TEXT NOT NULL, draw TEXT, done INTEGER NOT NULL,
+            sum BLOB NOT NULL, PRIMARY KEY (model, analyst, id)
+        ) STRICT, WITHOUT ROWID""",
+            "CREATE INDEX draws ON questions (model, draw) WHERE draw IS NOT NULL",
+        ),
+        ("queries/*/journal.jsonl",),
+    ),
 )
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
@@ -145,6 +160,34 @@ class Transaction:
         """Return the lines of the ledger of a run in order; H867 if one is gone before others."""
         return [row["line"] for row in self._numbered_rows("ledger_lines", run)]
 
+    def put_query_log(self, row: Mapping[str, Value]) -> None:
+        """Write whose questions are kept of a model, and how many there are."""
+        self._put("query_logs", row)
+
+    def query_log(self, model: str) -> Row | None:
+        """Return whose questions are kept of a model, and how many there are."""
+        found = self._rows("query_logs", "WHERE model = ?", model)
+        return found[0] if found else None
+
+    def put_question(self, row: Mapping[str, Value]) -> None:
+        """Write a question, in the place of what was known of it."""
+        self._put("questions", row)
+
+    def question(self, model: str, analyst: str, id: str) -> Row | None:
+        """Return a question."""
+        where = "WHERE model = ? AND analyst = ? AND id = ?"
+        found = self._rows("questions", where, model, analyst, id)
+        return found[0] if found else None
+
+    def each_question(self, model: str) -> Iterator[Row]:
+        """Yield all questions to a model; one at a time is in memory."""
+        return self._each("questions", "WHERE model = ?", model)
+
+    def count_drawn(self, model: str, draw: str) -> int:
+        """Return how many questions to a model a draw answers."""
+        where = "SELECT count(*) FROM questions WHERE model = ? AND draw = ?"
+        return int(self._base.execute(where, (model, draw)).fetchone()[0])
+
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
         ((found, *_), *_) = self._base.execute("PRAGMA integrity_check(1)")
@@ -198,16 +241,18 @@ class Transaction:
         return found
 
     def _rows(self, table: str, rest: str, *values: Value) -> list[Row]:
+        return list(self._each(table, rest, *values))
+
+    def _each(self, table: str, rest: str, *values: Value) -> Iterator[Row]:
         cursor = self._base.execute(f"SELECT * FROM {table} {rest}", values)  # noqa: S608
-        names, found = [name for name, *_ in cursor.description], []
-        for values_ in cursor:
-            row = dict(zip(names, values_, strict=True))
+        names = [name for name, *_ in cursor.description]
+        for found in cursor:
+            row = dict(zip(names, found, strict=True))
             if row.pop("sum") != _sum(table, row):
                 raise Code.JOURNAL_DAMAGED.error(
                     found=f"{self._store.path}: a row of {table} with another checksum"
                 )
-            found.append(row)
-        return found
+            yield row
 
 
 class _Place(NamedTuple):
@@ -428,6 +473,9 @@ def _place_of(path: Path) -> _Place:
 
 def _sum(table: str, row: Mapping[str, Value]) -> bytes:
     """Return the checksum of a row; its values are those that SQLite gives back."""
-    plain = [[k, v.hex() if isinstance(v, bytes) else v] for k, v in sorted(row.items())]
-    text = json.dumps([table, plain], separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=16, person=_PERSON).digest()
+    plain = [[k, _digest(v).hex() if isinstance(v, bytes) else v] for k, v in sorted(row.items())]
+    return _digest(json.dumps([table, plain], separators=(",", ":")).encode())
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16, person=_PERSON).digest()
