@@ -21,6 +21,7 @@ from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.protocols.choice import ModelOptions
 from hedgerow.protocols.contract import Options, Plan, guarantees
+from hedgerow.protocols.hidden.kind import Kind
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.server_plan import ServerPlan
@@ -47,6 +48,7 @@ from hedgerow.trees import grow_private
 from hedgerow.trees.counts.boosting import LocalBoostCounts
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.growing.private import PrivatePlan
+from tests.protocols.record_count import CountKind, CountOptions
 from tests.protocols.topdown.secure_counts import owners_of, plan_of, servers_of
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, WEATHER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
@@ -143,7 +145,7 @@ class Case(NamedTuple):
     """Whether it follows from the tree how often something is opened."""
 
 
-def on_servers(kind: str, servers: int = 0) -> Callable[[Any], list[Trained]]:
+def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Trained]]:
     """Return a training on a tiny table with private coins, in the clear or on three servers."""
 
     def train(plan: ServerPlan) -> list[Trained]:
@@ -156,16 +158,17 @@ def on_servers(kind: str, servers: int = 0) -> Callable[[Any], list[Trained]]:
         n = plan.n_slots
         bins = np.stack([rng.integers(0, k, n) for k in DOMAIN.n_bins], axis=1)
         labels, units = rng.integers(0, 3, n), plan.target_units
+        dtype = np.uint8 if units is None else np.float64
         slots = Encoded(
             plan.domain,
             np.asfortranarray(bins, dtype=DOMAIN.dtype),
-            labels.astype(np.uint8 if units is None else np.float64),
+            None if plan.domain.target is None else labels.astype(dtype),
             rng.random(n) < 0.8,
         )
         slots = slots if units is None else units.count(slots)
         uploads = horizontal_uploads(plan.layout, [n], 3)
         table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, plan.n_columns)
-        kind_named(kind).train(table, plan, ledger)
+        (kind if isinstance(kind, Kind) else kind_named(kind)).train(table, plan, ledger)
         return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
 
     return train
@@ -196,6 +199,9 @@ def server_cases() -> list[Case]:
             kind = "classes" if domain is DOMAIN else "numbers"
             train = on_servers("boosting")
             found.append(Case(f"boosting of {kind}, {name}", trees, train, promised(options)))
+    number = CountOptions(epsilon=0.5).plan(DOMAIN)
+    found.append(Case("a number", number, on_servers(CountKind()), 0.5))
+    found.append(Case("a number on three servers", number, on_servers(CountKind(), 3), 0.5))
     three = plan_hidden(DOMAIN, epsilon=1.0, depth=2)
     found.append(Case("trees on three servers", three, on_servers("trees", 3), 1.0))
     grouped = plan_hidden(DOMAIN, epsilon=1.0, depth=2, grower="grouped")
