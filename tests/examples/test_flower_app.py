@@ -14,6 +14,8 @@ from federation import deployed, simulated, simulation_options
 from prepare import prepare
 
 from hedgerow.parties.store.accounts import balances_in
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
@@ -90,6 +92,14 @@ def test_deployed_with_tls_and_registered_supernodes(
         )
 
 
+def memory_in(state: Path, run: str) -> bytes:
+    """Return what an owner has kept of a run; nothing before it has begun."""
+    if not (state / "party.db").exists():
+        return b""
+    with open_store(StateFolder(state)).snapshot() as made:
+        return made.memory(run) or b""
+
+
 @pytest.mark.slow
 def test_a_supernode_that_was_killed_goes_on(tmp_path: Path) -> None:
     folder, flower = tmp_path / "demo", tmp_path / "flower"
@@ -100,11 +110,11 @@ def test_a_supernode_that_was_killed_goes_on(tmp_path: Path) -> None:
         (place / "job.toml").write_text(job.to_toml())
     flower.mkdir()
     run = {"job": str(folder / "job.toml"), "out": str(folder / "result")}
-    state = owners["north"] / "state" / "topdown" / job.run_id / "state.bin"
+    state = owners["north"] / "state"
     with deployed(flower, owners) as federation, ThreadPoolExecutor(1) as pool:
         running = pool.submit(federation.run, timeout=500.0, **run)
         # The answer is drawn and kept; it has not left the SuperNode, or only just.
-        while not state.exists() or b'"round":0' not in state.read_bytes():
+        while b'"round":0' not in memory_in(state, job.run_id):
             time.sleep(0.02)
             assert not running.done()
         federation.processes["north"].kill()

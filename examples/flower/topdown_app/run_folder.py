@@ -41,7 +41,7 @@ class RunFolder:
     Raises
     ------
     HedgerowError
-        H840 if the state is lost, H868 if another process has the run, H885 for a job that needs
+        H867 if the state is damaged, H868 if another process has the run, H885 for a job that needs
         servers.
     """
 
@@ -50,9 +50,9 @@ class RunFolder:
     ) -> None:
         self.job, self._clock = job, clock
         out.absolute().parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        self.folder = StateFolder(out).folder(job.run_id)
-        about = {"run": job.run_id, "job": job.hash, "party": "coordinator"}
-        self._log = RunLog(self.folder, about=about)
+        state = StateFolder(out)
+        self.folder = state.folder(job.run_id)
+        self._log = RunLog(state, job.run_id)
         try:
             self._begin()
         except BaseException:

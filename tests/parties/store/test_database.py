@@ -61,7 +61,7 @@ def test_the_database_is_private_durable_and_of_this_version(state: StateFolder)
         ]
     base.close()
     assert found == [APPLICATION, VERSION, "wal"]
-    settings = {"synchronous": 2, "foreign_keys": 1}
+    settings = {"synchronous": 2, "foreign_keys": 1, "secure_delete": 1}
     assert {n: store._base.execute(f"PRAGMA {n}").fetchone()[0] for n in settings} == settings
     store.close()
     store.close()

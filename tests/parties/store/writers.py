@@ -15,6 +15,7 @@ from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.vault import write_arrays
+from hedgerow.parties.topdown.accounted import RunMemory
 from hedgerow.privacy import Release
 
 
@@ -39,6 +40,15 @@ def charge_releases(root: Path, releases: list[Release]) -> None:
     print("ready", flush=True)
     for i, release in enumerate(releases):
         ledger.charge(release)
+        print(i, flush=True)
+
+
+def keep_memories(root: Path, first: int) -> None:
+    """Keep one state of a run after the other."""
+    memory = RunMemory(Store(StateFolder(root)), "wards-1", "north")
+    print("ready", flush=True)
+    for i in range(first, 10**9):
+        memory.keep(str(i).encode())
         print(i, flush=True)
 
 

@@ -10,6 +10,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.topdown.accounted import AccountedRun
 from hedgerow.parties.topdown.job import TopDownJob
@@ -185,15 +186,18 @@ def test_repeatable_noise_goes_on_where_it_was(town: Town, job: TopDownJob):
 def test_an_owner_that_has_lost_its_state_refuses(town: Town, job: TopDownJob):
     with joined(town, job) as joining:
         joining.answer(first_ask(job))
-    folder = town.run_folder("north", job)
-    older = shutil.copytree(folder, town.root / "older")
-    (folder / "state.bin").unlink()
-    refuses(Code.ANSWERS_LOST, lambda: joined(town, job))
-    # Without a trace of the run but in the account it is the same.
-    shutil.rmtree(folder)
+    store = open_store(town.parties["north"].state)
+    with store.snapshot() as made:
+        kept = made.memory(job.run_id)
+    assert kept is not None
+    store._base.execute("DELETE FROM memories")
     assert "charged" in refuses(Code.ANSWERS_LOST, lambda: joined(town, job)).found
-    shutil.rmtree(folder)
-    shutil.copytree(older, folder)
+    # Without a trace of the run but in the account it is the same.
+    shutil.rmtree(town.run_folder("north", job))
+    store._base.execute("DELETE FROM ledger_lines")
+    refuses(Code.ANSWERS_LOST, lambda: joined(town, job))
+    with store.transaction("put it back") as made:
+        made.put_memory(job.run_id, kept)
     with joined(town, job) as joining:
         joining.answer(first_ask(job))
 

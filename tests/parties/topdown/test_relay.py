@@ -10,6 +10,7 @@ import pytest
 from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import Entry
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.log import Record, RunLog, replay
@@ -153,22 +154,17 @@ def test_what_was_heard_again_leads_to_the_same_question(town: Town, job: TopDow
 
 
 def test_the_number_of_a_run_is_drawn_once(tmp_path: Path) -> None:
-    with RunLog(tmp_path, about={"run": "wards-1"}) as log:
+    state = StateFolder(tmp_path / "state")
+    with RunLog(state, "wards-1") as log:
         number = run_number(log)
         assert len(number) == 16
         assert run_number(log) == number
-    with RunLog(tmp_path, about={"run": "wards-1"}) as log:
+    with RunLog(state, "wards-1") as log:
         assert run_number(log) == number
     for i, entry in enumerate(({"what": "told", "run": "0" * 32}, {"what": "begun", "run": "x"})):
-        with RunLog(folder_of(tmp_path, i), about={}) as log:
+        with RunLog(state, f"other-{i}") as log:
             log.append([entry])
             refuses(Code.JOURNAL_DAMAGED, lambda log=log: run_number(log))
-
-
-def folder_of(root: Path, number: int) -> Path:
-    made = root / str(number)
-    made.mkdir()
-    return made
 
 
 def asked_servers(town: Town, job: TopDownJob) -> Relay:

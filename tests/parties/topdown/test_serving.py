@@ -15,6 +15,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.sealing_keys import SignedKey
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.topdown.carrying import Carrier
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.owner import Joining
@@ -233,7 +234,9 @@ def test_a_server_signs_its_key_for_one_run(town: Town) -> None:
     signed = SignedKey.from_bytes(said)
     assert not signed.private
     assert signed.check(town.parties["north"], job, RUN, "birch") == SealingKey(secret).public
-    for path in town.run_folder("birch", job).iterdir():
+    state = town.parties["birch"].state.root
+    assert (state / "party.db").exists()
+    for path in [*town.run_folder("birch", job).iterdir(), *state.glob("party.db*")]:
         text = path.read_bytes()
         assert secret not in text
         assert secret.hex().encode() not in text
@@ -246,7 +249,7 @@ def test_a_server_pays_when_it_is_asked_and_not_before(town: Town) -> None:
         # There is no coordinator.
         refuses(Code.SERVICE_UNREACHABLE, party.take_part)
         assert account.spent("patients").charges == ()
-        assert not (party.folder / "state.bin").exists()
+        assert party.memory.data is None
         party.answer(KeyLetter(RUN).to_bytes())
         assert [charge.key for charge in account.spent("patients").charges] == [job.account_key]
 
@@ -275,5 +278,6 @@ def test_a_server_that_has_lost_its_folder_answers_no_more(town: Town) -> None:
     job = secure_job()
     with serving(town, job, "cedar") as party:
         party.charge()
-    (town.run_folder("cedar", job) / "state.bin").unlink()
+    store = open_store(town.parties["cedar"].state)
+    store._base.execute("DELETE FROM memories")
     refuses(Code.ANSWERS_LOST, lambda: serving(town, job, "cedar"))

@@ -95,6 +95,18 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         ),
         ("queries/*/journal.jsonl",),
     ),
+    _Migration(
+        (
+            """CREATE TABLE memories (
+            run TEXT PRIMARY KEY, data BLOB NOT NULL, sum BLOB NOT NULL
+        ) STRICT""",
+            """CREATE TABLE heard (
+            run TEXT NOT NULL, number INTEGER NOT NULL, entry TEXT NOT NULL, answer BLOB NOT NULL,
+            sum BLOB NOT NULL, PRIMARY KEY (run, number)
+        ) STRICT""",
+        ),
+        ("topdown/*/state.jsonl", "*/state.jsonl"),
+    ),
 )
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
@@ -187,6 +199,34 @@ class Transaction:
         """Return how many questions to a model a draw answers."""
         where = "SELECT count(*) FROM questions WHERE model = ? AND draw = ?"
         return int(self._base.execute(where, (model, draw)).fetchone()[0])
+
+    def put_memory(self, run: str, data: bytes) -> None:
+        """Write what a party must not forget of a run, in the place of what it knew."""
+        self._put("memories", {"run": run, "data": data})
+
+    def memory(self, run: str) -> bytes | None:
+        """Return what a party must not forget of a run; None if it has not begun."""
+        found = self._rows("memories", "WHERE run = ?", run)
+        return found[0]["data"] if found else None
+
+    def add_heard(self, run: str, number: int, entry: str, answer: bytes) -> None:
+        """Add what a coordinator has heard of a run; H867 if there is something of that number."""
+        row: dict[str, Value] = {"run": run, "number": number, "entry": entry, "answer": answer}
+        self._put("heard", row, replace=False)
+
+    def heard(self, run: str, number: int) -> Row:
+        """Return one thing that a coordinator has heard of a run; H867 if it is gone."""
+        found = self._rows("heard", "WHERE run = ? AND number = ?", run, number)
+        if not found:
+            raise Code.JOURNAL_DAMAGED.error(
+                found=f"{self._store.path}: what was heard of {run}, at {number}, is gone"
+            )
+        return found[0]
+
+    def count_heard(self, run: str) -> int:
+        """Return how much a coordinator has heard of a run."""
+        where = "SELECT coalesce(max(number) + 1, 0) FROM heard WHERE run = ?"
+        return int(self._base.execute(where, (run,)).fetchone()[0])
 
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
@@ -285,6 +325,8 @@ class Store:
             with self._numbered():
                 self._base.execute("PRAGMA synchronous = FULL")
                 self._base.execute("PRAGMA foreign_keys = ON")
+                # What is replaced is overwritten: it may be noise that was drawn, or a share.
+                self._base.execute("PRAGMA secure_delete = ON")
                 self._migrate()
         except BaseException:
             self.close()

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
 import math
 import os
@@ -76,6 +77,24 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: 
     model or upload, level) is public, and needed to read. H109 for an array that is not of bool,
     integers, floats or complex numbers, H869 if the disk does not take the file.
     """
+    with replacing(path) as file:
+        _write(file, arrays, key, about)
+
+
+def seal_bytes(data: bytes, key: bytes, *, about: About) -> bytes:
+    """Return bytes encrypted as a file would be, for where there is no file."""
+    file = io.BytesIO()
+    _write(file, {"": np.frombuffer(data, dtype=np.uint8)}, key, about)
+    return file.getvalue()
+
+
+def open_bytes(sealed: bytes, key: bytes, *, about: About) -> bytes:
+    """Return what was sealed; errors are those of `read_arrays`."""
+    arrays = _read(Path("what was sealed"), io.BytesIO(sealed), len(sealed), key, about)
+    return bytes(arrays[""].tobytes())
+
+
+def _write(file: BinaryIO, arrays: Mapping[str, Array], key: bytes, about: About) -> None:
     listed = [_describe(name, array) for name, array in arrays.items()]
     manifest = json.dumps(listed, separators=(",", ":")).encode()
     subject = _canonical(about)
@@ -90,11 +109,10 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: 
     header = _FIXED.pack(*fixed) + subject
     digest = hashlib.sha256(header).digest()
     cipher = AESGCM(file_key)
-    with replacing(path) as file:
-        file.write(header + digest)
-        for number, block in enumerate(_blocks(manifest, arrays)):
-            nonce = _nonce(prefix, number, last=number == chunks - 1)
-            file.write(cipher.encrypt(nonce, block, digest))
+    file.write(header + digest)
+    for number, block in enumerate(_blocks(manifest, arrays)):
+        nonce = _nonce(prefix, number, last=number == chunks - 1)
+        file.write(cipher.encrypt(nonce, block, digest))
 
 
 def read_arrays(path: Path, key: bytes, *, about: About) -> dict[str, Array]:
@@ -106,14 +124,13 @@ def read_arrays(path: Path, key: bytes, *, about: About) -> dict[str, Array]:
     """
     try:
         with os.fdopen(open_regular(path), "rb", buffering=0) as file:
-            return _read(path, file, key, about)
+            return _read(path, file, os.fstat(file.fileno()).st_size, key, about)
     except OSError as error:
         raise Code.NOT_A_VAULT.error(found=f"{path}: {error.strerror or error}") from None
 
 
-def _read(path: Path, file: BinaryIO, key: bytes, about: About) -> dict[str, Array]:
+def _read(path: Path, file: BinaryIO, size: int, key: bytes, about: About) -> dict[str, Array]:
     header = _read_header(path, file)
-    size = os.fstat(file.fileno()).st_size
     file_key, check = _derive(key, header.salt)
     if not hmac.compare_digest(check, header.check):
         raise Code.VAULT_WRONG_KEY.error(found=f"another key than that of {path}")

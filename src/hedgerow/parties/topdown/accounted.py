@@ -15,27 +15,20 @@ more: drawn again, the noise would differ.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import math
-import os
 from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import numpy as np
-
-from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.accounts import Accounts, worst
-from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import StateFolder, open_regular, remove_leftovers, replacing
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.database import Store, open_store
+from hedgerow.parties.store.durable import Claim, StateFolder, remove_leftovers, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.vault import read_arrays, write_arrays
+from hedgerow.parties.store.vault import open_bytes, seal_bytes
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.privacy import Ledger
 
@@ -49,89 +42,31 @@ def run_folder(state: StateFolder, run: str) -> Path:
 
 
 class RunMemory:
-    """The state of a run at one party, one file that is replaced as a whole; for one process.
+    """The state of a run at one party, replaced as a whole; for one process at a time.
 
-    `about` names run, job and party, the same each time. With the operator's `key` the state, which
-    holds keys and shares at a server, is encrypted (`store.vault`). A journal beside it has the
-    digest of every state that was kept. `data` is the newest one. H840 if it is gone or an older
-    copy, H867 if the journal does not fit together, H868 if another process has it open, H861 for
-    another key.
+    With the operator's `key` the state, which holds keys and shares at a server, is encrypted
+    (`store.vault`) for this run of the named `party`. `data` is the newest one; None if nothing was
+    kept. H867 if the store does not fit together, H861 to H864 for another key, run or party.
     """
 
-    def __init__(
-        self, folder: Path, *, about: dict[str, str | int], key: bytes | None = None
-    ) -> None:
-        self._about, self._key = about | {"kind": "topdown"}, key
-        self._file = folder / "state.bin"
-        self._journal = Journal(folder / "state.jsonl", about=about)
-        try:
-            remove_leftovers(folder)
-            self.data = self._read()
-        except BaseException:
-            self._journal.close()
-            raise
+    def __init__(self, store: Store, run: str, party: str, *, key: bytes | None = None) -> None:
+        self._store, self._run, self._key = store, run, key
+        self._about = {"kind": "topdown", "run": run, "party": party}
+        with store.snapshot() as made:
+            data = made.memory(run)
+        if data is not None and key is not None:
+            data = open_bytes(data, key, about=self._about)
+        self.data = data
 
     def keep(self, data: bytes) -> None:
         """Replace the state; on the disk when this returns, or H869."""
         if data == self.data:
             return
-        # The file first: a digest in the journal stands for a state that was there.
-        if self._key is None:
-            with replacing(self._file) as file:
-                file.write(data)
-        else:
-            arrays = {"state": np.frombuffer(data, dtype=np.uint8)}
-            write_arrays(self._file, arrays, self._key, about=self._about)
-        self._journal.append({"sha256": self._digest(data)})
+        key = self._key
+        kept = data if key is None else seal_bytes(data, key, about=self._about)
+        with self._store.transaction("keep a memory") as made:
+            made.put_memory(self._run, kept)
         self.data = data
-
-    def close(self) -> None:
-        """Let others open it."""
-        self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _read(self) -> bytes | None:
-        with jsonfile.refusing(Code.JOURNAL_DAMAGED):
-            known = [str(entry["sha256"]) for entry in self._journal.entries()]
-        if not os.path.lexists(self._file):
-            if known:
-                raise Code.ANSWERS_LOST.error(found=f"no {self._file}")
-            return None
-        data = self._load()
-        digest = self._digest(data)
-        if digest in known[:-1] and digest != known[-1]:
-            raise Code.ANSWERS_LOST.error(found=f"an older copy of {self._file}")
-        if digest not in known:
-            # It was written, and the process ended before the journal had it.
-            self._journal.append({"sha256": digest})
-        return data
-
-    def _load(self) -> bytes:
-        if self._key is not None:
-            state = read_arrays(self._file, self._key, about=self._about)["state"]
-            return bytes(state.tobytes())
-        try:
-            with os.fdopen(open_regular(self._file), "rb") as file:
-                return file.read()
-        except OSError as error:
-            found = f"{self._file}: {error.strerror or error}"
-            raise Code.ANSWERS_LOST.error(found=found) from None
-
-    def _digest(self, data: bytes) -> str:
-        # Of what is encrypted, only who has the key can tell what a digest belongs to.
-        if self._key is not None:
-            return hmac.new(self._key, data, hashlib.sha256).hexdigest()
-        return hashlib.sha256(data).hexdigest()
 
 
 class AccountedRun(ABC):
@@ -158,18 +93,21 @@ class AccountedRun(ABC):
 
         H840 if what was answered is lost, H868 if another process of this party is at it.
         """
-        job, name = self.job, self.name
+        job = self.job
         self.folder = run_folder(self._state, job.run_id)
-        about: dict[str, str | int] = {"run": job.run_id, "job": job.hash, "party": name}
+        store = open_store(self._state)
         with ExitStack() as stack:
-            self.memory = stack.enter_context(RunMemory(self.folder, about=about, key=key))
-            self._ledger = DurableLedger(open_store(self._state), job.run_id, domain=job.domain)
+            claim = Claim(self._state.path(ROOM, job.run_id, "lock"))
+            stack.callback(claim.release)
+            remove_leftovers(self.folder)
+            self.memory = RunMemory(store, job.run_id, self.name, key=key)
+            self._ledger = DurableLedger(store, job.run_id, domain=job.domain)
             self._charged = not self._accounts.check(job.population, job.account_key, *self._cost)
             self._begun = self.memory.data is not None
             if self._charged and not self._begun:
                 raise Code.ANSWERS_LOST.error(
                     found=f"run {job.run_id} charged to {job.population}, and nothing kept of it "
-                    f"in {self.folder}"
+                    f"in {store.path}"
                 )
             with replacing(self.folder / "job.toml") as file:
                 file.write(job.to_toml().encode())

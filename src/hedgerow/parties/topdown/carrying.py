@@ -25,7 +25,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, known_callers
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.store.durable import replacing
-from hedgerow.parties.topdown.accounted import run_folder
+from hedgerow.parties.topdown.accounted import ROOM, run_folder
 from hedgerow.parties.topdown.job import TopDownJob, check_part
 from hedgerow.parties.topdown.log import Record, RunLog, replay
 from hedgerow.parties.topdown.relay import Relay, run_number
@@ -52,7 +52,7 @@ class Carrier:
     """A run at its coordinator; use `carry` to see it through.
 
     A request may wait for `poll` seconds. H850 for a party or a job whose roles do not fit, H857 if
-    a certificate was not added, H840 or H867 if what was kept is gone or damaged, H868 if another
+    a certificate was not added, H867 if what was kept is damaged, H868 if another
     process carries the run, H811 if the port is taken.
     """
 
@@ -74,8 +74,7 @@ class Carrier:
         for name in self._names:
             Certificate.of(config, name)
         self.folder = run_folder(config.state, job.run_id)
-        about = {"run": job.run_id, "job": job.hash, "party": config.name}
-        self._log = RunLog(self.folder, about=about)
+        self._log = RunLog(config.state, job.run_id, ROOM)
         try:
             self._begin()
         except BaseException:
