@@ -5,6 +5,7 @@ ledger of that run, what the plan says of it and the records of what was opened.
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,15 +22,18 @@ from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.protocols.choice import ModelOptions
 from hedgerow.protocols.contract import Options, Plan, guarantees
+from hedgerow.protocols.hidden.evaluation import EvaluationPlan, plan_evaluation
 from hedgerow.protocols.hidden.kind import Kind
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.private_tree import PrivateTreeOptions
+from hedgerow.protocols.run import evaluate, train
+from hedgerow.protocols.sharing.integrate import dealt as dealt_rows
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
@@ -62,6 +66,7 @@ DOMAIN = Domain(
     target=Target(name="y", classes=("n", "p", "q")),
     capacity=40,
 )
+TWO = DOMAIN.model_copy(update={"target": Target(name="y", classes=("n", "p"))})
 NUMERIC = DOMAIN.model_copy(update={"target": Target(name="y", bounds=(-3.0, 5.0))})
 
 TREES: dict[str, dict[str, Any]] = {
@@ -365,7 +370,44 @@ def site_cases() -> list[Case]:
     return found
 
 
-CASES = [*server_cases(), *curated_cases(), *best_first_cases(), *site_cases()]
+def on_held_out_rows(engine: str) -> Callable[[EvaluationPlan], list[Trained]]:
+    """Return an evaluation of an exact tree, which has a ledger of its own."""
+
+    def run(plan: EvaluationPlan) -> list[Trained]:
+        model = plan_hidden(TWO, noise="none", depth=1)
+        rng, n = np.random.default_rng(0), plan.n_slots
+        bins = np.stack([rng.integers(0, k, n) for k in TWO.n_bins], axis=1)
+        labels = rng.integers(0, 2, n).astype(np.uint8)
+        rows = Encoded(
+            TWO, np.asfortranarray(bins, dtype=TWO.dtype), labels, np.ones(n, dtype=np.bool_)
+        )
+        owners = dealt_rows(model.layout, rows, model.n_slots, 1, "horizontal", os.urandom)
+        trained, _ = train("trees", model, owners, engine)  # type: ignore[arg-type]
+        found, record = evaluate(trained, model, rows, plan.epsilon)
+        return [Trained(found.privacy, plan.releases(), [record.leakage], plan.openings())]
+
+    return run
+
+
+def evaluation_cases() -> list[Case]:
+    found = []
+    model = plan_hidden(TWO, noise="none", depth=1)
+    for engine in ("clear", "simulate"):
+        for epsilon in (1.0, None):
+            plan = plan_evaluation(answered_kind("trees"), model, 30, epsilon)
+            noise = "exact" if epsilon is None else "noisy"
+            name = f"evaluation, {engine}, {noise}"
+            found.append(Case(name, plan, on_held_out_rows(engine), epsilon))
+    return found
+
+
+CASES = [
+    *server_cases(),
+    *evaluation_cases(),
+    *curated_cases(),
+    *best_first_cases(),
+    *site_cases(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -21,7 +21,15 @@ from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.programs import ANALYST, answer_program, train_program
+from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation, plan_evaluation
+from hedgerow.protocols.hidden.programs import (
+    ANALYST,
+    HOLDER,
+    SEEDED,
+    answer_program,
+    evaluate_program,
+    train_program,
+)
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.sharing.integrate import Integrated, dealt
@@ -174,18 +182,7 @@ def ask(
     answers, and the record.
     """
     kind, n = answered_kind(trained.kind), len(bins)
-    lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
-    job = {
-        "kind": trained.kind,
-        "plan": plan.to_dict(),
-        "engine": "clear" if trained.engine == "clear" else "replicated",
-        "n": n,
-        "what": what,
-        "model": {
-            name: {"dtype": array.dtype.name, "shape": list(array.shape[lead:])}
-            for name, array in trained.servers[0].shares.items()
-        },
-    }
+    job = _job_of(trained, plan) | {"n": n, "what": what}
     with trained.asking() as kept:
         # The servers refuse too; here nobody is started for it.
         kind.check_budget(plan, n, kept[0])
@@ -201,6 +198,62 @@ def ask(
         kept[0] = Ledger.from_json(found[str(ANALYST)]["ledger"])
     leakage = Leakage.from_json(found[str(ANALYST)]["leakage"], trained.ledger)
     return np.asarray(found[str(ANALYST)]["answers"]), Run(what, leakage, meter, seconds)
+
+
+def evaluate(
+    trained: Trained,
+    plan: ServerPlan,
+    rows: Encoded,
+    epsilon: float | None,
+    ranges: int = RANGES,
+    *,
+    domain_is_public: bool = True,
+    seed: int | None = None,
+) -> tuple[Evaluation, Run]:
+    """Evaluate a hidden model on held-out rows, of which the number of slots is public.
+
+    The table, in the analyst's hands, costs a held-out record `epsilon`; None counts exactly. What
+    keeps the model from promising anything (a domain that was read from data) keeps this, too. H501
+    for a model of numbers, or one whose answers are paid for one by one.
+    """
+    found = plan_evaluation(answered_kind(trained.kind), plan, rows.n_slots, epsilon, ranges)
+    job = _job_of(trained, plan) | {
+        "evaluation": found.to_dict(),
+        "domain_is_public": domain_is_public,
+        "marks": [
+            [why, []] for why, who in trained.ledger.not_private if not who and why != SEEDED
+        ],
+        "seed": seed,
+    }
+    own: dict[int, dict[str, Any]] = {
+        at: {"shares": server.shares, "ledger": server.ledger}
+        for at, server in enumerate(trained.servers)
+    }
+    own[ANALYST] = {"ledger": trained.servers[0].ledger}
+    own[HOLDER] = {"bins": rows.bins, "target": rows.target, "present": rows.present}
+    ends, meter, seconds = _run(evaluate_program, SERVERS + 2, job, own, trained.engine)
+    check_alike(list(ends.values()))
+    mine = ends[str(ANALYST)]
+    ledger = Ledger.from_json(mine["ledger"])
+    leakage = Leakage.from_json(mine["leakage"], ledger)
+    assert plan.domain.target is not None
+    classes, table = tuple(plan.domain.target.classes or ()), np.asarray(mine["table"])
+    result = Evaluation(table, found.places.boundary, classes, ledger)
+    return result, Run("evaluate", leakage, meter, seconds)
+
+
+def _job_of(trained: Trained, plan: ServerPlan) -> dict[str, Any]:
+    """Return what every program that uses a trained model is told."""
+    lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
+    return {
+        "kind": trained.kind,
+        "plan": plan.to_dict(),
+        "engine": "clear" if trained.engine == "clear" else "replicated",
+        "model": {
+            name: {"dtype": array.dtype.name, "shape": list(array.shape[lead:])}
+            for name, array in trained.servers[0].shares.items()
+        },
+    }
 
 
 def _run(

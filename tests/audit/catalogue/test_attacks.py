@@ -25,6 +25,7 @@ HALF = 0.5
 QUICK = {
     "hidden-tree/splits+leaves@1": Attack(20_000, 0.25, HALF, seed=3),
     "hidden-tree/votes@1": Attack(20_000, 0.25, HALF, seed=3),
+    "hidden-tree/evaluation@1": Attack(20_000, 0.75, HALF, seed=3),
     "hidden-tree/sampled@3.33": Attack(10_000, 0.25, seed=3),
     "hidden-tree/broken-leaves-alone@1": Attack(4_000, seed=3),
     "hidden-tree/broken-sampled-as-claimed@2": Attack(10_000, seed=3),

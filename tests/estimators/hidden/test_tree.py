@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import confusion_matrix, roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from hedgerow import Attribute, CARTClassifier, Domain, HiddenTreeClassifier, Ledger, Target
@@ -232,6 +233,26 @@ def test_the_plan_is_that_of_the_fit() -> None:
     model = HiddenTreeClassifier(2.0, DOMAIN)
     assert model.plan(DOMAIN) == model.fit(ROWS, ILL).plan_
     assert Ledger.from_json(model.model_.servers[2].ledger).to_json() == model.privacy_.to_json()
+
+
+def test_evaluate_counts_as_the_answers_would() -> None:
+    model = HiddenTreeClassifier(2.0, DOMAIN).fit(ROWS, ILL)
+    charged = model.privacy_.to_json()
+    found = model.evaluate(ROWS, ILL, epsilon=None)
+    np.testing.assert_array_equal(found.confusion, confusion_matrix(ILL, model.predict(ROWS)))
+    assert found.accuracy == model.score(ROWS, ILL)
+    assert found.auc == pytest.approx(
+        roc_auc_score(ILL == "yes", model.predict_proba(ROWS)[:, 1]), abs=0.1
+    )
+    assert found.privacy.total("analyst").epsilon == np.inf
+    noisy = model.evaluate(ROWS, ILL, epsilon=0.5, ranges=4)
+    assert noisy.privacy.total("analyst").epsilon == 0.5
+    # Those whom the model was trained on have paid for all of it before.
+    assert model.privacy_.to_json() == charged
+    assert [run.what for run in model.runs_].count("evaluate") == 2
+    for epsilon in (0.0, -1.0, np.inf, "much"):
+        with pytest.raises(HedgerowError, match="H201"):
+            model.evaluate(ROWS, ILL, epsilon=epsilon)
 
 
 def test_it_learns() -> None:

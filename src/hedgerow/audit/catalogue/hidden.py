@@ -21,7 +21,14 @@ from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, families, neighbours
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
+from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
+from hedgerow.protocols.hidden.evaluation import (
+    TABLE,
+    cross_table,
+    noisy_table,
+    plan_evaluation,
+)
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
@@ -133,6 +140,30 @@ class Votes(HiddenAnswers):
         return opened.reshape(runs, len(QUERIES))
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """Evaluate one exact tree on an audit table of one slot, and return the cells of the table."""
+
+    ranges: int = 2
+
+    def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Return noisy cells, int64 (runs, classes * places)."""
+        plan = _plan(capacity=241, noise="none")
+        evaluation = plan_evaluation(TREES, plan, 1, EPSILON, self.ranges)
+        shape = (runs, *evaluation.shape)
+        opening = Opening(TABLE, "analyst", shape, release=TABLE)
+        engine, ledger = engine_for([*plan.openings(), opening], DOMAIN, source)
+        _, trained_on, _ = counterexample()
+        model = train_hidden(share_audit_table(engine, plan, trained_on), plan, ledger)
+        held_out = replace(plan, capacity=1)
+        rows = share_audit_table(engine, held_out, table)
+        counts = cross_table(TREES, model, plan, rows, evaluation)
+        copies = counts.reshape(1, *evaluation.shape).broadcast_to(shape)
+        opened = engine.open(noisy_table(copies, evaluation, ledger), TABLE, "analyst")
+        assert opened is not None
+        return evaluation.ring.signed(opened).astype(np.int64).reshape(runs, -1)
+
+
 def hidden_trees() -> list[AuditTarget]:
     """Targets for the sound modes, and for what the paper claims of the others."""
     pair = [counterexample()]
@@ -167,6 +198,10 @@ def hidden_trees() -> list[AuditTarget]:
             runs=SMALL_RUNS,
         ),
         replace(
+            _target(f"hidden-tree/evaluation@{EPSILON:g}", HeldOut(), alone, EPSILON),
+            runs=SMALL_RUNS,
+        ),
+        replace(
             _target(f"hidden-tree/sampled@{each.epsilon:.3g}", sampled, alone, each.epsilon),
             runs=SAMPLED_RUNS,
         ),
@@ -192,7 +227,9 @@ def _plan(**options: Any) -> HiddenPlan:
     return plan_hidden(DOMAIN, depth=1, criterion="max", branching="wary", **options)
 
 
-def _target(name: str, run: HiddenAnswers, pairs: Sequence[Pair], claimed: float) -> AuditTarget:
+def _target(
+    name: str, run: HiddenAnswers | HeldOut, pairs: Sequence[Pair], claimed: float
+) -> AuditTarget:
     # Finite precision: two answers, or one tree, each below 2**-60.
     return AuditTarget(name, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=RUNS)
 

@@ -19,10 +19,12 @@ from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import has_columns, read_domain
 from hedgerow.net.meter import Reading
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.contract import check_epsilon
+from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
 from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
 from hedgerow.protocols.kinds import is_published
-from hedgerow.protocols.run import EngineName, Run, Trained, ask, train
+from hedgerow.protocols.run import EngineName, Run, Trained, ask, evaluate, train
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
     Integrated,
@@ -228,6 +230,53 @@ class HiddenEstimator(PlannedEstimator[Any]):
             for run in self.runs_
             for row in run.leakage.what_was_learned(audience)
         ]
+
+    def evaluate(
+        self, X: ArrayLike, y: ArrayLike, *, epsilon: float | None, ranges: int = RANGES
+    ) -> Evaluation:
+        """Count, on the servers, how well the model answers for held-out rows.
+
+        Parameters
+        ----------
+        X : table of shape (n_rows, n_features)
+            Held-out rows; their number is public.
+        y : array-like of shape (n_rows,)
+            Their classes.
+        epsilon : float or None
+            Budget of a held-out record, which pays for all figures together. None counts exactly,
+            and promises nothing.
+        ranges : int
+            Ranges of the score of two classes that the ROC curve is made of: more follow it more
+            closely, and each has noise of its own.
+
+        Returns
+        -------
+        Evaluation
+            ``accuracy``, ``auc`` (None of more than two classes), ``confusion``, and ``privacy``,
+            the ledger of the held-out rows. That of the model is not charged: for those whom it
+            was trained on, this is computed from what ``privacy_`` has already paid for.
+
+        Raises
+        ------
+        HedgerowError
+            H501 for a model of numbers, and for one with ``noise="votes"``.
+        """
+        check_is_fitted(self, "model_")
+        if epsilon is not None:
+            check_epsilon(epsilon)
+        rows = encode(self._table(X, reset=False), self.domain_, y)
+        seed = None if self.random_state is None else int(self.random_state)
+        found, run = evaluate(
+            self.model_,
+            self.plan_,
+            rows,
+            epsilon,
+            ranges,
+            domain_is_public=self.domain is not None,
+            seed=seed,
+        )
+        self.runs_.append(run)
+        return found
 
     def _ask(self, X: Any, what: str) -> NDArray[Any]:
         """Encode queries, ask the servers and keep the record; the opened answers."""

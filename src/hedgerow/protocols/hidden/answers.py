@@ -11,7 +11,7 @@ from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
-from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made
+from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made, Places, between
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import ServerOptions, TreesOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
@@ -21,6 +21,8 @@ from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.argmax import argmax
+from hedgerow.secure.compare import equal, less_than
+from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Secret
 
 CLASS = "class of each query"
@@ -86,6 +88,48 @@ class TreesKind(AnsweredKind):
         shares = distribution(answers)
         return shares.argmax(axis=1), shares
 
+    def places(self, plan: HiddenPlan, ranges: int) -> Places:
+        """Return the classes; of two, ranges of votes or of the share of a leaf's counts."""
+        if plan.noise == "votes":
+            return super().places(plan, ranges)
+        if plan.n_classes > 2:
+            return Places(plan.n_classes, None, ranges)
+        if plan.n_trees > 1:
+            least = _least_votes(plan.n_trees, ranges)
+            return Places(len(least) + 1, 1 + int(np.argmax(2 * least > plan.n_trees)), ranges)
+        return Places(ranges, ranges // 2, ranges) if plan.shows_counts else Places(2, 1, ranges)
+
+    def place(self, model: SecretForest, plan: HiddenPlan, rows: Secret, places: Places) -> Secret:
+        """Return where rows fall.
+
+        1. `hedgerow.protocols.hidden.predict.predict`.
+        2. Votes are compared with public numbers. Of counts c0 and c1 that are not below 0, and the
+           label l, the share of the second class is beyond j of r ranges if
+           (r - j) c1 + l > j c0: where both say the same, the label decides.
+
+        Reveals: nothing. Cost: that of `predict`, and a comparison for every two places.
+        """
+        found = predict(model, rows)
+        if plan.n_trees > 1:
+            votes = found.sum(axis=1)
+            if plan.n_classes > 2:
+                return argmax(votes, bits=plan.n_trees.bit_length() + 1)
+            least = _least_votes(plan.n_trees, places.ranges)
+            width = plan.n_trees.bit_length() + 2
+            return between(1 - less_than(votes[:, 1:], least[None], bits=width))
+        label = found[:, 0, :1]
+        if plan.n_classes > 2:
+            return equal(label, np.arange(plan.n_classes)[None], bits=plan.n_classes.bit_length())
+        if places.n == 2:
+            return between(label)
+        counts = found[:, 0, 1:]
+        kept = counts * (1 - less_than(counts, 0))
+        if kept.ring.bits < Z64.bits:
+            kept, label = kept.engine.extend(kept, Z64), kept.engine.extend(label, Z64)
+        j = np.arange(1, places.ranges)[None]
+        left, right = kept[:, :1] * j, kept[:, 1:] * (places.ranges - j) + label
+        return between(less_than(left, right))
+
     def answer(
         self,
         model: SecretForest,
@@ -117,6 +161,12 @@ def winner(votes: Secret, n_trees: int) -> Secret:
     """Return the class with the most votes (n, k), as its index (n,)."""
     hot = argmax(votes, bits=n_trees.bit_length() + 1)
     return (hot * np.arange(votes.shape[-1])).sum(axis=-1)
+
+
+def _least_votes(n_trees: int, ranges: int) -> NDArray[np.int64]:
+    """Return the votes of the second class from which on each range but the first begins."""
+    beyond = np.arange(1, ranges) * n_trees // ranges + 1
+    return np.unique(beyond[beyond <= n_trees])
 
 
 def distribution(counts: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -45,7 +45,7 @@ from hedgerow.protocols.hidden.boosting_plan import (
     tree_scope,
 )
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, GrownTrees, Progress, grow, no_progress
-from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made
+from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made, Places, between
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import BoostingOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
@@ -300,6 +300,30 @@ class BoostingKind(AnsweredKind):
         alone = answers.shape[1] == 1
         index = (answers[:, 0] >= 0).astype(np.int64) if alone else answers.argmax(axis=1)
         return index, probabilities(answers)
+
+    def places(self, plan: BoostingPlan, ranges: int) -> Places:
+        """Return the classes; of two, ranges of their probability."""
+        if plan.loss == "squared":
+            return super().places(plan, ranges)
+        if plan.n_scores > 1:
+            return Places(plan.n_classes, None, ranges)
+        return Places(ranges, ranges // 2, ranges)
+
+    def place(
+        self, model: SecretForest, plan: BoostingPlan, rows: Secret, places: Places
+    ) -> Secret:
+        """Return where rows fall: their score is compared with the log-odds of every range.
+
+        Reveals: nothing. Cost: that of `answers`, and a comparison for every two places.
+        """
+        scores = self.answers(model, plan, rows, "score")
+        bits = (plan.largest_score << plan.fraction).bit_length() + 2
+        if places.boundary is None:
+            return argmax(scores, bits=bits)
+        share = np.arange(1, places.ranges) / places.ranges
+        odds = np.clip(np.log(share / (1 - share)), -plan.largest_score, plan.largest_score)
+        least = np.rint(odds * 2.0**plan.fraction).astype(np.int64)
+        return between(1 - less_than(scores, least[None], bits=bits))
 
 
 BOOSTING = BoostingKind()

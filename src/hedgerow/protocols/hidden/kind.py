@@ -6,7 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan, TreePlan
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Secret
+from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.trees.tree import Tree
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -71,8 +71,33 @@ class Kind(ABC):
         return None
 
 
+class Places(NamedTuple):
+    """Where held-out rows may fall: so many places, in order.
+
+    Of two classes the places from `boundary` on are answered as the second; None of more classes,
+    which are the places themselves. `ranges` of a score were asked for.
+    """
+
+    n: int
+    boundary: int | None
+    ranges: int
+
+
 class AnsweredKind(Kind):
     """Models of which nothing is published: how their answers are made and read."""
+
+    def places(self, plan: Any, ranges: int) -> Places:
+        """Return where a row may fall in an evaluation; H501 for numbers, and for votes."""
+        raise Code.BAD_PARAMETER.error(
+            expected="a model of classes whose answers cost nothing by themselves",
+            found=f"one under {type(plan).__name__}",
+        )
+
+    def place(self, model: SecretForest, plan: Any, rows: Secret, places: Places) -> Secret:
+        """Return where secret rows (n, B) fall, one-hot (n, places). Reveals: nothing."""
+        del model, rows
+        self.places(plan, places.ranges)
+        raise AssertionError("places without a way to them")
 
     def model(self, engine: Engine, plan: Any, arrays: Arrays) -> SecretForest:
         """Put a model together from arrays of shares; their type tells the ring."""
@@ -134,6 +159,13 @@ class AnsweredKind(Kind):
     def spend(self, plan: Any, n: int, ledger: Ledger) -> None:
         """Record n answers that may have been opened in a run that failed."""
         return
+
+
+def between(steps: Secret) -> Secret:
+    """Return how many of falling zeros and ones (n, s) are one, as one-hot (n, s + 1); local."""
+    ends = steps.engine.public(np.ones((steps.shape[0], 1), dtype=np.uint8), steps.ring)
+    reached = concatenate([ends, steps], axis=1)
+    return concatenate([reached[:, :-1] - steps, steps[:, -1:]], axis=1)
 
 
 def stored_forest(engine: Engine, plan: TreePlan, arrays: Arrays) -> SecretForest:

@@ -15,11 +15,19 @@ import numpy as np
 
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.protocols.hidden.evaluation import (
+    TABLE,
+    EvaluationPlan,
+    check_derived,
+    cross_table,
+    noisy_table,
+)
 from hedgerow.protocols.hidden.kind import Arrays
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import Upload, share_table
+from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
 from hedgerow.secure.secret import Engine
@@ -27,7 +35,8 @@ from hedgerow.tables import Encoded
 
 FIRST_OWNER = SERVERS
 ANALYST = SERVERS
-"""Parties: the servers come first."""
+HOLDER = SERVERS + 1
+"""Parties: the servers come first; of held-out rows the holder comes behind the analyst."""
 
 COLLUSION = "two servers together hold every share"
 SEEDED = "seeded noise"
@@ -114,6 +123,57 @@ def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[s
             "ledger": ledger.to_json(),
             "leakage": leakage.to_json(),
             "answers": opened if party == str(ANALYST) else None,
+        }
+        for party in own
+    }
+
+
+def evaluate_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any]:
+    """Count how well a model answers for held-out rows, with noise, and tell the analyst.
+
+    1. The owner of the rows shares their bits.
+    2. The servers make rows of them and count (`hedgerow.protocols.hidden.evaluation`).
+    3. They open the table to the analyst.
+
+    The job has ``kind``, ``plan``, ``engine``, ``domain_is_public``, ``marks``, ``seed`` as in
+    training, ``model`` as in answering, and ``evaluation`` (the plan of it). A server's own are
+    ``shares`` and ``ledger`` (that of the model), the analyst's ``ledger``, the owner's ``bins``,
+    ``target`` and ``present`` of its slots.
+
+    Returns ``ledger`` (of the held-out rows), ``leakage`` and ``table`` for every party that lives
+    here; there is no table for anybody but the analyst.
+
+    Reveals: the noisy table, to the analyst. Cost: that of `expand_table` and `cross_table`.
+    """
+    own = own or {}
+    kind = answered_kind(job["kind"])
+    plan = kind.plan_type.from_dict(dict(job["plan"]))
+    evaluation = EvaluationPlan.from_dict(dict(job["evaluation"]))
+    for data in own.values():
+        if "ledger" in data:
+            check_derived(plan, evaluation, Ledger.from_json(data["ledger"]))
+    ledger = ledger_of(job, evaluation)
+    paid = evaluation.charge(ledger)
+    leakage = Leakage(evaluation.openings(), ledger=ledger)
+    engine = engine_of(network, job, leakage, {"analyst": ANALYST, "owner": HOLDER})
+    held = [own[str(server)]["shares"] for server in servers_here(network, engine)]
+    model = kind.model(engine, plan, _arrays(engine, job["model"], held))
+    every = tuple(range(plan.layout.n_features))
+    upload = Upload(HOLDER, 0, evaluation.n_slots, every, target=True)
+    table = _table(plan, upload, own)
+    shape = (n_planes(plan.domain), evaluation.n_slots)
+    bits = engine.input_bits(None if table is None else planes_of(table), HOLDER, shape)
+    classes = evaluation.n_classes
+    rows = expand_table(engine, plan.layout, model.ring, [upload], {HOLDER: bits}, classes)
+    counts = cross_table(kind, model, plan, rows, evaluation)
+    opened = engine.open(noisy_table(counts, evaluation, paid), TABLE, evaluation.audience)
+    engine.finish()
+    found = None if opened is None else evaluation.ring.signed(opened).astype(np.int64)
+    return {
+        party: {
+            "ledger": ledger.to_json(),
+            "leakage": leakage.to_json(),
+            "table": found if party == str(ANALYST) else None,
         }
         for party in own
     }
