@@ -30,12 +30,12 @@ from hedgerow.estimators.account import Account
 from hedgerow.net.certificates import make_identity
 from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
-from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry
 from hedgerow.parties.store.vault import write_arrays
 from hedgerow.parties.wire.requests import Request
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
+from tests.parties.store.old_journals import write_journal
 
 KEY = bytes(range(32))
 ABOUT = {"server": "alder", "kind": "upload", "number": 7}
@@ -183,9 +183,7 @@ def vault(folder: Path) -> dict[str, Any]:
 def journal(folder: Path) -> dict[str, Any]:
     path = folder / "journal"
     entries = [{"charged": 0.5, "to": "é"}, {"n": 2}, {"list": [1, None, "x"]}]
-    with Journal(path, about={"population": "patients"}) as book:
-        for entry in entries:
-            book.append(entry)
+    write_journal(path, {"population": "patients"}, *entries)
     data = path.read_bytes()
     path.unlink()
     lines = data.splitlines(keepends=True)
@@ -210,9 +208,7 @@ CHARGES = [
 def accounts(folder: Path) -> dict[str, Any]:
     """Return an account as a journal, which is how parties kept it before they had a store."""
     path = folder / "patients.jsonl"
-    with Journal(path, about={"kind": "account", "population": "patients"}) as book:
-        for charge in CHARGES:
-            book.append(charge)
+    write_journal(path, {"kind": "account", "population": "patients"}, *CHARGES)
     data = path.read_bytes()
     path.unlink()
     lines = data.splitlines(keepends=True)

@@ -25,7 +25,7 @@ from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.parties.topdown.job import TopDownJob
@@ -147,8 +147,8 @@ def test_journals(vectors: Callable[[str], Any], tmp_path: Path) -> None:
 
     def read(data: bytes) -> list[Any]:
         path.write_bytes(data)
-        with Journal(path, about=found["about"]) as journal:
-            return list(journal.entries())
+        with locked_journal(path, found["about"]) as entries:
+            return entries
 
     assert read(bytes.fromhex(found["hex"])) == found["entries"]
     refuses_all(found["tampered"], read)

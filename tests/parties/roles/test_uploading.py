@@ -12,14 +12,14 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key, read_state_key
 from hedgerow.parties.roles.uploading import (
-    JOURNAL,
     check_public,
     encode_part,
     make_align_key,
     place_records,
     share_upload,
 )
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.uploads import list_uploads, open_upload
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.protocols.sharing.uploaded import planes_of
@@ -35,6 +35,7 @@ from tests.parties.roles.upload_servers import (
     serving,
     write_csv,
 )
+from tests.parties.store.old_journals import write_journal
 from tests.parties.wire.parties_calls import refuses
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -163,14 +164,38 @@ def test_from_a_file_to_three_parts_and_back(parties, tmp_path) -> None:
         folder = parties[name].folder / "state" / "uploads" / "north-1"
         stored = b"".join(path.read_bytes() for path in folder.iterdir())
         # Neither the count of records nor a hash of the file is anywhere.
-        content = Journal(
-            parties["north"].state.path(JOURNAL), about={"kind": "uploads", "owner": "north"}
-        )
-        with content:
-            entries = content.entries()
+        with open_store(parties["north"].state).snapshot() as made:
+            entries = [json.loads(entry) for entry in made.upload_events()]
         assert [e["event"] for e in entries] == ["begun", "done"]
         assert entries[0]["hash"].encode() not in stored
         assert "60" not in json.dumps(entries[0]["slots"])
+
+
+def test_the_record_of_an_earlier_version_is_taken_over(parties, tmp_path) -> None:
+    path = write_csv(tmp_path / "people.csv", people(seed=23))
+    north = parties["north"]
+    about = {"kind": "uploads", "owner": "north"}
+    entry = {"event": "done", "time": 1.0, "id": "old", "population": "patients", "hash": "0" * 64}
+    journal = north.state.path("uploads.jsonl")
+    lines = write_journal(journal, about, {**entry, "event": "begun"}, entry)
+
+    def again() -> None:
+        share_upload(north, path, DOMAIN, id="old", population="patients")
+
+    with locked_journal(journal, about):
+        refuses(Code.JOURNAL_IN_USE, again)
+    journal.write_bytes(b"".join(lines).replace(b'"old"', b'"new"'))
+    refuses(Code.JOURNAL_DAMAGED, again)
+    journal.write_bytes(b"".join(lines))
+    for _ in range(2):
+        refuses(Code.UPLOAD_ID_USED, again)
+        assert not journal.exists()
+        # As after a crash before it was renamed.
+        north.state.path("imported-uploads.jsonl").rename(journal)
+    refuses(Code.UPLOAD_ID_USED, again)
+    with open_store(north.state).snapshot() as made:
+        events = [json.loads(text) for text in made.upload_events()]
+    assert [event["event"] for event in events if event["id"] == "old"] == ["begun", "done"]
 
 
 def test_no_part_alone_depends_on_the_table(parties, tmp_path) -> None:

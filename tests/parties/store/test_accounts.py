@@ -22,9 +22,10 @@ from hedgerow.parties.store import accounts as module
 from hedgerow.parties.store.accounts import Accounts, Balance, balances_in, worst
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.trail import verify
 from hedgerow.privacy.accounting import Guarantee
+from tests.parties.store.old_journals import write_journal
 from tests.parties.topdown.topdown_town import Town
 from tests.parties.wire.parties_calls import refuses
 
@@ -157,10 +158,11 @@ def write_old(root: Path, population: str = "patients", lines: Sequence[Any] = O
     folder = root / "accounts"
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{population}.jsonl"
-    with Journal(path, about={"kind": "account", "population": population}) as journal:
-        for i, (key, epsilon, delta) in enumerate(lines):
-            rest = {"what": f"run {i}", "time": 1.5 + i}
-            journal.append({"key": key, "epsilon": epsilon, "delta": delta, **rest})
+    charges = [
+        {"key": key, "epsilon": epsilon, "delta": delta, "what": f"run {i}", "time": 1.5 + i}
+        for i, (key, epsilon, delta) in enumerate(lines)
+    ]
+    write_journal(path, {"kind": "account", "population": population}, *charges)
     return path
 
 
@@ -226,11 +228,10 @@ def test_accounts_of_earlier_versions_that_cannot_be_relied_on(state, tmp_path) 
     twice = {"key": "a", "epsilon": 1, "delta": 0, "what": "", "time": 0}
     for entries in ([{"key": "a"}], [twice | {"epsilon": -1}], [twice, twice]):
         path.unlink()
-        with Journal(path, about=about) as journal:
-            journal.append(*entries)
+        write_journal(path, about, *entries)
         refused()
     path.write_bytes(good)
-    with Journal(path, about=about):
+    with locked_journal(path, about):
         refused(Code.JOURNAL_IN_USE)
     elsewhere = tmp_path / "elsewhere.jsonl"
     path.rename(elsewhere)

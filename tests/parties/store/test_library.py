@@ -1,4 +1,4 @@
-"""Models of a server: opened once, budgets as the journal has them."""
+"""Models of a server: opened once, budgets as the store has them."""
 
 from pathlib import Path
 

@@ -12,26 +12,10 @@ import numpy as np
 from hedgerow.errors import HedgerowError
 from hedgerow.parties.store.database import Store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.journal import Journal
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.vault import write_arrays
 from hedgerow.parties.topdown.accounted import RunMemory
 from hedgerow.privacy import Release
-
-
-def append_entries(path: Path, run: int) -> None:
-    """Append to a journal, from three threads."""
-    journal = Journal(path)
-    print("ready", flush=True)
-
-    def work(thread: int) -> None:
-        for i in range(10**9):
-            journal.append({"key": f"{run}-{thread}-{i}", "padding": "x" * (37 * i % 5000)})
-            sys.stdout.write(f"{run}-{thread}-{i}\n")
-            sys.stdout.flush()
-
-    for thread in range(3):
-        threading.Thread(target=work, args=(thread,)).start()
 
 
 def charge_releases(root: Path, releases: list[Release]) -> None:

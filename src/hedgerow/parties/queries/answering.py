@@ -69,7 +69,7 @@ class QueryService:
         return self
 
     def stop(self, patience: float = 30.0) -> None:
-        """End the session, tell whoever waits, and close the journals.
+        """End the session, tell whoever waits, and close the models.
 
         `patience`: seconds for the batch that is under way. What it does not finish is taken up
         again after the next start.

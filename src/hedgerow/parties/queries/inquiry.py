@@ -132,7 +132,7 @@ def read_inquiry(
         words_ = np.frombuffer(rest, dtype="<u8").astype(np.uint64)
         correction = words_.reshape(*planes[:-1], words(inquiry.n))
     first, second = (_print(inquiry, j, shares[j]) for j in held)
-    # With a key: by itself it says nothing to who reads the journal.
+    # With a key: by itself it says nothing to who reads the store.
     total = hashlib.blake2b(data, digest_size=PRINT_BYTES, key=key, person=_PERSON)
     return QueryPart(Dealt(seeds, correction), (first, second), total.hexdigest())
 

@@ -2,17 +2,18 @@
 
 The table is encoded under its public domain, placed at random among a public number of slots, and
 its bits are dealt to the three servers. What stays with the owner: the table, which slots hold
-records, and a journal of uploads with keyed hashes of the files, of which no server learns.
+records, and a record of uploads with keyed hashes of the files, of which no server learns.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.state_key import make_state_key, read_state_key
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.database import Store, open_store
+from hedgerow.parties.store.durable import Claim, sync_folder
+from hedgerow.parties.store.journal import Entry, locked_journal
 from hedgerow.parties.store.manifests import (
     SALT_BYTES,
     UploadManifest,
@@ -108,7 +112,7 @@ def place_records(encoded: Encoded, n_slots: int, key: bytes | None) -> tuple[En
     return in_common_slots(ordered, n_slots, key), alignment
 
 
-JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
+_JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
 
 Progress = Callable[[str, int, int], None]
 """Told a stage, what is done of it and how much it is in all."""
@@ -173,11 +177,15 @@ def share_upload(
     table = Path(table)
     n_slots = check_public(domain, slots, ids, align_key)
     key = None if align_key is None else read_state_key(align_key)
-    about = {"kind": "uploads", "owner": config.name}
-    with Journal(config.state.path(JOURNAL), about=about) as journal:
+    claim = Claim(config.state.path("uploads.lock"))
+    try:
+        store = open_store(config.state)
+        _take_over(config, store)
+        with store.snapshot() as made:
+            before = [jsonfile.loads(e, Code.JOURNAL_DAMAGED) for e in made.upload_events()]
         progress("reading", 0, 1)
         content = _file_hash(config, table)
-        _check_before(journal, id, population, content)
+        _check_before(before, id, population, content)
         encoded = encode_part(table, domain, target, ids, text)
         progress("sharing", 0, 1)
         padded, alignment = place_records(encoded, n_slots, key)
@@ -185,7 +193,7 @@ def share_upload(
         if padded.domain.target is not None:
             columns.append(padded.domain.target.name)
         if alignment:
-            _check_placement(journal, alignment, columns, content)
+            _check_placement(before, alignment, columns, content)
         # Not before: a server that was asked and gets nothing knows that a row was refused.
         for server in config.servers:
             call_member(config, server, "upload-check", {"id": id, "population": population})
@@ -197,10 +205,34 @@ def share_upload(
         entry = {"id": id, "population": population, "hash": content, "slots": n_slots}
         if alignment:
             entry |= {"alignment": alignment, "columns": _digest_each(columns)}
-        journal.append({"event": "begun", "time": time.time(), **entry})
+        _add_event(store, {"event": "begun", "time": time.time(), **entry})
         sent = _send(config, manifest, parts, salt, progress)
-        journal.append({"event": "done", "time": time.time(), **entry})
+        _add_event(store, {"event": "done", "time": time.time(), **entry})
+    finally:
+        claim.release()
     return Receipt(manifest, sent, time.monotonic() - begun)
+
+
+def _add_event(store: Store, entry: Mapping[str, Any]) -> None:
+    with store.transaction(f"upload {entry['event']}") as made:
+        made.add_upload_event(json.dumps(entry, sort_keys=True))
+
+
+def _take_over(config: PartyConfig, store: Store) -> None:
+    """Take over the record of uploads that an earlier version has left, once."""
+    path = config.state.path(_JOURNAL)
+    if not os.path.lexists(path):
+        return
+    about = {"kind": "uploads", "owner": config.name}
+    with locked_journal(path, about) as entries:
+        with store.transaction("import uploads") as made:
+            # After a crash before the file was renamed they are there.
+            known = set(made.upload_events())
+            for text in (json.dumps(entry, sort_keys=True) for entry in entries):
+                if text not in known:
+                    made.add_upload_event(text)
+        os.rename(path, config.state.path(f"imported-{_JOURNAL}"))
+        sync_folder(config.state.root)
 
 
 def _file_hash(config: PartyConfig, table: Path) -> str:
@@ -218,9 +250,9 @@ def _file_hash(config: PartyConfig, table: Path) -> str:
     return total.hexdigest()
 
 
-def _check_before(journal: Journal, id: str, population: str, content: str) -> None:
+def _check_before(before: Sequence[Entry], id: str, population: str, content: str) -> None:
     """Refuse an id of an earlier upload, and the same file in the name of other people."""
-    for entry in journal.entries():
+    for entry in before:
         if entry["event"] == "done" and entry["id"] == id:
             raise Code.UPLOAD_ID_USED.error(found=f"id {id!r} again")
         if entry["hash"] == content and entry["population"] != population:
@@ -232,7 +264,7 @@ def _check_before(journal: Journal, id: str, population: str, content: str) -> N
 
 
 def _check_placement(
-    journal: Journal, alignment: str, columns: Sequence[str], content: str
+    before: Sequence[Entry], alignment: str, columns: Sequence[str], content: str
 ) -> None:
     """Refuse a second version of columns whose records a key has placed before.
 
@@ -243,7 +275,7 @@ def _check_placement(
     once more after it, as the one version that there is.
     """
     mine = _digest_each(columns)
-    for entry in journal.entries():
+    for entry in before:
         begun = entry["event"] == "begun"
         if entry.get("alignment") != alignment or (begun and entry["hash"] == content):
             continue

@@ -58,7 +58,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass
 class Watch:
-    """What is known about an open run besides its journal; gone with the process.
+    """What is known about an open run besides its row in the store; gone with the process.
 
     `since` it waits, and `left` a worker last, by `time.monotonic`; `fruitless` are attempts in a
     row that got nothing done; `reason` is why servers are waited for.

@@ -14,11 +14,11 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from hedgerow.errors import Code
 from hedgerow.jsonfile import refusing, shown
@@ -26,7 +26,7 @@ from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.database import FILE, PATIENCE, Store, Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder, sync_folder
-from hedgerow.parties.store.journal import Journal
+from hedgerow.parties.store.journal import Entry, locked_journal
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _FOLDER, _ENDING, _IMPORTED = "accounts", ".jsonl", "accounts-imported"
@@ -167,25 +167,22 @@ def _open(state: StateFolder) -> Store:
         return store
     with ExitStack() as stack:
         # Held until all is done, so that no earlier version charges meanwhile.
-        journals = {
-            path.name.removesuffix(_ENDING): stack.enter_context(_open_journal(state, path.name))
-            for path in sorted(state.folder(_FOLDER).glob(f"[!.]*{_ENDING}"))
-        }
+        journals: dict[str, list[Entry]] = {}
+        for name in sorted(path.name for path in state.folder(_FOLDER).glob(f"[!.]*{_ENDING}")):
+            population = name.removesuffix(_ENDING)
+            about = {"kind": "account", "population": population}
+            journal = locked_journal(state.path(_FOLDER, name), about)
+            journals[population] = stack.enter_context(journal)
         with store.transaction("import accounts") as made:
-            for population, journal in journals.items():
+            for population, entries in journals.items():
                 known = {charge.key: charge for charge in _total_of(made, population).charges}
-                for charge in _charges_in(journal):
+                for charge in _charges_in(population, entries):
                     if charge.key not in known:
                         made.add_charge({"population": population, **asdict(charge)})
                     else:
                         _check_figures(known[charge.key], charge.epsilon, charge.delta)
         _set_aside(state)
     return store
-
-
-def _open_journal(state: StateFolder, name: str) -> Journal:
-    about = {"kind": "account", "population": name.removesuffix(_ENDING)}
-    return Journal(state.path(_FOLDER, name), about=about, create=False)
 
 
 def _set_aside(state: StateFolder) -> None:
@@ -201,21 +198,21 @@ def _set_aside(state: StateFolder) -> None:
         raise Code.STATE_NOT_WRITTEN.error(found=f"{path}: {error.strerror}") from None
 
 
-def _charges_in(journal: Journal) -> list[AccountCharge]:
-    charges = [_read(entry, journal) for entry in journal.entries()]
+def _charges_in(population: str, entries: Sequence[Entry]) -> list[AccountCharge]:
+    charges = [_read(entry) for entry in entries]
     if len({charge.key for charge in charges}) < len(charges):
-        raise Code.JOURNAL_DAMAGED.error(found=f"{journal.path}: a key that was charged twice")
+        raise Code.JOURNAL_DAMAGED.error(found=f"a key that was charged twice to {population}")
     return charges
 
 
-def _read(entry: Mapping[str, Any], journal: Journal) -> AccountCharge:
+def _read(entry: Entry) -> AccountCharge:
     with refusing(Code.JOURNAL_DAMAGED):
         if set(entry) != _FIELDS:
-            raise ValueError(f"{journal.path}: an entry with other keys than {sorted(_FIELDS)}")
+            raise ValueError(f"a charge with other keys than {sorted(_FIELDS)}")
         epsilon = math.inf if entry["epsilon"] == "inf" else float(entry["epsilon"])
         delta = float(entry["delta"])
         if not (epsilon >= 0 and delta >= 0):
-            raise ValueError(f"{journal.path}: a charge below zero")
+            raise ValueError("a charge below zero")
         return AccountCharge(
             _job_key(str(entry["key"])), epsilon, delta, str(entry["what"]), float(entry["time"])
         )

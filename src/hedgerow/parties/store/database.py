@@ -107,6 +107,13 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         ),
         ("topdown/*/state.jsonl", "*/state.jsonl"),
     ),
+    _Migration(
+        (
+            """CREATE TABLE upload_events (
+            number INTEGER PRIMARY KEY, entry TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT""",
+        ),
+    ),
 )
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
@@ -228,6 +235,17 @@ class Transaction:
         where = "SELECT coalesce(max(number) + 1, 0) FROM heard WHERE run = ?"
         return int(self._base.execute(where, (run,)).fetchone()[0])
 
+    def add_upload_event(self, entry: str) -> None:
+        """Add what has happened to an upload of this owner."""
+        row: dict[str, Value] = {"number": len(self.upload_events()), "entry": entry}
+        self._put("upload_events", row, replace=False)
+
+    def upload_events(self) -> list[str]:
+        """Return what has happened to the uploads of this owner, in order; H867 if some is gone."""
+        found = self._rows("upload_events", "ORDER BY number")
+        self._check_numbers("upload_events", found)
+        return [row["entry"] for row in found]
+
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
         ((found, *_), *_) = self._base.execute("PRAGMA integrity_check(1)")
@@ -274,11 +292,14 @@ class Transaction:
 
     def _numbered_rows(self, table: str, run: str) -> list[Row]:
         found = self._rows(table, "WHERE run = ? ORDER BY number", run)
-        if [row["number"] for row in found] != list(range(len(found))):
-            raise Code.JOURNAL_DAMAGED.error(
-                found=f"{self._store.path}: a row of {table} of {run} is gone"
-            )
+        self._check_numbers(table, found)
         return found
+
+    def _check_numbers(self, table: str, rows: list[Row]) -> None:
+        if [row["number"] for row in rows] != list(range(len(rows))):
+            raise Code.JOURNAL_DAMAGED.error(
+                found=f"{self._store.path}: a row of {table} is gone before others"
+            )
 
     def _rows(self, table: str, rest: str, *values: Value) -> list[Row]:
         return list(self._each(table, rest, *values))

@@ -91,7 +91,7 @@ class ModelBook:
         if not rows:
             return
         if self.votes:
-            # Checked here once more; the journal is what counts after a restart.
+            # Checked here once more; the store is what counts after a restart.
             votes.spend_answers(self.ledger, rows)
         self.log.charge(asked)
         self.charges += 1
@@ -134,7 +134,7 @@ class Library:
             return self._shares[name]
 
     def close(self) -> None:
-        """Close the journals."""
+        """Let others open what was asked."""
         with self._lock:
             for book in self._books.values():
                 book.log.close()

@@ -24,9 +24,8 @@ import time
 from collections.abc import Callable, Mapping
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.store.journal import Entry
 from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
-from hedgerow.parties.topdown.log import Record
+from hedgerow.parties.topdown.log import Entry, Record
 from hedgerow.parties.topdown.turns import Conductor, RoundsStatus, Turn, digest
 
 _logger = logging.getLogger(__name__)
