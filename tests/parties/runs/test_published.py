@@ -20,6 +20,8 @@ from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.worker import RunWorker
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.wire.client import Reply
@@ -115,9 +117,6 @@ class Trio:
             worker.work()
         except Exception as error:
             return error
-        finally:
-            worker.stages.close()
-            worker.ledger.close()
         return None
 
 
@@ -162,10 +161,10 @@ def test_what_cannot_be_published_is_found_before_anything_is_opened(
     monkeypatch.setitem(KINDS, "count", Unwritable())
     assert [type(error) for error in trio.attempt(job)] == [TypeError] * 3
     for config in trio.configs:
-        folder = config.state.path("runs", job.run_id)
-        # No release was charged, no stage kept and no opening marked.
-        assert RECORDS not in (folder / "ledger.jsonl").read_text()
-        assert not list((folder / "stages").iterdir())
+        # No release was charged, no stage kept and so nothing opened.
+        ledger = DurableLedger(open_store(config.state), job.run_id, domain=BARE)
+        assert ledger.charged(RECORDS) == 0
+        assert not list((config.state.path("runs", job.run_id) / "stages").iterdir())
     # With the software mended, the same run goes on under the same charge.
     monkeypatch.setitem(KINDS, "count", CountKind())
     assert trio.attempt(job) == [None] * 3
