@@ -83,7 +83,7 @@ def program(
     engine.open(zero, READY, "owner 0")
     begin = time.perf_counter()
     uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    table = share_table(engine, plan.layout, plan.ring, uploads, held, plan.n_classes)
+    table = share_table(engine, plan.layout, plan.ring, uploads, held)
     if held:
         return {"bytes": network.meter.snapshot().payload[0]}
     upload_s = time.perf_counter() - begin

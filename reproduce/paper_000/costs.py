@@ -53,7 +53,7 @@ def train(network: Network, name: str, session: str, method: str, plan: dict[str
     if OWNER in network.local:
         tables[OWNER] = part_of(name, 0).slots(planned.n_slots)
     uploads = horizontal_uploads(planned.layout, [planned.n_slots], OWNER)
-    table = share_table(engine, planned.layout, planned.ring, uploads, tables, planned.n_classes)
+    table = share_table(engine, planned.layout, planned.ring, uploads, tables)
     servers = [party for party in range(OWNER) if party in network.local]
     if not servers:
         return None

@@ -127,7 +127,7 @@ def shared(engine: Engine, plan: HiddenPlan, part: Part) -> SecretTable:
     """Share the training rows."""
     uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
     tables = {OWNER: part.slots(plan.n_slots)}
-    return share_table(engine, plan.layout, plan.ring, uploads, tables, plan.n_classes)
+    return share_table(engine, plan.layout, plan.ring, uploads, tables)
 
 
 @dataclass(frozen=True)

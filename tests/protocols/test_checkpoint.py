@@ -58,7 +58,7 @@ def trained(plan: HiddenPlan, keep: object) -> SecretForest:
     engine = ReplicatedEngine(Simulator(4), Leakage(openings, ledger=ledger))
     table = pad(encode(rows, DOMAIN, y), plan.n_slots, entropy=np.random.default_rng(1).bytes)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    shared = share_table(engine, plan.layout, plan.ring, uploads, {3: table}, 2)
+    shared = share_table(engine, plan.layout, plan.ring, uploads, {3: table})
     return train_hidden(shared, plan, ledger, keep=keep)
 
 

@@ -172,7 +172,7 @@ def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Train
         )
         slots = slots if units is None else units.count(slots)
         uploads = horizontal_uploads(plan.layout, [n], 3)
-        table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, plan.n_columns)
+        table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots})
         (kind if isinstance(kind, Kind) else kind_named(kind)).train(table, plan, ledger)
         return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
 

@@ -101,7 +101,7 @@ class Town:
         engine = ReplicatedEngine(Simulator(4), leakage)
         slots = pad(encoded(), plan.n_slots, entropy=np.random.default_rng(1).bytes)
         uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-        shared = share_table(engine, plan.layout, plan.ring, uploads, {3: slots}, plan.n_classes)
+        shared = share_table(engine, plan.layout, plan.ring, uploads, {3: slots})
         shares = train_hidden(shared, plan, ledger).shares()
         for number, server in enumerate(SERVERS):
             config = self.configs[server]

@@ -44,7 +44,7 @@ def in_the_clear(place: Town, plan: HiddenPlan) -> np.ndarray:
     rows = encode(place.table.drop_columns(["id"]), DOMAIN, "ill")
     engine, n = ClearEngine(Leakage([])), rows.n_slots
     uploads = horizontal_uploads(plan.layout, [n], 0)
-    table = share_table(engine, plan.layout, plan.ring, uploads, {0: rows}, plan.n_classes)
+    table = share_table(engine, plan.layout, plan.ring, uploads, {0: rows})
     forest = train_hidden(table, plan, Ledger())
     bare = Encoded(DOMAIN.select(list(range(3)), target=False), rows.bins, None, rows.present)
     queries = share_queries(engine, plan.layout, forest.ring, bare, n, 0)

@@ -440,7 +440,7 @@ def test_planes_of_a_job_in_the_order_of_its_domain(parties, send) -> None:
     np.testing.assert_array_equal(reveal(planes[4]), planes_of(straight))
     assert not reveal(planes[5]).any()
     plan = job.make_plan()
-    made = expand_table(engine, plan.layout, plan.ring, uploads, planes, 2)
+    made = expand_table(engine, plan.layout, plan.ring, uploads, planes)
     assert made.n_rows == plan.n_slots
     present = np.concatenate([one.present, straight.present, np.zeros(7, dtype=bool)])
     np.testing.assert_array_equal(reveal(made.columns).sum(axis=1), present)

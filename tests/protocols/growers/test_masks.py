@@ -194,7 +194,7 @@ def test_a_level_takes_the_same_rounds_whatever_the_rows_and_nodes() -> None:
         engine = make_engine("three servers")
         slots = make_slots(domain(), 0, n)
         uploads = horizontal_uploads(layout, [n])
-        masks = Masks(share_table(engine, layout, Z16, uploads, {3: slots}, 3))
+        masks = Masks(share_table(engine, layout, Z16, uploads, {3: slots}))
         meter = engine.network.meter
         for nodes in (1, 2, 4):
             before = meter.snapshot()

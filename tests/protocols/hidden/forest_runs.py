@@ -124,5 +124,5 @@ def trained(
         network = network or Simulator(ANALYST + 1)
         made = ReplicatedEngine(network, leakage, insecure_seed=b"forests in tests %d" % seed)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    shared = share_table(made, plan.layout, plan.ring, uploads, {OWNER: table}, plan.n_classes)
+    shared = share_table(made, plan.layout, plan.ring, uploads, {OWNER: table})
     return Forest(plan, ledger, leakage, made, train_hidden(shared, plan, ledger))

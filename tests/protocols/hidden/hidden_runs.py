@@ -91,8 +91,7 @@ def look(x: Secret) -> NDArray[Any]:
 
 def shared(engine: Engine, slots: Encoded, layout: Layout, ring: Any) -> SecretTable:
     uploads = horizontal_uploads(layout, [slots.n_slots], OWNER)
-    k = len(slots.domain.target.classes)
-    return share_table(engine, layout, ring, uploads, {OWNER: slots}, k)
+    return share_table(engine, layout, ring, uploads, {OWNER: slots})
 
 
 @dataclass

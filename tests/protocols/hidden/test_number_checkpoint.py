@@ -27,7 +27,7 @@ def trained(kind: str, plan, keep, ledger: Ledger | None = None, levels: list[in
     units = plan.target_units
     rows = rows if units is None else units.count(rows)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows}, plan.n_columns)
+    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows})
     told = [] if levels is None else levels
     made = of.train(table, plan, ledger, told.append, keep)
     return of.model(engine, plan, made.shares)

@@ -35,7 +35,7 @@ def opened(plan: OpenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str, 
 
     engine.open = watched
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows}, 2)
+    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows})
     try:
         return train_open(table, plan, ledger, keep=keep), seen
     except Stopped:

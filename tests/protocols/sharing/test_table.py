@@ -41,7 +41,7 @@ def held_by(slots: Encoded, upload: Upload) -> Encoded:
 
 def share(engine: Engine, slots: Encoded, layout: Layout, uploads: Sequence[Upload]) -> SecretTable:
     tables = {upload.party: held_by(slots, upload) for upload in uploads}
-    return share_table(engine, layout, Z16, uploads, tables, 3)
+    return share_table(engine, layout, Z16, uploads, tables)
 
 
 def expected(slots: Encoded, layout: Layout) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -119,17 +119,17 @@ def test_numbers_become_presence_and_whole_units(name: str) -> None:
     held = Encoded(public, slots.bins, y, slots.present)
     layout = Layout(public, "binary")
     uploads = horizontal_uploads(layout, [N])
-    found = share_table(engine_for(name, 1), layout, Z32, uploads, {3: held}, 2)
+    found = share_table(engine_for(name, 1), layout, Z32, uploads, {3: held})
     columns = np.stack([slots.present, np.where(slots.present, np.rint(y), 0)], axis=1)
     np.testing.assert_array_equal(look(found.columns), columns)
 
 
-def refusal(uploads: Sequence[Upload], tables: dict[int, Encoded], k: int = 3) -> str:
+def refusal(uploads: Sequence[Upload], tables: dict[int, Encoded]) -> str:
     """Return the refusal, of which nobody else has heard."""
     network = Simulator(6)
     engine = make_engine("three servers", network=network)
     with pytest.raises(HedgerowError) as caught:
-        share_table(engine, Layout(domain(), "binary"), Z16, uploads, tables, k)
+        share_table(engine, Layout(domain(), "binary"), Z16, uploads, tables)
     assert sum(network.meter.snapshot().payload) == 0
     return str(caught.value)
 
@@ -150,8 +150,6 @@ def test_a_table_that_is_not_what_was_declared_is_refused_before_anything_is_sen
     swapped = Encoded(renamed, second.bins, second.target, second.present)
     assert "H117" in refusal(uploads, {3: first, 4: swapped})
     assert "H117" in refusal(uploads, {3: first, 4: second.select((0, 1, 2, 4, 3))})
-    # One column per class: a class without one would vanish.
-    assert "H108" in refusal(uploads, {3: first, 4: second}, k=2)
 
 
 @pytest.mark.parametrize(
@@ -183,4 +181,4 @@ def test_cells_that_are_missing_or_filled_twice_are_refused(uploads: list[Upload
 def test_an_owner_without_a_table_here_is_refused_where_it_lives(name: str) -> None:
     layout = Layout(domain(), "binary")
     with pytest.raises(HedgerowError):
-        share_table(engine_for(name, 1), layout, Z16, horizontal_uploads(layout, [N]), {}, 3)
+        share_table(engine_for(name, 1), layout, Z16, horizontal_uploads(layout, [N]), {})

@@ -49,7 +49,6 @@ def test_the_same_table_either_way(
     monkeypatch.setattr(uploaded, "_BLOCK", block)
     first, second = (t.select(DOMAIN.names, target=target) for t in (table(), table(70, seed=1)))
     keeper, layout = ENGINES[engine](), Layout(first.domain, branching)
-    columns = CLASSES if target else 1
     for uploads, parts in (
         (horizontal_uploads(layout, [N], 0), {0: first}),
         (
@@ -58,15 +57,17 @@ def test_the_same_table_either_way(
         ),
         (horizontal_uploads(layout, [N, 70], 0), {0: first, 1: second}),
     ):
-        wanted = share_table(keeper, layout, Z16, uploads, parts, columns)
+        wanted = share_table(keeper, layout, Z16, uploads, parts)
         planes = {}
         for party, part in parts.items():
             bits = planes_of(part)
             assert len(bits) == n_planes(part.domain)
             planes[party] = keeper.input_bits(bits, party, bits.shape)
-        found = expand_table(keeper, layout, Z16, uploads, planes, columns)
+        found = expand_table(keeper, layout, Z16, uploads, planes)
         np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
         np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+        # One column per class: a class without one would vanish.
+        assert found.columns.shape[1] == (CLASSES if target else 1)
     records = np.concatenate([first.present, second.present])
     assert np.array_equal(reveal(found.columns).sum(axis=1), records)
 
@@ -78,7 +79,7 @@ def test_any_bits_are_at_most_one_row(branching) -> None:
     bits = np.random.default_rng(0).integers(0, 2, (planes, 500)).astype(bool)
     shared = {0: engine.input_bits(bits, 0, bits.shape)}
     uploads = horizontal_uploads(layout, [500], 0)
-    found = expand_table(engine, layout, Z32, uploads, shared, CLASSES)
+    found = expand_table(engine, layout, Z32, uploads, shared)
     classes = reveal(found.columns)
     assert set(np.unique(classes)) == {0, 1}
     np.testing.assert_array_equal(classes.sum(axis=1), bits[0])
@@ -118,13 +119,13 @@ def test_numbers_are_the_same_either_way(engine: str, bits: int, block: int, mon
             party: part if part.target is None else units.count(part)
             for party, part in parts.items()
         }
-        wanted = share_table(keeper, layout, Z32, uploads, counted, 2)
+        wanted = share_table(keeper, layout, Z32, uploads, counted)
         planes = {}
         for party, part in parts.items():
             shared = planes_of(part)
             assert len(shared) == n_planes(part.domain)
             planes[party] = keeper.input_bits(shared, party, shared.shape)
-        found = expand_table(keeper, layout, Z32, uploads, planes, 2, units)
+        found = expand_table(keeper, layout, Z32, uploads, planes, units)
         np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
         np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
         # Both bounds are among them.
@@ -145,7 +146,7 @@ def test_any_bits_are_a_target_within_the_bounds(bits: int) -> None:
     shared[:, 0], shared[0, 1], shared[1:, 1] = True, False, True
     uploads = horizontal_uploads(layout, [500], 0)
     planes = {0: engine.input_bits(shared, 0, shared.shape)}
-    found = expand_table(engine, layout, Z32, uploads, planes, 2, units)
+    found = expand_table(engine, layout, Z32, uploads, planes, units)
     present, target = reveal(found.columns)[:, 0], Z32.signed(reveal(found.columns)[:, 1])
     np.testing.assert_array_equal(present, shared[0])
     assert np.abs(target).max() <= units.most
@@ -166,6 +167,5 @@ def test_planes_that_do_not_fit() -> None:
             Z16,
             [Upload(0, 0, N, (0, 1, 2, 3), True)],
             {0: engine.input_bits(bits, 0, bits.shape)},
-            CLASSES,
         )
     assert caught.value.code is Code.WRONG_SHAPE

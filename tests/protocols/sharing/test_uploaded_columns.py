@@ -17,7 +17,7 @@ from hedgerow.protocols.hidden.id3 import branch_sums
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.queries import expand_queries, query_planes
-from hedgerow.protocols.sharing.table import SecretTable, Upload, summed_columns, vertical_uploads
+from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.ring import Z16, Z32
@@ -56,7 +56,7 @@ def test_any_bits_of_all_owners_are_at_most_one_row(branching, domain: Domain) -
     assert (bits[NORTH][0] & ~present).sum() > 100
     uploads = vertical_uploads(layout, N, groups, 1)
     units = Units(-3.0, 5.0, 10) if numeric else None
-    found = expand_table(engine, layout, Z32, uploads, shared, summed_columns(domain), units)
+    found = expand_table(engine, layout, Z32, uploads, shared, units)
     cells, columns = reveal(found.onehot), reveal(found.columns)
     for feature in range(len(SIZES)):
         block = cells[:, layout.columns_of([feature])]
@@ -86,7 +86,7 @@ def test_slots_whose_target_comes_from_several_owners() -> None:
         empty = np.zeros((n_planes(part), one.rows), dtype=bool)
         planes[one.party] = engine.public_bits(empty)
     with pytest.raises(HedgerowError) as caught:
-        expand_table(engine, layout, Z16, uploads, planes, CLASSES)
+        expand_table(engine, layout, Z16, uploads, planes)
     assert caught.value.code is Code.BAD_PARAMETER
 
 
@@ -113,7 +113,7 @@ def put_together(
     south = Encoded(WARDS.select([2]), bins[:, 2:], slots[:, 3], present)
     planes = {p: engine.public_bits(planes_of(t)) for p, t in ((NORTH, north), (SOUTH, south))}
     uploads = vertical_uploads(layout, SLOTS, [(0, 1), (2,)], 1)
-    return expand_table(engine, layout, ring, uploads, planes, 2)
+    return expand_table(engine, layout, ring, uploads, planes)
 
 
 def test_a_record_that_an_owner_denies_is_in_one_leaf() -> None:

@@ -264,7 +264,7 @@ def share_audit_table(
         np.tile(np.arange(slots) < n, copies),
     )
     uploads = horizontal_uploads(layout, [plan.n_slots], OWNER)
-    return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded}, 2)
+    return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded})
 
 
 def _queries(times: int) -> Encoded:

@@ -207,8 +207,7 @@ class RunWorker:
         self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
         planes = shared_planes(engine, job, {self.server: held})
         uploads = job.uploads_for(manifests)
-        columns, units = plan.n_columns, plan.target_units
-        table = expand_table(engine, plan.layout, plan.ring, uploads, planes, columns, units)
+        table = expand_table(engine, plan.layout, plan.ring, uploads, planes, plan.target_units)
         self._level(0)
         made = kind.train(table, plan, self.ledger, self._level, self.stages)
         arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}

@@ -71,7 +71,7 @@ def train_program(network: Network, job: Job, own: Own | None = None) -> dict[st
     engine = engine_of(network, job, leakage, seats)
     tables = {upload.party: _table(plan, upload, own) for upload in uploads}
     held = {party: table for party, table in tables.items() if table is not None}
-    table = share_table(engine, plan.layout, plan.ring, uploads, held, plan.n_columns)
+    table = share_table(engine, plan.layout, plan.ring, uploads, held)
     servers = servers_here(network, engine)
     made = kind.train(table, plan, ledger) if servers else None
     engine.finish()
@@ -163,8 +163,7 @@ def evaluate_program(network: Network, job: Job, own: Own | None = None) -> dict
     table = _table(plan, upload, own)
     shape = (n_planes(plan.domain), evaluation.n_slots)
     bits = engine.input_bits(None if table is None else planes_of(table), HOLDER, shape)
-    classes = evaluation.n_classes
-    rows = expand_table(engine, plan.layout, model.ring, [upload], {HOLDER: bits}, classes)
+    rows = expand_table(engine, plan.layout, model.ring, [upload], {HOLDER: bits})
     counts = cross_table(kind, model, plan, rows, evaluation)
     opened = engine.open(noisy_table(counts, evaluation, paid), TABLE, evaluation.audience)
     engine.finish()

@@ -23,7 +23,6 @@ from hedgerow.protocols.growers.choices import level_charge
 from hedgerow.protocols.growers.layout import Layout, counting_ring
 from hedgerow.protocols.growers.means import NoisyQuotient
 from hedgerow.protocols.growers.units import Units
-from hedgerow.protocols.sharing.table import summed_columns
 from hedgerow.secure.noise.releases import NOBODY, Prepaid
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.secure.ring import Ring
@@ -55,11 +54,6 @@ class ServerPlan(ABC):
     def n_slots(self) -> int:
         """Slots of the shared table."""
         return self.capacity
-
-    @property
-    def n_columns(self) -> int:
-        """Shared columns that are added up, see `SecretTable.columns`."""
-        return summed_columns(self.domain)
 
     @cached_property
     def layout(self) -> Layout:

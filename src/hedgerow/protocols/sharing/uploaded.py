@@ -28,7 +28,7 @@ from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import GRID_BITS, Units, grid_steps
 from hedgerow.protocols.sharing.queries import one_hot_bits
-from hedgerow.protocols.sharing.table import SecretTable, Upload, check_uploads
+from hedgerow.protocols.sharing.table import SecretTable, Upload, check_uploads, summed_columns
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, concatenate, stack
 from hedgerow.tables import Domain, Encoded
@@ -66,7 +66,6 @@ def expand_table(
     ring: Ring,
     uploads: Sequence[Upload],
     planes: Mapping[int, SecretBits],
-    n_columns: int,
     units: Units | None = None,
 ) -> SecretTable:
     """Make one-hot columns of shared bits and put the uploads together (algorithm 11).
@@ -87,7 +86,7 @@ def expand_table(
     Reveals: nothing. Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more
     for numbers, and 2 rounds per block.
     """
-    n = check_uploads(layout, uploads)
+    n, n_columns = check_uploads(layout, uploads), summed_columns(layout.domain)
     for upload in uploads:
         _check_planes(layout, upload, planes[upload.party])
     present = _presence(uploads, planes)
