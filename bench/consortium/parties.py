@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,8 @@ import pyarrow.parquet as pq
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member, PartyConfig, Timeouts
-from hedgerow.parties.consortium.founding import (
-    found_consortium,
-    list_members,
-    party_toml,
-    policy_toml,
-)
-from hedgerow.parties.consortium.members import add_certificate, make_keys
+from hedgerow.parties.consortium.founding import found_consortium, list_members, party_toml
+from hedgerow.parties.consortium.members import introduce_all
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
@@ -93,38 +88,25 @@ class Consortium:
         self.root = root
         self.analysts = [f"analyst-{k}" for k in range(analysts)]
         members = list_members(SERVERS, [OWNER], self.analysts, first_port=free_ports())
-        made = found_consortium(root, "wards", members)
-        self.policy = Policy(
-            largest_epsilon_per_job=1.0,
-            largest_delta_per_job=1e-6,
-            allow_exact=True,
-            allowed_protocols=("trees",),
-            allowed_analysts=tuple(self.analysts),
-            queries_per_model=queries,
-            queries_per_analyst=queries,
-            populations={POPULATION: float("inf")},
-        )
         self.timeouts = Timeouts(rejoin=rejoin, step=step, connect=connect)
-        self.parties: dict[str, PartyConfig] = {}
-        for path in made:
-            self._write(PartyConfig.load(path), members)
-            (path / "policy.toml").write_text(policy_toml(self.policy))
-        for config in self.parties.values():
-            make_keys(config)
-        self._introduce()
+        made = found_consortium(
+            root,
+            "wards",
+            members,
+            {POPULATION: float("inf")},
+            policy={
+                "largest_delta_per_job": 1e-6,
+                "allow_exact": True,
+                "allowed_protocols": ("trees",),
+                "queries_per_model": queries,
+                "queries_per_analyst": queries,
+            },
+            timeouts=self.timeouts,
+        )
+        introduce_all(made)
+        self.parties = {path.name: PartyConfig.load(path) for path in made}
+        self.policy = Policy.load(made[0])
         self.daemons: dict[str, subprocess.Popen[str]] = {}
-
-    def _write(self, config: PartyConfig, members: Sequence[Member]) -> None:
-        changes = {"timeouts": self.timeouts, "members": tuple(members)}
-        text = party_toml(config.model_copy(update=changes))
-        (config.folder / "party.toml").write_text(text)
-        self.parties[config.name] = PartyConfig.load(config.folder)
-
-    def _introduce(self) -> None:
-        for name, config in self.parties.items():
-            for other, known in self.parties.items():
-                if other != name and (name in SERVERS or other in SERVERS):
-                    add_certificate(config, known.identity.certificate)
 
     @property
     def ports(self) -> dict[str, list[int]]:
@@ -148,7 +130,9 @@ class Consortium:
                 else member
                 for member in config.members
             ]
-            self._write(config, members)
+            text = party_toml(config.model_copy(update={"members": tuple(members)}))
+            (config.folder / "party.toml").write_text(text)
+            self.parties[config.name] = PartyConfig.load(config.folder)
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they take requests."""

@@ -155,7 +155,7 @@ def test_bundles_have_all_of_it(parties: dict[str, PartyConfig], tmp_path: Path)
     assert read_certificates(zoe, sent)["zoe"] == check_keys(zoe).earlier
 
 
-def meet(parties: dict[str, PartyConfig]) -> list[object]:
+def meet(parties: dict[str, PartyConfig], seconds: float = 30.0) -> list[object]:
     """Let the three servers meet and say something; what each has heard."""
     ends: list[object] = [None] * 3
 
@@ -169,7 +169,7 @@ def meet(parties: dict[str, PartyConfig]) -> list[object]:
                 session=bytes(16),
                 program=b"test",
                 timeout=20.0,
-                meeting_timeout=5.0,
+                meeting_timeout=seconds,
             ):
                 ends[number] = "met"
         except HedgerowError as error:
@@ -195,7 +195,7 @@ def test_servers_meet_at_every_moment_of_a_renewal(parties: dict[str, PartyConfi
     assert meet(parties) == ["met"] * 3
     # Who had not added it would not know the party.
     cedar.certificate_file("alder").write_text(check_keys(alder).earlier.pem)
-    assert "met" not in meet(parties)
+    assert meet(parties, 8.0)[2] is Code.UNKNOWN_PEER
 
 
 def test_switching_asks_those_who_take_calls(parties: dict[str, PartyConfig]) -> None:
@@ -247,6 +247,17 @@ def test_a_switch_that_was_cut_off_is_finished(
     alder.next_identity.certificate.replace(alder.identity.certificate)
     refuses(Code.BAD_KEY_FILE, lambda: check_keys(alder))
     assert switch_keys(alder) == check_keys(alder) == new
+
+
+def test_a_line_of_certificates_has_an_end(
+    parties: dict[str, PartyConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hedgerow.parties.consortium.renewal.MAX_LINE", 2)
+    zoe = parties["zoe"]
+    renew_keys(zoe)
+    switch_keys(zoe, ask=False)
+    assert "--replace" in refuses(Code.NOT_RENEWED, lambda: renew_keys(zoe)).fix
+    assert not zoe.next_identity.key.exists()
 
 
 def test_another_key_does_not_take_its_place(parties: dict[str, PartyConfig]) -> None:

@@ -15,7 +15,7 @@ import os
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import DAYS, Identity, make_identity, tls_context
 from hedgerow.parties.consortium.config import MAX_FILE_BYTES, PartyConfig
-from hedgerow.parties.consortium.members import Certificate, check_days, check_keys
+from hedgerow.parties.consortium.members import MAX_LINE, Certificate, check_days, check_keys
 from hedgerow.parties.consortium.reach import ProbeError, shake_hands
 from hedgerow.parties.store.durable import read_small, sync_folder
 
@@ -24,10 +24,17 @@ def renew_keys(config: PartyConfig, days: int = DAYS) -> Certificate:
     """Make this party's next key and certificate; the ones in use stay so until `switch_keys`.
 
     Raises H855 if the certificate in use has ended: its key vouches for nothing then. H944 if
-    there is a next one already.
+    there is a next one already, or were too many before.
     """
     check_days(days)
-    check_keys(config)
+    line = list(check_keys(config).line())
+    if len(line) >= MAX_LINE:
+        raise Code.NOT_RENEWED.error(
+            expected=f"fewer than {MAX_LINE} certificates, one after another",
+            found=f"{len(line)}",
+            fix="move the key away, make a new one with `hedgerow keys`, and have the members add "
+            "its certificate with --replace, after a call",
+        )
     target = config.next_identity
     if os.path.lexists(target.key):
         raise Code.NOT_RENEWED.error(
