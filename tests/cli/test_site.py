@@ -123,7 +123,7 @@ def test_three_servers_count_for_sites_as_processes_also_when_one_is_killed(
             for process in servers.values():
                 assert event_of(process, "grown")["tree"] == report["tree"]
                 assert process.wait(20) == 0
-            until(lambda: (town.folder("office", job) / "nodes.json").exists())
+            until(lambda: town.kept(job)["office"])
             (answer,) = run(town, "club", "classify", path, "--id", "9")["answers"]
             assert answer["counts"] == [0, 2]
         assert town.tree(job).to_json() == reference(town, make_job())[2].to_json()
@@ -171,8 +171,8 @@ def test_a_killed_site_is_named_and_the_next_attempt_works(
             until(lambda: [what for what, _ in heard] == ["failed"])
             assert "H842" in heard[0][1]["error"]
             for name in SITES:
-                assert not (town.folder(name, job) / "nodes.json").exists()
-                assert not (town.folder(name, job) / "pending.json").exists()
+                assert town.nodes_text(name, job) is None
+                assert town.nodes_text(name, job, "pending") is None
             # The one that was killed knows that it took part, and not what it learned.
             (record,) = learned(town, "observatory", job).values()
             assert record["state"] == "under way, or killed"

@@ -198,7 +198,7 @@ def kept(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.sites.answering import read_kept
     from hedgerow.parties.sites.job import VerticalJob
-    from hedgerow.parties.sites.store import run_folder
+    from hedgerow.parties.sites.store import RunRoom
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     read.index(config)
@@ -212,7 +212,7 @@ def kept(
         )
     rows = [
         {"id": name, "class": _class(read.label, counts), "counts": counts}
-        for name, counts in read_kept(run_folder(config, read))
+        for name, counts in read_kept(RunRoom.of(config, read).folder)
     ]
     if format is Format.json:
         print(json.dumps({"ok": True, "answers": rows}))
@@ -230,12 +230,12 @@ def learned(
     """Print what this party has learned, attempt by attempt, beside what was declared."""
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.sites.job import VerticalJob
-    from hedgerow.parties.sites.store import ANY_NUMBER, UNDER_WAY, LearnedRecord, run_folder
+    from hedgerow.parties.sites.store import ANY_NUMBER, UNDER_WAY, LearnedRecord, RunRoom
 
     config, read = PartyConfig.load(folder), VerticalJob.load(job)
     if config.name not in read.parties(config):
         read.index(config)
-    records = LearnedRecord.all_of(run_folder(config, read))
+    records = LearnedRecord.all_of(RunRoom.of(config, read))
     if format is Format.json:
         rows = [
             {"attempt": one.attempt, "begun": one.begun, "state": one.state, "rows": one.rows}

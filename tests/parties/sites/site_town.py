@@ -28,6 +28,7 @@ from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.service import CountService, SiteService
 from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
+from hedgerow.parties.store.database import open_store
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
 from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
@@ -147,8 +148,18 @@ class SiteTown:
 
     def stored(self, name: str, job: VerticalJob) -> StoredNodes:
         own = OwnColumns.load(self.domain(name), job, SITES.index(name))
-        text = (self.folder(name, job) / "nodes.json").read_text()
+        text = self.nodes_text(name, job)
+        assert text is not None
         return StoredNodes.from_json(text, job, name, own)
+
+    def nodes_text(self, name: str, job: VerticalJob, state: str = "kept") -> str | None:
+        """Return the part of the tree that a site keeps, or that is pending there."""
+        with open_store(self.parties[name].state).snapshot() as made:
+            return made.site_nodes(job.run_id, state)
+
+    def kept(self, job: VerticalJob) -> dict[str, bool]:
+        """Say which sites keep a part of the tree."""
+        return {name: self.nodes_text(name, job) is not None for name in SITES}
 
     def nodes(self, job: VerticalJob) -> dict[str, dict[int, Node]]:
         return {name: self.stored(name, job).nodes for name in SITES}
@@ -253,6 +264,5 @@ def until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
 
 def learned(town: SiteTown, name: str, job: VerticalJob) -> dict[str, dict[str, Any]]:
     """Read the records of what a site has learned, by attempt."""
-    folder = town.folder(name, job) / "learned"
-    records = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    return {record["attempt"]: record for record in records}
+    with open_store(town.parties[name].state).snapshot() as made:
+        return {key: json.loads(text) for key, text in made.learned(job.run_id).items()}

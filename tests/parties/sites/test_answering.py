@@ -21,6 +21,7 @@ from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.service import SiteService
 from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.wire.handlers import Caller
 from hedgerow.parties.wire.link import Incoming
 from hedgerow.parties.wire.requests import Fields
@@ -37,9 +38,9 @@ def grown(root: Path, **changes) -> tuple[SiteTown, VerticalJob]:
     local, token, _ = reference(town, job)
     for name, site in zip(SITES, local.sites, strict=True):
         own = OwnColumns.load(town.domain(name), job, site.index)
-        folder = town.parties[name].state.folder("ppid3", job.run_id)
         stored = StoredNodes("ab" * 16, token, site.nodes)
-        (folder / "nodes.json").write_text(stored.to_json(job, name, own))
+        with open_store(town.parties[name].state).transaction("grow") as made:
+            made.put_site_nodes(job.run_id, "kept", stored.to_json(job, name, own))
     return town, job
 
 
@@ -113,10 +114,10 @@ def test_faults_on_the_path_reach_the_asker_without_names(
     monkeypatch.setattr(SiteService, "_refused", listened)
     town, job = grown(tmp_path, timeouts={"lost": 0.5})
     # The observatory points to a node that the club does not have.
-    path = town.folder("observatory", job) / "nodes.json"
-    data = json.loads(path.read_text())
+    data = json.loads(town.nodes_text("observatory", job) or "")
     data["nodes"]["2"]["children"]["normal"] = "S1L77"
-    path.write_text(json.dumps(data))
+    with open_store(town.parties["observatory"].state).transaction("change") as made:
+        made.put_site_nodes(job.run_id, "kept", json.dumps(data))
     rows = part("observatory")
     few = rows.filter(np.array(rows["id"]) != 1)
     pyarrow.csv.write_csv(few, town.table("observatory"))

@@ -44,7 +44,7 @@ def secret_job(**changes: Any) -> VerticalJob:
 
 
 def kept(town: SiteTown, job: VerticalJob) -> bool:
-    return all((town.folder(name, job) / "nodes.json").exists() for name in SITES)
+    return all(town.kept(job).values())
 
 
 def seen(record: dict[str, Any]) -> dict[str, int]:

@@ -1,6 +1,5 @@
 """Faults of sites and servers that must not leave a wrong record, a hang or half a tree."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ from hedgerow.parties.sites.counting import Counting, CountRun
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import OtherSites, SitePost
 from hedgerow.parties.sites.run import SiteRun
-from hedgerow.parties.sites.store import ANY_NUMBER, LearnedRecord
+from hedgerow.parties.sites.store import ANY_NUMBER, LearnedRecord, RunRoom
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.privacy import Leakage, Ledger, Opening
 from hedgerow.protocols.vertical_id3.messages import AnswersKept, to_bytes
 from tests.parties.sites.site_town import (
@@ -48,7 +49,7 @@ def job() -> VerticalJob:
 
 
 def kept(town: SiteTown, job: VerticalJob) -> dict[str, bool]:
-    return {name: (town.folder(name, job) / "nodes.json").exists() for name in SITES}
+    return town.kept(job)
 
 
 def formal(town: SiteTown, name: str, job: VerticalJob, audience: str) -> float:
@@ -149,7 +150,7 @@ def test_nobody_keeps_a_part_before_the_site_that_begins_has(
     def store(self: SiteRun, tree: str, root: Any) -> None:
         if self.config.name == "office" and full:
             full.clear()
-            until((town.folder("observatory", job) / "pending.json").exists)
+            until(lambda: town.nodes_text("observatory", job, "pending") is not None)
             for name in ("cedar", "office"):
                 fields = {"tree": tree, "what": "ask", "line": "x", "first": 0}
                 with pytest.raises(HedgerowError) as caught:
@@ -195,7 +196,7 @@ def test_a_disk_that_takes_nothing_does_not_keep_an_attempt_from_ending(
     write, full = LearnedRecord.write, [where]
 
     def refusing(self: LearnedRecord, *args: Any, **options: Any) -> None:
-        if broken and f"/{full[0]}/" in str(self.folder):
+        if broken and f"/{full[0]}/" in str(self.room.folder):
             raise Code.STATE_NOT_WRITTEN.error(found="a full disk")
         write(self, *args, **options)
 
@@ -210,9 +211,10 @@ def test_a_disk_that_takes_nothing_does_not_keep_an_attempt_from_ending(
 
 def test_a_declaration_with_very_many_digits_can_be_written(tmp_path: Path) -> None:
     opening = Opening("token", "site 0", (), independent="nothing", times=10**5000)
-    record = LearnedRecord(tmp_path, "ab" * 16)
-    record.write([Leakage([opening])])
-    (row,) = json.loads((tmp_path / "learned" / f"{'ab' * 16}.json").read_text())["rows"]
+    state = StateFolder(tmp_path / "state")
+    room = RunRoom(open_store(state), "tennis-1", state.root)
+    LearnedRecord(room, "ab" * 16).write([Leakage([opening])])
+    ((row,),) = (one.rows for one in LearnedRecord.all_of(room))
     assert row["declared"] == ANY_NUMBER
 
 

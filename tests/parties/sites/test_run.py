@@ -19,6 +19,7 @@ from hedgerow.parties.sites.post import OtherSites
 from hedgerow.parties.sites.run import SiteRun
 from hedgerow.parties.sites.service import SiteService
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
@@ -45,12 +46,12 @@ WORDS = {
 
 
 def all_kept(town: SiteTown, job: VerticalJob) -> None:
-    until(lambda: all((town.folder(name, job) / "nodes.json").exists() for name in SITES))
+    until(lambda: all(town.kept(job).values()))
 
 
 def nothing_kept(town: SiteTown, job: VerticalJob) -> bool:
-    found = [path.name for name in SITES for path in town.folder(name, job).glob("*.json")]
-    return not {"nodes.json", "pending.json"} & set(found)
+    states = ("kept", "pending")
+    return all(town.nodes_text(name, job, state) is None for name in SITES for state in states)
 
 
 @pytest.fixture
@@ -98,7 +99,8 @@ def test_the_tree_and_what_was_learned_are_those_of_one_process(tmp_path: Path) 
         assert (charge.key, charge.epsilon) == (job.account_key, math.inf)
         # Nothing of the others is stored.
         files = [path for path in town.folder(name, job).rglob("*") if path.suffix != ".toml"]
-        text = "".join(path.read_text() for path in files if path.is_file())
+        files += town.parties[name].state.root.glob("party.db*")
+        text = "".join(path.read_bytes().decode(errors="replace") for path in files)
         theirs = [word for other in SITES if other != name for word in WORDS[other]]
         assert not [word for word in theirs if word in text]
         assert any(word in text for word in WORDS[name])
@@ -134,15 +136,19 @@ def test_a_restart_answers_with_the_stored_nodes(tmp_path: Path) -> None:
         tree = town.client("club", job).train()["attempt"]
         all_kept(town, job)
     # One of them was killed before it heard that the tree counts.
-    nodes = town.folder("observatory", job) / "nodes.json"
-    nodes.rename(nodes.with_name("pending.json"))
+    part = town.nodes_text("observatory", job)
+    assert part is not None
+    with open_store(town.parties["observatory"].state).transaction("set back") as made:
+        made.drop_site_nodes(job.run_id, "kept")
+        made.put_site_nodes(job.run_id, "pending", part)
     with town.serving(job):
         (answer,) = town.client("club", job).ask(["1"])
         assert answer.counts == (3, 0)
         assert town.client("club", job).status()["attempt"] == tree
-    assert nodes.exists()
-    # The site that begins has lost its folder: the others keep theirs, and say so.
-    (town.folder("club", job) / "nodes.json").unlink()
+    assert town.nodes_text("observatory", job) == part
+    # The site that begins has lost its part: the others keep theirs, and say so.
+    with open_store(town.parties["club"].state).transaction("lose") as made:
+        made.drop_site_nodes(job.run_id, "kept")
     before = town.stored("office", job)
     with town.serving(job):
         error = refuses(Code.MODEL_EXISTS, town.client("club", job).train)

@@ -10,10 +10,13 @@ from hedgerow.parties.sites.store import (
     UNDER_WAY,
     LearnedRecord,
     NodeStore,
+    RunRoom,
     StoredNodes,
     read_token,
 )
 from hedgerow.parties.sites.table import OwnColumns
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf
@@ -88,32 +91,60 @@ def test_another_version(own: OwnColumns) -> None:
     refuses(Code.MODEL_VERSION, lambda: StoredNodes.from_json(text, JOB, "club", own))
 
 
-def test_pending_until_it_is_kept(tmp_path: Path, own: OwnColumns) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    store = NodeStore(folder, JOB, "club", own)
+@pytest.fixture
+def room(tmp_path: Path) -> RunRoom:
+    state = StateFolder(tmp_path / "state")
+    return RunRoom(open_store(state), "tennis-1", state.folder("ppid3", "tennis-1"))
+
+
+def test_pending_until_it_is_kept(room: RunRoom, own: OwnColumns) -> None:
+    store = NodeStore(room, JOB, "club", own)
     assert (store.kept, store.pending) == (None, None)
     refuses(Code.WRONG_RUN_STATE, lambda: store.keep(TREE))
     store.prepare(CLUB)
     # A process that is killed here finds it again, and it does not count.
-    store = NodeStore(folder, JOB, "club", own)
+    store = NodeStore(room, JOB, "club", own)
     assert (store.kept, store.pending) == (None, CLUB)
     refuses(Code.WRONG_RUN_STATE, lambda: store.keep(OTHER))
     assert store.keep(TREE) == CLUB
-    assert [path.name for path in folder.iterdir()] == ["nodes.json"]
-    store = NodeStore(folder, JOB, "club", own)
+    with room.store.snapshot() as made:
+        assert made.site_nodes(room.run, "pending") is None
+        (told,) = [entry.fields() for entry in made.trail()]
+    assert told == {"run": "tennis-1", "tree": TREE}
+    store = NodeStore(room, JOB, "club", own)
     assert store.keep(TREE) == store.kept == CLUB
     refuses(Code.WRONG_RUN_STATE, lambda: store.keep(OTHER))
 
 
-def test_discarded(tmp_path: Path, own: OwnColumns) -> None:
-    folder = tmp_path / "run"
-    folder.mkdir()
-    store = NodeStore(folder, JOB, "club", own)
+def test_discarded(room: RunRoom, own: OwnColumns) -> None:
+    store = NodeStore(room, JOB, "club", own)
     store.prepare(CLUB)
     store.discard()
     store.discard()
-    assert list(folder.iterdir()) == []
+    again = NodeStore(room, JOB, "club", own)
+    assert (again.kept, again.pending) == (None, None)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_runs_of_an_earlier_version_are_taken_over(tmp_path: Path, kept: bool) -> None:
+    town = SiteTown(tmp_path)
+    own = OwnColumns.load(town.domain("club"), JOB, 0)
+    folder = town.parties["club"].state.folder("ppid3", JOB.run_id)
+    name = "nodes.json" if kept else "pending.json"
+    (folder / name).write_text(CLUB.to_json(JOB, "club", own))
+    (folder / "learned").mkdir(mode=0o700)
+    record = {"schema": "hedgerow.site-learned", "version": 1, "attempt": TREE, "begun": 5.0}
+    record |= {"state": "grown", "rows": [], "counted": True}
+    (folder / "learned" / f"{TREE}.json").write_text(json.dumps(record))
+    for _ in range(2):
+        room = RunRoom.of(town.parties["club"], JOB)
+        store = NodeStore(room, JOB, "club", own)
+        assert (store.kept or store.pending) == CLUB
+        assert (store.kept is not None) == kept
+        (read,) = LearnedRecord.all_of(room)
+        assert (read.attempt, read.begun, read.state) == (TREE, 5.0, "grown")
+        assert LearnedRecord.earlier(room) == 1
+        assert {path.name for path in folder.iterdir()} == {f"imported-{name}", "imported-learned"}
 
 
 def test_tokens() -> None:
@@ -133,16 +164,16 @@ def leakage() -> Leakage:
     )
 
 
-def test_an_attempt_has_a_record_before_anything_arrives(tmp_path: Path) -> None:
+def test_an_attempt_has_a_record_before_anything_arrives(room: RunRoom) -> None:
     found = leakage()
-    record = LearnedRecord(tmp_path, "ab" * 16, begun=5.0)
+    record = LearnedRecord(room, "ab" * 16, begun=5.0)
     record.write([found])
-    (read,) = LearnedRecord.all_of(tmp_path)
+    (read,) = LearnedRecord.all_of(room)
     assert (read.state, read.begun) == (UNDER_WAY, 5.0)
     assert [row["learned"] for row in read.rows] == [0, 0]
     found.check("sizes", "site 1", (2, 3))
     record.write([found], "failed: H842")
-    (read,) = LearnedRecord.all_of(tmp_path)
+    (read,) = LearnedRecord.all_of(room)
     assert read.state == "failed: H842"
     assert read.rows[1] == {
         "name": "sizes",
@@ -151,23 +182,23 @@ def test_an_attempt_has_a_record_before_anything_arrives(tmp_path: Path) -> None
         "values": 6,
         "why": "independent: a test",
     }
-    assert (tmp_path / "learned").stat().st_mode & 0o777 == 0o700
 
 
-def test_answers_add_up_over_restarts(tmp_path: Path) -> None:
+def test_answers_add_up_over_restarts(room: RunRoom) -> None:
     for _ in range(3):
-        found, record = leakage(), LearnedRecord.of_answers(tmp_path)
+        found, record = leakage(), LearnedRecord.of_answers(room)
         for _ in range(2):
             found.check("gain", "site 1", ())
             record.write_more(found)
-    (read,) = LearnedRecord.all_of(tmp_path)
+    (read,) = LearnedRecord.all_of(room)
     assert (read.attempt, read.state) == ("answers", "answering")
     assert [row["learned"] for row in read.rows] == [6, 0]
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"schema": "other"}, {"more": 1}])
-def test_records_of_another_schema_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    LearnedRecord(tmp_path, "ab" * 16).write([leakage()])
-    (path,) = (tmp_path / "learned").glob("*.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    refuses(Code.BAD_LEDGER_FILE, lambda: LearnedRecord.all_of(tmp_path))
+def test_records_of_another_schema_are_refused(room: RunRoom, change: dict[str, object]) -> None:
+    LearnedRecord(room, "ab" * 16).write([leakage()])
+    with room.store.transaction("change") as made:
+        ((attempt, text),) = made.learned(room.run).items()
+        made.put_learned(room.run, attempt, json.dumps(json.loads(text) | change))
+    refuses(Code.BAD_LEDGER_FILE, lambda: LearnedRecord.all_of(room))

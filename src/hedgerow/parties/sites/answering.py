@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.sites.post import OtherSites, SitePost, SiteWorker, lost_party, with_names
-from hedgerow.parties.sites.store import LearnedRecord, StoredNodes, charge_later
+from hedgerow.parties.sites.store import LearnedRecord, RunRoom, StoredNodes, charge_later
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.durable import FILE_MODE
 from hedgerow.parties.wire.requests import error_fields
@@ -176,10 +176,10 @@ class InstanceAnswers:
         own: OwnColumns,
         stored: StoredNodes,
         instances: tuple[NDArray[Any], NDArray[Any]],
-        folder: Path,
+        room: RunRoom,
         saw: Saw = lambda sender, n, path: None,
     ) -> None:
-        self.job, self._others, self._folder = others.job, others, folder
+        self.job, self._others, self._folder = others.job, others, room.folder
         self.tree = stored.tree
         index = self.job.sites.index(others.config.name)
         self._site = AnsweringSite(index, self.job.protocol_job(), own.no_rows())
@@ -187,7 +187,7 @@ class InstanceAnswers:
         self._program = AnsweringProgram(self._site, self.job.sites, saw, self._way_back)
         self._site.take_up(stored)
         self._site.offer(*instances)
-        self._learned = LearnedRecord.of_answers(folder)
+        self._learned = LearnedRecord.of_answers(room)
         self._recorded = 0
         self._lock = threading.Lock()
         self._open: dict[int, Future[NDArray[np.int64] | None]] = {}

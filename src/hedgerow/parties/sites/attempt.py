@@ -341,7 +341,7 @@ class Attempt:
             # The second declaration is that of growing, made once all sizes are announced.
             counted = len(seen) > 1
             if counted:
-                write_ledger(self._learned.folder, self.site.ledger)
+                write_ledger(self._learned.room.folder, self.site.ledger)
             self._learned.write(seen, state, counted=counted)
 
     def _end(self, state: State) -> None:

@@ -44,7 +44,7 @@ from hedgerow.parties.sites.post import (
     lost_party,
     with_names,
 )
-from hedgerow.parties.sites.store import GROWN, LearnedRecord, run_folder, write_ledger
+from hedgerow.parties.sites.store import GROWN, LearnedRecord, RunRoom, write_ledger
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import replacing
 from hedgerow.parties.wire.requests import Fields, error_fields
@@ -326,7 +326,7 @@ class Counting:
             return
         network.__exit__(None if self._error is None else type(self._error), self._error, None)
         try:
-            meter = RunMeter(self._learned.folder / "meter.json", self._attempt)
+            meter = RunMeter(self._learned.room.folder / "meter.json", self._attempt)
             meter.write(network.meter.snapshot())
         except HedgerowError as refused:
             _not_written(refused)
@@ -336,7 +336,7 @@ class Counting:
         self._learned.write([leakage] if leakage else [], state, counted=leakage is not None)
         # Until something is counted, what an earlier attempt has charged stands there.
         if leakage is not None:
-            write_ledger(self._learned.folder, self._servers.ledger)
+            write_ledger(self._learned.room.folder, self._servers.ledger)
 
     def _note_end(self, state: str) -> None:
         """Write down how it has ended; a disk that takes nothing must not keep it from ending."""
@@ -412,14 +412,15 @@ class CountRun:
         job.check_policy(policy)
         self._accounts = Accounts(config.state, policy)
         self._accounts.check(job.population, job.account_key, math.inf)
-        self.folder = run_folder(config, job)
+        self._room = RunRoom.of(config, job)
+        self.folder = self._room.folder
         self._others = OtherSites(config, job)
         self._lock = threading.RLock()
         self._key: tuple[str, SealingKey] | None = None
         self._attempt: Counting | None = None
         self._noted = ""
         self.done = threading.Event()
-        if any(one.state == GROWN for one in LearnedRecord.all_of(self.folder)):
+        if any(one.state == GROWN for one in LearnedRecord.all_of(self._room)):
             self.done.set()
         else:
             # Found out now, and not in the middle of an attempt.
@@ -441,7 +442,7 @@ class CountRun:
         with self._lock:
             attempt = self._attempt
             if attempt is not None and attempt.session != tree:
-                if LearnedRecord.exists(self.folder, tree):
+                if LearnedRecord.exists(self._room, tree):
                     raise self._unknown_attempt()
                 found = f"{self.job.starter} has begun anew"
                 attempt.fail(Code.SITE_LOST.error(found=found), tell=False)
@@ -461,7 +462,7 @@ class CountRun:
         with self._lock:
             if self._attempt is not None and self._attempt.session == tree:
                 return
-            if self._key is None or self._key[0] != tree or LearnedRecord.exists(self.folder, tree):
+            if self._key is None or self._key[0] != tree or LearnedRecord.exists(self._room, tree):
                 raise self._unknown_attempt()
             key = self._key[1]
             run = bytes.fromhex(tree)
@@ -482,8 +483,8 @@ class CountRun:
                 self.job.protocol_job(tuple(one.hex() for one in checked)),
                 key,
                 tree,
-                LearnedRecord(self.folder, tree),
-                LearnedRecord.earlier(self.folder),
+                LearnedRecord(self._room, tree),
+                LearnedRecord.earlier(self._room),
                 self._look,
             )
         self._look()

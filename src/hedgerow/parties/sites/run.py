@@ -26,7 +26,7 @@ from hedgerow.parties.sites.answering import InstanceAnswers
 from hedgerow.parties.sites.attempt import Attempt, AttemptStatus
 from hedgerow.parties.sites.job import VerticalJob, not_the_starter
 from hedgerow.parties.sites.post import OtherSites
-from hedgerow.parties.sites.store import LearnedRecord, NodeStore, StoredNodes, run_folder
+from hedgerow.parties.sites.store import LearnedRecord, NodeStore, RunRoom, StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import replacing
@@ -79,8 +79,9 @@ class SiteRun:
         self._accounts = Accounts(config.state, policy)
         self._accounts.check(job.population, job.account_key, math.inf)
         self._own = OwnColumns.load(domain, job, self.index)
-        self.folder = run_folder(config, job)
-        self._store = NodeStore(self.folder, job, config.name, self._own)
+        self._room = RunRoom.of(config, job)
+        self.folder = self._room.folder
+        self._store = NodeStore(self._room, job, config.name, self._own)
         # Read before anybody is spoken to: what is wrong with it, its operator is told at once.
         self._table = None if self._store.kept else self._own.table(table, ids)
         self._instances = self._own.instances(instances or table, ids)
@@ -174,7 +175,7 @@ class SiteRun:
                 )
             if kept is not None or (attempt is not None and attempt.session == tree):
                 return
-            if LearnedRecord.exists(self.folder, tree):
+            if LearnedRecord.exists(self._room, tree):
                 raise Code.WRONG_RUN_STATE.error(
                     expected="an attempt with an identifier of its own",
                     found=f"one that is over at {self.config.name}",
@@ -260,13 +261,13 @@ class SiteRun:
             what=f"ppid3 {self.job.run_id}, as {self.config.name}",
         )
         assert self._table is not None
-        table, earlier = self._table, LearnedRecord.earlier(self.folder)
+        table, earlier = self._table, LearnedRecord.earlier(self._room)
 
         def make(server_keys: tuple[str, ...]) -> SiteProgram:
             job = self.job.protocol_job(server_keys)
             return new_program(self.index, job, table, self._own, earlier)
 
-        learned = LearnedRecord(self.folder, tree)
+        learned = LearnedRecord(self._room, tree)
         self._attempt = Attempt(self._others, make, tree, learned, self._look, keys)
         self._look()
         return self._attempt
@@ -312,7 +313,7 @@ class SiteRun:
             self.note("token", {"from": sender, "instances": n, "path": path})
 
         self._answering = InstanceAnswers(
-            self._others, self._own, kept, self._instances, self.folder, saw
+            self._others, self._own, kept, self._instances, self._room, saw
         )
         # The rows that the tree was grown from are needed no more.
         self._table = None

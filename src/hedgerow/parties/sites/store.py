@@ -12,7 +12,6 @@ the declaration.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
@@ -26,12 +25,8 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.table import OwnColumns
-from hedgerow.parties.store.durable import (
-    make_private,
-    read_small,
-    remove_leftovers,
-    replacing,
-)
+from hedgerow.parties.store.database import Store, open_store
+from hedgerow.parties.store.durable import read_small, remove_leftovers, replacing, sync_folder
 from hedgerow.privacy import Leakage, Ledger, Release
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Node
@@ -49,14 +44,46 @@ ANY_NUMBER = 1 << 60
 """So often or more often is as often as one likes."""
 _MAX_BYTES = 1 << 26
 LEDGER = "ledger.json"
-_FOLDER, _ANSWERS = "learned", "answers"
+_ANSWERS = "answers"
+_KEPT, _PENDING = "kept", "pending"
 _OWN = ("attempt", "begun", "state", "rows", "counted")
 _LEARNED_KEYS = {"schema", "version", *_OWN}
 
 
-def run_folder(config: PartyConfig, job: VerticalJob) -> Path:
-    """Return the folder of a run at this site, made if need be."""
-    return config.state.folder(ROOM, job.run_id)
+@dataclass(frozen=True)
+class RunRoom:
+    """Where a party keeps a run: rows of its store, and a folder for what people read."""
+
+    store: Store
+    run: str
+    folder: Path
+
+    @classmethod
+    def of(cls, config: PartyConfig, job: VerticalJob) -> RunRoom:
+        """Return the room of a run, made if need be, with what an earlier version has left."""
+        folder = config.state.folder(ROOM, job.run_id)
+        room = cls(open_store(config.state), job.run_id, folder)
+        room._take_over()
+        return room
+
+    def _take_over(self) -> None:
+        """Take over nodes and records that an earlier version kept in files of the folder."""
+        parts = {_KEPT: self.folder / "nodes.json", _PENDING: self.folder / "pending.json"}
+        records = self.folder / "learned"
+        found = [path for path in (*parts.values(), records) if path.exists()]
+        if not found:
+            return
+        with self.store.transaction("import a site's run") as made:
+            for state, path in parts.items():
+                if path.exists():
+                    text = read_small(path, MAX_NODES_BYTES, Code.BAD_MODEL_FILE)
+                    made.put_site_nodes(self.run, state, text)
+            for path in records.glob("[!.]*.json"):
+                text = read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE)
+                made.put_learned(self.run, path.stem, text)
+        for path in found:
+            path.rename(path.with_name(f"imported-{path.name}"))
+        sync_folder(self.folder)
 
 
 def is_tree(text: object) -> bool:
@@ -140,16 +167,16 @@ def read_token(text: object, job: VerticalJob) -> Token:
 class NodeStore:
     """The nodes of one run at one site, on its disk: those that count, or those pending."""
 
-    def __init__(self, folder: Path, job: VerticalJob, site: str, own: OwnColumns) -> None:
-        self.folder, self._about = folder, (job, site, own)
-        remove_leftovers(folder)
-        self.kept = self._load("nodes.json")
-        self.pending = None if self.kept else self._load("pending.json")
+    def __init__(self, room: RunRoom, job: VerticalJob, site: str, own: OwnColumns) -> None:
+        self._store, self._run, self._about = room.store, room.run, (job, site, own)
+        remove_leftovers(room.folder)
+        self.kept = self._load(_KEPT)
+        self.pending = None if self.kept else self._load(_PENDING)
 
     def prepare(self, nodes: StoredNodes) -> None:
         """Write a part that counts when `keep` is called; on the disk when this returns."""
-        with replacing(self.folder / "pending.json") as file:
-            file.write(nodes.to_json(*self._about).encode())
+        with self._store.transaction("prepare nodes") as made:
+            made.put_site_nodes(self._run, _PENDING, nodes.to_json(*self._about))
         self.pending = nodes
 
     def keep(self, tree: str) -> StoredNodes:
@@ -162,24 +189,24 @@ class NodeStore:
                 found="a site that has none of it",
                 fix="have the site that begins run `hedgerow site train` again",
             )
-        with replacing(self.folder / "nodes.json") as file:
-            file.write(self.pending.to_json(*self._about).encode())
-        self.kept = self.pending
-        self.discard()
+        with self._store.transaction("keep nodes") as made:
+            made.put_site_nodes(self._run, _KEPT, self.pending.to_json(*self._about))
+            made.drop_site_nodes(self._run, _PENDING)
+            made.tell("model", {"run": self._run, "tree": tree})
+        self.kept, self.pending = self.pending, None
         return self.kept
 
     def discard(self) -> None:
         """Forget a pending part."""
-        with contextlib.suppress(FileNotFoundError):
-            (self.folder / "pending.json").unlink()
+        if self.pending is not None:
+            with self._store.transaction("discard nodes") as made:
+                made.drop_site_nodes(self._run, _PENDING)
         self.pending = None
 
-    def _load(self, name: str) -> StoredNodes | None:
-        path = self.folder / name
-        if not path.exists():
-            return None
-        text = read_small(path, MAX_NODES_BYTES, Code.BAD_MODEL_FILE)
-        return StoredNodes.from_json(text, *self._about)
+    def _load(self, state: str) -> StoredNodes | None:
+        with self._store.snapshot() as made:
+            text = made.site_nodes(self._run, state)
+        return None if text is None else StoredNodes.from_json(text, *self._about)
 
 
 def _tokens(nodes: dict[int, Node], root: Token) -> list[Token]:
@@ -223,7 +250,7 @@ class LearnedRecord:
     `begun` is in seconds since 1970; `counted` if the attempt got as far as counting records.
     """
 
-    folder: Path
+    room: RunRoom
     attempt: str
     begun: float = field(default_factory=time.time)
     state: str = UNDER_WAY
@@ -234,42 +261,46 @@ class LearnedRecord:
         self._before = {row["name"]: (row["learned"], row["values"]) for row in self.rows}
 
     @classmethod
-    def of_answers(cls, folder: Path) -> LearnedRecord:
+    def of_answers(cls, room: RunRoom) -> LearnedRecord:
         """Return the record of answers, with what earlier processes have written."""
-        path = folder / _FOLDER / f"{_ANSWERS}.json"
-        return cls._read(path) if path.exists() else cls(folder, _ANSWERS, state=ANSWERING)
+        for one in cls.all_of(room):
+            if one.attempt == _ANSWERS:
+                return one
+        return cls(room, _ANSWERS, state=ANSWERING)
 
     @classmethod
-    def all_of(cls, folder: Path) -> list[LearnedRecord]:
+    def all_of(cls, room: RunRoom) -> list[LearnedRecord]:
         """Read the records of a run, in the order of their beginning."""
-        found = [cls._read(path) for path in (folder / _FOLDER).glob("[!.]*.json")]
-        return sorted(found, key=lambda one: one.begun)
+        with room.store.snapshot() as made:
+            texts = made.learned(room.run).values()
+        return sorted((cls._read(room, text) for text in texts), key=lambda one: one.begun)
 
     @classmethod
-    def earlier(cls, folder: Path) -> int:
+    def earlier(cls, room: RunRoom) -> int:
         """Return how many attempts of a run have begun to count, however they ended.
 
         Of one whose process was killed it is not known, so it is one of them.
         """
-        attempts = [one for one in cls.all_of(folder) if one.state != ANSWERING]
+        attempts = [one for one in cls.all_of(room) if one.state != ANSWERING]
         return sum(one.counted or one.state == UNDER_WAY for one in attempts)
 
     @classmethod
-    def exists(cls, folder: Path, attempt: str) -> bool:
+    def exists(cls, room: RunRoom, attempt: str) -> bool:
         """Whether there is a record of an attempt: its identifier must not be used again."""
-        return (folder / _FOLDER / f"{attempt}.json").exists()
+        with room.store.snapshot() as made:
+            return attempt in made.learned(room.run)
 
     @classmethod
-    def _read(cls, path: Path) -> LearnedRecord:
-        data = jsonfile.loads(
-            read_small(path, _MAX_BYTES, Code.BAD_LEDGER_FILE), Code.BAD_LEDGER_FILE
-        )
+    def _read(cls, room: RunRoom, text: str) -> LearnedRecord:
+        data = jsonfile.loads(text, Code.BAD_LEDGER_FILE)
         if set(data) != _LEARNED_KEYS or (data["schema"], data["version"]) != (
             LEARNED_SCHEMA,
             LEARNED_VERSION,
         ):
-            raise Code.BAD_LEDGER_FILE.error(found=f"{path}: another schema or version")
-        return cls(path.parent.parent, *(data[key] for key in _OWN))
+            raise Code.BAD_LEDGER_FILE.error(
+                found=f"a record of {room.run} in another schema or version"
+            )
+        return cls(room, *(data[key] for key in _OWN))
 
     def write(
         self, leakages: list[Leakage], state: str | None = None, *, counted: bool = False
@@ -291,11 +322,8 @@ class LearnedRecord:
     def _write(self) -> None:
         own = {key: getattr(self, key) for key in _OWN}
         data = {"schema": LEARNED_SCHEMA, "version": LEARNED_VERSION, **own}
-        folder = self.folder / _FOLDER
-        if not folder.exists():
-            make_private(folder)
-        with replacing(folder / f"{self.attempt}.json") as file:
-            file.write(json.dumps(data, indent=1).encode())
+        with self.room.store.transaction("record what was learned") as made:
+            made.put_learned(self.room.run, self.attempt, json.dumps(data))
 
 
 def write_ledger(folder: Path, ledger: Ledger) -> None:

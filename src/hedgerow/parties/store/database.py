@@ -114,6 +114,18 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         ) STRICT""",
         ),
     ),
+    _Migration(
+        (
+            """CREATE TABLE site_nodes (
+            run TEXT NOT NULL, state TEXT NOT NULL, nodes TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (run, state)
+        ) STRICT""",
+            """CREATE TABLE learned (
+            run TEXT NOT NULL, attempt TEXT NOT NULL, record TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (run, attempt)
+        ) STRICT""",
+        ),
+    ),
 )
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
@@ -245,6 +257,28 @@ class Transaction:
         found = self._rows("upload_events", "ORDER BY number")
         self._check_numbers("upload_events", found)
         return [row["entry"] for row in found]
+
+    def put_site_nodes(self, run: str, state: str, nodes: str) -> None:
+        """Write the part of a tree that a site keeps, or that is pending."""
+        self._put("site_nodes", {"run": run, "state": state, "nodes": nodes})
+
+    def site_nodes(self, run: str, state: str) -> str | None:
+        """Return the part of a tree that a site keeps, or that is pending."""
+        found = self._rows("site_nodes", "WHERE run = ? AND state = ?", run, state)
+        return found[0]["nodes"] if found else None
+
+    def drop_site_nodes(self, run: str, state: str) -> None:
+        """Forget a part of a tree."""
+        self._base.execute("DELETE FROM site_nodes WHERE run = ? AND state = ?", (run, state))
+
+    def put_learned(self, run: str, attempt: str, record: str) -> None:
+        """Write what a party has learned in an attempt, in the place of what it knew."""
+        self._put("learned", {"run": run, "attempt": attempt, "record": record})
+
+    def learned(self, run: str) -> dict[str, str]:
+        """Return what a party has learned in a run, by attempt."""
+        rows = self._rows("learned", "WHERE run = ? ORDER BY attempt", run)
+        return {row["attempt"]: row["record"] for row in rows}
 
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
