@@ -18,7 +18,7 @@ from hedgerow import (
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.privacy import Scope
 from hedgerow.privacy.accounting import basic
-from hedgerow.protocols.vertical_id3.leakage import INSTANCES
+from hedgerow.protocols.vertical_id3.leakage import THEOREM_2
 from tests.estimators.private_models import PRIVATE, small_model, small_rows
 
 BUDGET = (1.8, 1e-4)
@@ -136,7 +136,7 @@ def test_the_sites_of_a_vertical_tree_see_what_no_budget_pays_for() -> None:
     assert model.what_was_learned_ == learned
     adds_up = Account(Ledger())
     model.set_params(account=adds_up).predict(rows)
-    assert INSTANCES in {release.reason for release in adds_up.ledger.releases}
+    assert THEOREM_2 in {release.reason for release in adds_up.ledger.releases}
     charges = len(adds_up.ledger.releases)
     model.predict(rows)
     assert len(adds_up.ledger.releases) == charges
