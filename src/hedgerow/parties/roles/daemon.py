@@ -139,7 +139,8 @@ class Daemon:
             return False
         self.policy.become(policy)
         found = {"found": "party.toml has changed, which counts after a restart"}
-        _log("reloaded", members=len(set(callers.values())), **(found if restart else {}))
+        others = {caller.name for caller in callers.values()} - {config.name}
+        _log("reloaded", members=len(others), **(found if restart else {}))
         self._warn()
         return True
 
