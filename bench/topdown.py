@@ -25,12 +25,10 @@ from sklearn.tree import DecisionTreeClassifier
 from bench.data import load
 from bench.environment import run_peer
 from bench.harness import row, seconds
-from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
-from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
+from hedgerow.protocols.topdown.run import run_topdown
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
 from hedgerow.trees.tree import Tree
 
@@ -91,14 +89,11 @@ def planned(table: Encoded, method: str, owners: int = 1, **more: Any) -> TopDow
 def grown(plan: TopDownPlan, tables: list[Encoded]) -> tuple[Tree, CoordinatorTraffic]:
     """Grow a tree from the encoded tables, merging of rows included."""
     names = [f"owner {i}" for i in range(len(tables))]
-    if plan.method == "secure-counts":
-        done = run_secure(plan, dict(zip(names, tables, strict=True)), "clear", seed=1)
-        return done.tree, done.traffic
-    owners = {
-        name: Owner(table, plan, name=name, source=NoiseSource.insecure_seeded(i))
-        for i, (name, table) in enumerate(zip(names, tables, strict=True))
-    }
-    return grow_topdown(plan, owners)
+    secure = plan.method == "secure-counts"
+    done = run_topdown(
+        plan, dict(zip(names, tables, strict=True)), "clear", seed=1 if secure else 0
+    )
+    return done.tree, done.traffic
 
 
 def dealt(table: Encoded, owners: int) -> list[Encoded]:

@@ -24,9 +24,8 @@ import numpy as np
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
-from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
+from hedgerow.protocols.topdown.run import run_topdown
 from hedgerow.trees.tree import Tree
 from reproduce.jobs import seed_of
 from reproduce.paper_004.data import Counts, Task, dealt, task_of
@@ -113,15 +112,11 @@ def grow(
     held = [train] if setting.owners == 1 else dealt(train, setting.owners, number)
     tables = {f"owner {i}": task.counts(mine) for i, mine in enumerate(held)}
     if setting.method == "secure-counts":
-        done = run_secure(plan, tables, setting.engine, seed=seed)
-        return done.tree, done.traffic
-    owners = {
-        owner: Owner(
-            table, plan, name=owner, source=NoiseSource.insecure_seeded(seed_of(seed, owner))
-        )
-        for owner, table in tables.items()
-    }
-    return grow_topdown(plan, owners)
+        done = run_topdown(plan, tables, setting.engine, seed=seed)
+    else:
+        sources = {owner: NoiseSource.insecure_seeded(seed_of(seed, owner)) for owner in tables}
+        done = run_topdown(plan, tables, sources=sources)
+    return done.tree, done.traffic
 
 
 @lru_cache(maxsize=1024)

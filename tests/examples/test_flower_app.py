@@ -21,8 +21,8 @@ from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.trees import Tree, read_model
+from tests.protocols.topdown.topdown_cases import grow_topdown
 
 SEED = 11
 

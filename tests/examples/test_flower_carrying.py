@@ -18,9 +18,9 @@ from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
 from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.trees import Tree, read_model
 from tests.examples.local_grid import LocalGrid
+from tests.protocols.topdown.topdown_cases import grow_topdown
 
 SEED = 5
 WAIT = 20.0

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, get_args
 
@@ -370,6 +370,41 @@ def test_the_error_that_came_first_is_raised() -> None:
 
     with pytest.raises(ZeroDivisionError):
         Mesh(2).run({(0,): waits, (1,): fails})
+
+
+def test_programs_that_wait_for_each_other_say_so_at_once() -> None:
+    def waits(network) -> None:
+        (me,) = network.local
+        network.receive("never", me, [(me + 1) % 3])
+
+    with pytest.raises(HedgerowError) as caught:
+        Mesh(3, timeout=3600.0).run({(party,): waits for party in range(3)})
+    assert caught.value.code is Code.PEER_TIMEOUT
+    # Also where the last one that could have helped is done.
+    with pytest.raises(HedgerowError) as caught:
+        Mesh(3, timeout=3600.0).run({(0,): waits, (1,): waits, (2,): lambda network: None})
+    assert caught.value.code is Code.PEER_GONE
+
+
+def test_programs_run_in_an_order_that_is_always_the_same() -> None:
+    def program(network, order: list[int]) -> None:
+        (me,) = network.local
+        for turn in range(3):
+            order.append(me)
+            for other in range(4):
+                if other != me:
+                    network.post("go", me, other, bytes([turn]))
+            for _ in range(3):
+                network.receive("go", me, [other for other in range(4) if other != me])
+
+    orders = []
+    for _ in range(20):
+        order: list[int] = []
+        seats = [(party,) for party in range(4)]
+        Mesh(4).run(dict.fromkeys(seats, partial(program, order=order)))
+        orders.append(order)
+    assert len(orders[0]) == 12
+    assert all(order == orders[0] for order in orders)
 
 
 def test_arrays_are_not_mail() -> None:

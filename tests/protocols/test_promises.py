@@ -38,7 +38,6 @@ from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
-from hedgerow.protocols.topdown.programs import grow_secure, grow_topdown
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.protocols.vertical_id3.plan import ALL_SERVERS, VerticalPlan
 from hedgerow.protocols.vertical_id3.programs import LocalSites
@@ -53,7 +52,8 @@ from hedgerow.trees.counts.boosting import LocalBoostCounts
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.growing.private import PrivatePlan
 from tests.protocols.record_count import CountKind, CountOptions
-from tests.protocols.topdown.secure_counts import owners_of, plan_of, servers_of
+from tests.protocols.topdown.secure_counts import grow_secure, owners_of, plan_of, servers_of
+from tests.protocols.topdown.topdown_cases import grow_topdown
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, WEATHER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 

@@ -21,9 +21,9 @@ from hedgerow.protocols.hidden.options import RunOptions
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
-from hedgerow.protocols.topdown.owner import Owner, charge_plan, counts_of
+from hedgerow.protocols.topdown.owner import charge_plan, counts_of
 from hedgerow.protocols.topdown.plan import TopDownPlan
-from hedgerow.protocols.topdown.programs import SecureRun, grow_topdown, run_secure
+from hedgerow.protocols.topdown.run import TopDownRun, run_topdown
 from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Domain, Encoded
 
@@ -93,7 +93,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         Everything that was fixed before a row was touched.
     traffic_ : Traffic
         Rounds and bytes between the coordinator and the owners.
-    secure_run_ : SecureRun or None
+    secure_run_ : TopDownRun or None
         With "secure-counts": what the servers opened and sent.
     classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
         As in `DPTreeClassifier`.
@@ -123,7 +123,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
 
     plan_: TopDownPlan
     traffic_: CoordinatorTraffic
-    secure_run_: SecureRun | None
+    secure_run_: TopDownRun | None
 
     def __init__(
         self,
@@ -274,19 +274,16 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
                 )
         charge_plan(plan, ledger, source, joint=len(tables) > 1)
         self.plan_, self.secure_run_ = plan, None
+        engine: Any = self.engine
         if plan.method == "secure-counts":
-            engine: Any = self.engine
             seed = None if source.private else int(source.integers(1 << 31, 1)[0])
             mark_collusion(ledger)
-            run = run_secure(plan, tables, engine, seed=seed)
-            self.secure_run_, self.tree_, self.traffic_ = run, run.tree, run.traffic
+            run = run_topdown(plan, tables, engine, seed=seed)
+            self.secure_run_ = run
             _warn_of_owners_left_out(run)
         else:
-            owners = {
-                name: Owner(table, plan, name=name, source=source.spawn())
-                for name, table in counts.items()
-            }
-            self.tree_, self.traffic_ = grow_topdown(plan, owners)
+            run = run_topdown(plan, counts, sources={name: source.spawn() for name in counts})
+        self.tree_, self.traffic_ = run.tree, run.traffic
         return self
 
     def _plan(self, domain: Domain, capacity: int | None, n_owners: int) -> TopDownPlan:
@@ -331,7 +328,7 @@ def _name_owner(name: str, error: HedgerowError) -> HedgerowError:
     return error.code.error(expected=error.expected, found=found, fix=error.fix)
 
 
-def _warn_of_owners_left_out(run: SecureRun) -> None:
+def _warn_of_owners_left_out(run: TopDownRun) -> None:
     """Warn of every owner whose counts the servers could not use."""
     for at, name, number in run.left_out:
         warn_caller(

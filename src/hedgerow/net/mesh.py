@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,13 @@ class Mesh:
 
     def __init__(self, n: int, *, timeout: float = 60.0) -> None:
         self.n, self.timeout = n, timeout
-        self.changed = threading.Condition()
-        """Held while anything here is read or written."""
+        self.lock = threading.Lock()
         self.ways: dict[Pair, deque[Frame]] = {}
         self.ended: dict[int, int | None] = {}
         """Parties that have left, with the number of the error that made them, if there is one."""
+        self.seats: dict[int, MeshNetwork] = {}
+        self.turns: deque[MeshNetwork] | None = None
+        """Endpoints for which something has changed, where one program runs at a time."""
         self._sent = 0
 
     def at(self, parties: Sequence[int]) -> MeshNetwork:
@@ -55,34 +58,60 @@ class Mesh:
 
     def send(self, pair: Pair, digest: bytes, content: Any) -> None:
         """Put a frame on its way."""
-        with self.changed:
+        with self.lock:
             self._sent += 1
             self.ways.setdefault(pair, deque()).append((self._sent, digest, content))
-            self.changed.notify_all()
+            if pair[1] in self.seats:
+                self.seats[pair[1]].wake()
+
+    def end(self, parties: Sequence[int], reason: int | None) -> None:
+        """Note that parties have left, and wake whom that concerns: after an error, everybody."""
+        with self.lock:
+            self.ended |= dict.fromkeys(parties, reason)
+            for seat in set(self.seats.values()):
+                if reason is not None or seat.awaited.intersection(parties):
+                    seat.wake()
+
+    def pass_turn(self) -> bool:
+        """Let the next endpoint go on that can; False if there is none."""
+        while self.turns:
+            seat = self.turns.popleft()
+            if seat.can_go():
+                seat.go.put(None)
+                return True
+        return False
 
     def run(self, programs: Mapping[Sequence[int], Callable[[Network], Any]]) -> list[Any]:
         """Run one program per endpoint, by its parties; return what they return, in order.
 
-        The first runs in this thread, the others in threads of their own, one at a time: while one
-        works, the others wait for mail or for their turn. The error that came first is raised.
+        The first runs in this thread, the others in threads of their own, one at a time and in an
+        order that follows from what they send: while one works, the others wait. Where all of them
+        wait for each other, H803. The error that came first is raised.
         """
         seats = [self.at(parties) for parties in programs]
+        self.turns = deque(seats[1:])
         ends: list[Any] = [None] * len(seats)
         errors: list[BaseException] = []
 
         def attend(i: int, program: Callable[[Network], Any]) -> None:
-            # Waiting lets go of it, so that exactly one program runs.
-            with self.changed:
-                try:
-                    with seats[i] as network:
-                        ends[i] = program(network)
-                except BaseException as error:
-                    errors.append(error)
+            try:
+                with seats[i] as network:
+                    ends[i] = program(network)
+            except BaseException as error:
+                errors.append(error)
+            if not self.pass_turn():
+                # Whoever is left waits in vain, and says so.
+                for seat in [one for one in seats if not one.is_closed][:1]:
+                    seat.go.put(None)
+
+        def attend_in_turn(i: int, program: Callable[[Network], Any]) -> None:
+            seats[i].go.get()
+            attend(i, program)
 
         first, *others = enumerate(programs.values())
         threads = [
             threading.Thread(
-                target=contextvars.copy_context().run, args=(attend, *one), daemon=True
+                target=contextvars.copy_context().run, args=(attend_in_turn, *one), daemon=True
             )
             for one in others
         ]
@@ -106,6 +135,41 @@ class MeshNetwork(Network):
     def __init__(self, mesh: Mesh, parties: Sequence[int]) -> None:
         super().__init__(mesh.n, parties)
         self.mesh, self.timeout = mesh, mesh.timeout
+        self.awaited: set[int] = set()
+        """Parties that it waits for now."""
+        self.go: SimpleQueue[None] = SimpleQueue()
+        """Has something in it when it is this endpoint's turn."""
+        self._changed = threading.Condition(mesh.lock)
+        self._is_over: Callable[[], bool] | None = None
+        mesh.seats |= dict.fromkeys(self.local, self)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its session has ended."""
+        return self._closed
+
+    def can_go(self) -> bool:
+        """Whether its program has not begun, or what it waits for is there."""
+        return not self._closed and (self._is_over is None or self._is_over())
+
+    def wake(self) -> None:
+        """Hear that something has changed; the mesh is locked."""
+        if self.mesh.turns is None:
+            self._changed.notify_all()
+        else:
+            self.mesh.turns.append(self)
+
+    def _wait(self, is_over: Callable[[], bool], timeout: float) -> bool:
+        """Return once something is over, or False if it takes too long, or for ever."""
+        if self.mesh.turns is None:
+            with self._changed:
+                return self._changed.wait_for(is_over, timeout)
+        self._is_over = is_over
+        while not is_over():
+            if not self.mesh.pass_turn():
+                return False
+            self.go.get()
+        return True
 
     def _move(
         self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]
@@ -160,9 +224,8 @@ class MeshNetwork(Network):
         """Return the earliest frame between any of these pairs, and the seconds until it came."""
         begun = time.monotonic()
         try:
-            with self.mesh.changed:
-                pair = self._await(step, pairs, self.timeout if timeout is None else timeout)
-                _, found, content = self.mesh.ways[pair].popleft()
+            pair = self._await(step, pairs, self.timeout if timeout is None else timeout)
+            _, found, content = self.mesh.ways[pair].popleft()
             if found != digest:
                 raise bad_frame(pair[0], step, f"another step or plan, of digest {found.hex()}")
         except BaseException as error:
@@ -178,11 +241,15 @@ class MeshNetwork(Network):
             gone = all(pair[0] in ended or pair[0] in self._local for pair in pairs)
             return gone or any(map(ways.get, pairs)) or any(map(_failed, ended.values()))
 
-        in_time = self.mesh.changed.wait_for(is_over, timeout)
+        self.awaited = {pair[0] for pair in pairs}
+        try:
+            in_time = self._wait(is_over, timeout)
+        finally:
+            self.awaited = set()
         there = [pair for pair in pairs if ways.get(pair)]
         if there:
             return min(there, key=lambda pair: ways[pair][0][0])
-        for party, reason in ended.items():
+        for party, reason in list(ended.items()):
             if reason is not None:
                 raise stopped(abort_header(party, bytes(SESSION_BYTES), 0, reason), party, step)
         senders = [pair[0] for pair in pairs]
@@ -202,9 +269,7 @@ class MeshNetwork(Network):
         if self._closed:
             return
         super().close()
-        with self.mesh.changed:
-            self.mesh.ended |= dict.fromkeys(self.local, reason)
-            self.mesh.changed.notify_all()
+        self.mesh.end(self.local, reason)
 
 
 def _failed(reason: int | None) -> bool:

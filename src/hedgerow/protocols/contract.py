@@ -16,21 +16,28 @@ them from there, and nobody else checks them::
 
 A `Plan` holds public numbers alone. `releases()` is what a run charges and `openings()` what it
 may open: the run takes these objects and makes none of its own.
+
+A `Program` is what one role of a protocol does, from the first message to the result, given a
+`Context`. It does no I/O of its own and does not know where it runs: in one process with all others
+(`hedgerow.net.mesh`), in a process on this machine (`hedgerow.net.launch`), or at a party.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 from pydantic import ConfigDict, Field, Strict, ValidationError
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Network
 from hedgerow.numbered import Numbered
-from hedgerow.privacy import Ledger, Opening, Release
+from hedgerow.privacy import Ledger, NoiseSource, Opening, Release
 from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints
 from hedgerow.tables import Domain, Target
 
 MAX_COUNT = 1 << 40
@@ -60,6 +67,84 @@ class Plan(Protocol):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
+
+
+class Memory(Protocol):
+    """What one member must not forget of a run, from one attempt to the next.
+
+    It is durable when a call returns, before anything that follows from it leaves; it may be as
+    secret as shares. Nobody needs it once the run is done.
+    """
+
+    def load(self) -> bytes | None:
+        """Return the state that was kept last."""
+
+    def keep(self, state: bytes) -> None:
+        """Keep a state in the place of the one before."""
+
+    def lines(self) -> Iterable[bytes]:
+        """Return all that was appended, in order."""
+
+    def append(self, line: bytes) -> None:
+        """Keep a line after those before: a long history costs what is new of it."""
+
+
+class NoMemory:
+    """Keeps nothing: a run in one process that fails is not begun again."""
+
+    def load(self) -> bytes | None:
+        """Return nothing."""
+        return None
+
+    def keep(self, state: bytes) -> None:
+        """Keep nothing."""
+
+    def lines(self) -> Iterable[bytes]:
+        """Return nothing."""
+        return ()
+
+    def append(self, line: bytes) -> None:
+        """Keep nothing."""
+
+
+def tell_nobody(numbers: Mapping[str, int]) -> None:
+    """Report progress to nobody."""
+    del numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What a program gets; see the head of this module.
+
+    `members` are the names of those who take part in this attempt, by their numbers on the network:
+    servers first, if there are any, then the others in the order of the job. `plan` and `job` are
+    public and the same at all of them. The `table` is this member's own rows. A `ledger` that is
+    given was charged with ``plan.releases()`` before the first message. `stages` are shares that
+    all members have durably. A `seed`, and a `source` that is not the system's, make a run
+    repeatable, which is not private. `progress` is told public numbers.
+    """
+
+    network: Network
+    members: tuple[str, ...]
+    plan: Any
+    job: Any = None
+    table: Any = dataclasses.field(default=None, repr=False)
+    ledger: Ledger | None = dataclasses.field(default=None, repr=False)
+    stages: Checkpoints = dataclasses.field(default_factory=NoCheckpoints, repr=False)
+    memory: Memory = dataclasses.field(default_factory=NoMemory, repr=False)
+    source: NoiseSource = dataclasses.field(default_factory=NoiseSource.system)
+    seed: int | None = None
+    engine: Literal["clear", "replicated"] = "replicated"
+    progress: Callable[[Mapping[str, int]], None] = tell_nobody
+
+    @property
+    def party(self) -> int:
+        """Number of the one member that lives here."""
+        (party,) = self.network.local
+        return party
+
+
+Program = Callable[[Context], Any]
 
 
 def guarantees(ledger: Ledger) -> dict[str, Guarantee]:

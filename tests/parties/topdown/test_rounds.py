@@ -16,11 +16,11 @@ from hedgerow.parties.topdown.turns import digest
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.tables import encode
 from hedgerow.trees import Tree
 from tests.parties.topdown.topdown_town import OWNERS, SEEDS, make_job, people, same_tree
 from tests.parties.wire.parties_calls import refuses
+from tests.protocols.topdown.topdown_cases import grow_topdown
 
 GROUP = ("alder", "birch", "cedar")
 

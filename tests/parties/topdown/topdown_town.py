@@ -21,11 +21,12 @@ from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown, run_secure
+from hedgerow.protocols.topdown.run import run_topdown
 from hedgerow.tables import Attribute, Domain, Target
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce
 from tests.parties.free_ports import free_ports
+from tests.protocols.topdown.topdown_cases import grow_topdown
 
 PROGRAM = Path(sys.executable).with_name("hedgerow")
 OWNERS = ("north", "south", "east", "west")
@@ -134,7 +135,7 @@ class Town:
     def secure_reference(self, job: TopDownJob) -> Tree:
         """Grow the tree of three servers in this process, with the same seed."""
         tables = {name: encoded_table(self.table(name), job.domain) for name in job.owners}
-        return run_secure(job.make_plan(), tables, engine="simulate", seed=SERVER_SEED).tree
+        return run_topdown(job.make_plan(), tables, engine="simulate", seed=SERVER_SEED).tree
 
     def in_process(self, job: TopDownJob) -> dict[str, Owner]:
         return {

@@ -18,6 +18,7 @@ from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.server import SecureServers
 from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.trees.tree import Tree
 
 CAPACITY = 300
 KEYS = {server: SealingKey(bytes([server + 1]) * 32) for server in range(3)}
@@ -92,6 +93,19 @@ def answer_all(
     answers = servers.answers(asks) if here else {n: owners[n].answer(a) for n, a in asks.items()}
     for name, answer in answers.items():
         coordinator.hear(name, answer)
+
+
+def grow_secure(
+    plan: TopDownPlan,
+    owners: Mapping[str, SecureOwner],
+    servers: SecureServers,
+    coordinator: Coordinator | None = None,
+) -> Tree:
+    """Answer all questions without a network between coordinator, owners and servers."""
+    coordinator = coordinator or Coordinator(plan, list(owners))
+    while coordinator.asks():
+        answer_all(coordinator, owners, servers)
+    return coordinator.tree()
 
 
 class Line(MeshNetwork):

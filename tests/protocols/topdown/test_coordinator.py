@@ -11,14 +11,22 @@ from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.counts.rows import Rows
 from hedgerow.trees.growing.criteria import criterion_named
 from hedgerow.trees.growing.scoring import unsplit_scores
 from hedgerow.trees.tree import Tree
-from tests.protocols.topdown.topdown_cases import METHODS, owners, parts, plan, rows, run, table
+from tests.protocols.topdown.topdown_cases import (
+    METHODS,
+    grow_topdown,
+    owners,
+    parts,
+    plan,
+    rows,
+    run,
+    table,
+)
 
 
 def _oracle(encoded: Encoded, n_splits: int, max_depth: int, criterion: str) -> list[int]:

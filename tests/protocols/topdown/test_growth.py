@@ -5,10 +5,9 @@ import pytest
 
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.growth import BestFirstGrowth, NodeEstimates
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
-from tests.protocols.topdown.topdown_cases import owners, plan, table
+from tests.protocols.topdown.topdown_cases import grow_topdown, owners, plan, table
 
 
 def _uneven(n: int = 4000) -> Encoded:

@@ -8,19 +8,19 @@ from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.coordinator import Coordinator
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
-from hedgerow.protocols.topdown.programs import grow_topdown
 from hedgerow.protocols.topdown.splits import SecureCounts
 from hedgerow.protocols.topdown.wire import SERVER_NAMES, TopDownAnswer
-from hedgerow.trees.tree import Tree
 from tests.protocols.topdown.secure_counts import (
     answer_all,
     asked,
+    grow_secure,
     joined,
     owners_of,
     plan_of,
     servers_of,
     table_of,
 )
+from tests.protocols.topdown.topdown_cases import grow_topdown
 
 NAMES = ("amsterdam", "berlin", "cordoba")
 
@@ -32,18 +32,11 @@ def refused(call, code: Code) -> HedgerowError:
     return error.value
 
 
-def grown(plan, owners, servers, coordinator: Coordinator | None = None) -> Tree:
-    coordinator = coordinator or Coordinator(plan, list(owners))
-    while coordinator.asks():
-        answer_all(coordinator, owners, servers)
-    return coordinator.tree()
-
-
 @pytest.mark.parametrize("criterion", ["gini", "max"])
 def test_without_noise_it_is_the_tree_of_one_machine_with_all_records(criterion: str) -> None:
     options = {"epsilon": None, "criterion": criterion, "n_splits": 6, "max_depth": 4}
     plan = plan_of(n_owners=3, **options)
-    found = grown(plan, owners_of(plan), servers_of(plan))
+    found = grow_secure(plan, owners_of(plan), servers_of(plan))
     alone = TopDownOptions(method="single-machine", **options).plan(plan.domain)
     table = joined({name: table_of(i) for i, name in enumerate(NAMES)})
     owner = Owner(table, alone, name="one", source=NoiseSource.insecure_seeded(0))
@@ -83,8 +76,8 @@ def test_an_owner_that_drops_out_is_done_without() -> None:
     coordinator.drop("cordoba")
     assert set(coordinator.asks()) == set(SERVER_NAMES)
     two = plan_of(n_owners=2, epsilon=None, n_splits=2)
-    found = grown(plan, owners, servers, coordinator)
-    expected = grown(two, owners_of(two), servers_of(two))
+    found = grow_secure(plan, owners, servers, coordinator)
+    expected = grow_secure(two, owners_of(two), servers_of(two))
     assert found.to_dict() == expected.to_dict()
 
 
@@ -96,14 +89,14 @@ def test_a_server_cannot_be_done_without_and_all_are_asked_again() -> None:
     coordinator.hear("server 0", answers["server 0"])
     refused(lambda: coordinator.drop("server 2"), Code.TOO_FEW_OWNERS)
     assert coordinator.asks() == asks
-    found = grown(plan, owners, servers, coordinator)
+    found = grow_secure(plan, owners, servers, coordinator)
     again = servers_of(plan)
-    assert found.to_dict() == grown(plan, owners_of(plan), again).to_dict()
+    assert found.to_dict() == grow_secure(plan, owners_of(plan), again).to_dict()
 
 
 def test_the_coordinator_goes_on_after_a_restart_in_every_round() -> None:
     plan = plan_of(n_splits=3, epsilon=8.0)
-    expected = grown(plan, owners_of(plan), servers_of(plan)).to_dict()
+    expected = grow_secure(plan, owners_of(plan), servers_of(plan)).to_dict()
     owners, servers = owners_of(plan), servers_of(plan)
     coordinator, rounds = Coordinator(plan, list(owners)), 0
     while coordinator.asks():
@@ -158,7 +151,7 @@ def test_who_was_left_out_is_told() -> None:
     message = TopDownAnswer(spoilt.plan, spoilt.round, spoilt.nodes, arrays).to_bytes()
     coordinator.hear("berlin", message)
     coordinator.hear("amsterdam", owners["amsterdam"].answer(coordinator.asks()["amsterdam"]))
-    grown(plan, owners, servers, coordinator)
+    grow_secure(plan, owners, servers, coordinator)
     split = coordinator.split
     assert isinstance(split, SecureCounts)
     assert split.left_out == [(1, "berlin", "H704")]

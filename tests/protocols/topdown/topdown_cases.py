@@ -1,13 +1,16 @@
 """Small tables for the tests of DP-TopDown."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hedgerow.privacy import NoiseSource
-from hedgerow.protocols.topdown.coordinator import Coordinator
+from hedgerow.protocols.topdown.coordinator import Coordinator, CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.trees.tree import Tree
 
 METHODS = ("single-machine", "noisy-counts", "local-rnm")
 
@@ -60,7 +63,7 @@ def owners(made: TopDownPlan, whole: Encoded | None = None, seed: int = 5) -> di
     }
 
 
-def run(coordinator: Coordinator, parties: dict[str, Owner], rounds: int | None = None) -> None:
+def run(coordinator: Coordinator, parties: Mapping[str, Owner], rounds: int | None = None) -> None:
     """Carry messages, for some rounds or until the tree is ready."""
     last = None if rounds is None else coordinator.round + rounds
     while asks := coordinator.asks():
@@ -68,3 +71,12 @@ def run(coordinator: Coordinator, parties: dict[str, Owner], rounds: int | None 
             return
         for name, ask in asks.items():
             coordinator.hear(name, parties[name].answer(ask))
+
+
+def grow_topdown(
+    made: TopDownPlan, parties: Mapping[str, Owner]
+) -> tuple[Tree, CoordinatorTraffic]:
+    """Carry messages without a network until the tree is ready."""
+    coordinator = Coordinator(made, tuple(parties))
+    run(coordinator, parties)
+    return coordinator.tree(), coordinator.traffic

@@ -120,11 +120,18 @@ class Coordinator:
         """Return who has yet to answer, and what each is asked; nobody when the tree is ready."""
         if self._ask is None:
             return {}
-        return {
-            name: self._split.to_each(self._ask, name).to_bytes()
-            for name in self._participants()
-            if name not in self._answers
-        }
+        found: dict[str, bytes] = {}
+        common: bytes | None = None
+        for name in self._participants():
+            if name in self._answers:
+                continue
+            ask = self._split.to_each(self._ask, name)
+            if ask is self._ask:
+                # Many owners are asked the same.
+                common = found[name] = common or ask.to_bytes()
+            else:
+                found[name] = ask.to_bytes()
+        return found
 
     def hear(self, name: str, answer: bytes) -> None:
         """Take an answer, or stand where it stood; H822 for one that cannot be read.

@@ -106,10 +106,12 @@ class NoisyAnswers:
 
     def join(self, ask: Ask, answers: Mapping[str, Arrays]) -> Arrays:
         """Add up, and tell how many added."""
-        summed = {
-            name: np.sum([each[name] for each in answers.values()], axis=0)
-            for name in next(iter(answers.values()))
-        }
+        # One after the other: all of them side by side would not fit into a cache.
+        first, *others = answers.values()
+        summed = {name: array.copy() for name, array in first.items()}
+        for each in others:
+            for name, total in summed.items():
+                total += each[name]
         return summed | {"parties": np.array([len(answers)], dtype=np.int64)}
 
     def _ask(self, question: NodeQuestion, number: int) -> Ask:
