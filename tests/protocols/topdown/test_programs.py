@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.faults import Fault
 from hedgerow.net.frames import mail_digest
+from hedgerow.net.launch import run_parties
 from hedgerow.net.mesh import Mesh
 from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger, NoiseSource
@@ -25,9 +27,11 @@ from hedgerow.protocols.topdown.programs import (
     ASK,
     GrownTree,
     coordinator_seat,
+    longest_mail,
+    owner,
     program_of,
 )
-from hedgerow.protocols.topdown.run import Owners
+from hedgerow.protocols.topdown.run import Owners, topdown_member
 from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer
 from hedgerow.trees.tree import Tree
 from tests.protocols.topdown.secure_counts import plan_of, table_of
@@ -288,6 +292,50 @@ def test_a_lost_owner_whose_sealed_counts_were_heard_is_in_the_tree() -> None:
     assert set(Ask.from_bytes(ask).arrays) == set(NAMES[:2])
     (last,) = again.left["ask", SERVER_NAMES[2], 3]
     assert set(Ask.from_bytes(last).arrays) == {NAMES[0]}
+
+
+def test_mail_is_bounded_by_the_plan() -> None:
+    """The longest message of a run is within the bound, and nobody takes a longer one."""
+    for method in (*METHODS, "secure-counts"):
+        done = town(method)
+        done.attempt()
+        longest = max(len(message) for found in done.left.values() for message in found)
+        assert longest < longest_mail(done.plan) < 1 << 28
+    one = town("noisy-counts")
+    members = (COORDINATOR, *one.tables)
+
+    def ask_too_much(network: Network) -> None:
+        network.post(ASK, 0, 1, bytes(longest_mail(one.plan) + 1))
+        network.receive(ANSWER, 0, [1])
+
+    def own(network: Network) -> None:
+        owner(Context(network, members, one.plan, one.terms, table=one.tables[NAMES[0]]))
+
+    with pytest.raises(HedgerowError) as caught:
+        Mesh(3).run({(0,): ask_too_much, (1,): own})
+    assert caught.value.code is Code.BAD_FRAME
+    assert "party 0 in step 'ask'" in str(caught.value)
+
+
+def test_a_process_that_dies_ends_the_attempt_for_all() -> None:
+    made = plan("noisy-counts", owners=2, n_splits=3, max_depth=3)
+    tables = dict(zip(NAMES, parts(table(200), 2), strict=False))
+    public = {"plan": made.to_dict(), "seed": 1, "members": [COORDINATOR, *tables]}
+    own = {
+        party: [{"bins": each.bins, "target": each.target, "present": each.present}]
+        for party, each in enumerate(tables.values(), 1)
+    }
+    faults = {2: Fault("die", ANSWER)}
+    ends = run_parties(
+        topdown_member, 3, [public], own=own, check=False, faults=faults, dial_out={1, 2}
+    )
+    errors = [end.error for end in ends]
+    assert all(error is not None for error in errors)
+    assert errors[0].code is Code.PEER_GONE
+    assert errors[1].code in {Code.PEER_STOPPED, Code.PEER_GONE}
+    assert errors[2].code is Code.PARTY_FAILED
+    assert "party 2" in str(errors[0])
+    assert f"step {ANSWER!r}" in str(errors[0])
 
 
 def test_a_server_without_its_keys_refuses() -> None:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from hedgerow import jsonfile
 from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
 from hedgerow.errors import Code
+from hedgerow.net.network import MAX_MAIL_BYTES
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import Context, Program
 from hedgerow.protocols.topdown.coordinator import Coordinator, CoordinatorTraffic, Dropouts
@@ -27,7 +28,7 @@ from hedgerow.protocols.topdown.owner import Owner, SecureOwner
 from hedgerow.protocols.topdown.plan import TopDownPlan
 from hedgerow.protocols.topdown.server import SecureServers
 from hedgerow.protocols.topdown.splits import SecureCounts
-from hedgerow.protocols.topdown.wire import SERVER_NAMES
+from hedgerow.protocols.topdown.wire import MOST_HEADER, SERVER_NAMES
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.trees.tree import Tree
 
@@ -35,6 +36,8 @@ KEY, ASK, ANSWER, TREE = "sealing key", "ask", "answer", "tree"
 """Steps of mail. An empty question is the last one, and the tree comes after it."""
 MAIL = (KEY, ASK, ANSWER, TREE)
 _END = b""
+_SEAL = 1 << 10
+"""More than sealing adds to a part."""
 
 
 class TopDownTerms(Protocol):
@@ -76,6 +79,15 @@ def coordinator_seat(plan: TopDownPlan) -> int:
     return SERVERS if plan.method == "secure-counts" else 0
 
 
+def longest_mail(plan: TopDownPlan) -> int:
+    """Return what no message of a run exceeds, in bytes, from public numbers."""
+    nodes = 8 * plan.n_splits  # 4M - 1 looks at most, two nodes below each
+    cells = plan.n_classes * 2 * max(len(plan.candidates), plan.candidates.total_bins)
+    # An owner seals a part for each server; a server gets a part of each owner.
+    copies = max(SERVERS, plan.n_owners) if coordinator_seat(plan) else 1
+    return min(MAX_MAIL_BYTES, MOST_HEADER + copies * (_SEAL + 8 * nodes * (1 + cells)))
+
+
 def program_of(plan: TopDownPlan, party: int) -> Program:
     """Return what the member with this number does."""
     seat = coordinator_seat(plan)
@@ -93,6 +105,7 @@ def coordinator(context: Context) -> GrownTree:
     Reveals, Cost: as `hedgerow.protocols.topdown.coordinator`.
     """
     plan, network, memory, me = context.plan, context.network, context.memory, context.party
+    network.most_mail = longest_mail(plan)
     seats = dict(zip(SERVER_NAMES[:me], range(me), strict=True))
     seats |= {name: party for party, name in enumerate(context.members) if party > me}
     terms: TopDownTerms = context.job
@@ -129,6 +142,7 @@ def owner(context: Context) -> bytes:
     Reveals, Cost: as `hedgerow.protocols.topdown.owner`.
     """
     plan, network, memory, me = context.plan, context.network, context.memory, context.party
+    network.most_mail = longest_mail(plan)
     asker = coordinator_seat(plan)
     known: dict[str, Any] = {"name": context.members[me], "source": context.source}
     kind = Owner
@@ -157,6 +171,7 @@ def server(context: Context) -> ServerRecord:
     Reveals, Cost: as `hedgerow.protocols.topdown.server`.
     """
     plan, network = context.plan, context.network
+    network.most_mail = longest_mail(plan)
     asker, here = coordinator_seat(plan), network.local
     servers = _servers(context)
     for party in here:
