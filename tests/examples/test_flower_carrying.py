@@ -14,6 +14,8 @@ from topdown_app.messages import REFUSED
 from topdown_app.run_folder import RunFolder
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
 from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
@@ -146,7 +148,7 @@ def test_a_node_that_started_anew_goes_on_from_its_disk(tmp_path: Path) -> None:
     assert demo.model == demo.alone()
 
 
-@pytest.mark.parametrize("lost", ["state", "topdown", "topdown, and the node anew", "older"])
+@pytest.mark.parametrize("lost", ["state", "memory", "memory, and the node anew", "older"])
 def test_an_owner_that_lost_its_state_refuses(tmp_path: Path, lost: str) -> None:
     demo = Demo(tmp_path / "demo")
     grid = LocalGrid(demo.owners)
@@ -162,8 +164,11 @@ def test_an_owner_that_lost_its_state_refuses(tmp_path: Path, lost: str) -> None
             elif lost == "older" and number == "2":
                 shutil.rmtree(own)
                 shutil.copytree(aside, own)
+            elif lost == "state" and number == "1":
+                shutil.rmtree(own)
             elif lost != "older" and number == "1":
-                shutil.rmtree(own if lost == "state" else own / "topdown")
+                store = open_store(StateFolder(own))
+                store._base.execute("DELETE FROM memories")
                 if lost.endswith("anew"):
                     grid.forget("north")
         return inner(messages)

@@ -6,7 +6,7 @@
     job.toml        this owner's own copy of the job
     policy.toml     what this owner allows: the largest epsilon of a job, and of all jobs together
     table.parquet   the rows
-    state/          accounts, and for every run: ledger, last answer, journal
+    state/          database: accounts, and for every run the ledger and the last answer
 
 Every question is answered by a process of its own, which opens the run, answers and ends. In which
 order it checks, keeps and charges is in `hedgerow.parties.topdown.accounted`: it may be killed

@@ -257,7 +257,7 @@ def test_a_later_version_is_refused_and_an_earlier_one_brought_up_to_date(
     state: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store(state).close()
-    later = ("CREATE TABLE later (x)", "INSERT INTO later VALUES (1)")
+    later = "CREATE TABLE later (x); INSERT INTO later VALUES (1);"
     more = (*database._MIGRATIONS, database._Migration(later))
     with monkeypatch.context() as patch:
         patch.setattr(database, "_MIGRATIONS", more)
@@ -275,7 +275,7 @@ def test_a_migration_is_done_as_a_whole_or_not_at_all(
 ) -> None:
     Store(state).close()
     with monkeypatch.context() as patch:
-        wrong = database._Migration(("CREATE TABLE later (x)", "no statement"))
+        wrong = database._Migration("CREATE TABLE later (x); no statement")
         more = (*database._MIGRATIONS, wrong)
         patch.setattr(database, "_MIGRATIONS", more)
         patch.setattr(database, "VERSION", VERSION + 1)

@@ -40,93 +40,88 @@ APPLICATION = 0x48454447
 class _Migration(NamedTuple):
     """What makes a version, and the files of earlier ones whose place it takes."""
 
-    statements: tuple[str, ...]
+    script: str
     replaced: tuple[str, ...] = ()
 
 
 # Never changed, only added to. Accounts of earlier versions are taken over, see there.
 _MIGRATIONS: tuple[_Migration, ...] = (
-    _Migration(
-        (
-            """CREATE TABLE trail (
+    _Migration("""
+        CREATE TABLE trail (
             n INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL, hash BLOB NOT NULL,
             signature BLOB NOT NULL
-        ) STRICT""",
-            "CREATE INDEX trail_kind ON trail (kind)",
-            """CREATE TABLE charges (
+        ) STRICT;
+        CREATE INDEX trail_kind ON trail (kind);
+        CREATE TABLE charges (
             entry INTEGER PRIMARY KEY REFERENCES trail (n), population TEXT NOT NULL,
             key TEXT NOT NULL, epsilon REAL NOT NULL CHECK (epsilon >= 0),
             delta REAL NOT NULL CHECK (delta >= 0), what TEXT NOT NULL, time REAL NOT NULL,
             sum BLOB NOT NULL, UNIQUE (population, key)
-        ) STRICT""",
-        )
-    ),
+        ) STRICT;
+    """),
     _Migration(
-        (
-            """CREATE TABLE runs (
+        """
+        CREATE TABLE runs (
             id TEXT PRIMARY KEY, job TEXT NOT NULL, state TEXT NOT NULL, attempt INTEGER NOT NULL,
             generation INTEGER NOT NULL, error TEXT, closed INTEGER NOT NULL,
             created REAL NOT NULL, changed REAL NOT NULL, by TEXT NOT NULL, sum BLOB NOT NULL
-        ) STRICT""",
-            """CREATE TABLE stages (
+        ) STRICT;
+        CREATE TABLE stages (
             run TEXT NOT NULL, number INTEGER NOT NULL, stage TEXT NOT NULL, session BLOB NOT NULL,
             entries INTEGER NOT NULL, confirmed INTEGER NOT NULL, sum BLOB NOT NULL,
             PRIMARY KEY (run, number)
-        ) STRICT""",
-            """CREATE TABLE ledger_lines (
+        ) STRICT;
+        CREATE TABLE ledger_lines (
             run TEXT NOT NULL, number INTEGER NOT NULL, line TEXT NOT NULL, sum BLOB NOT NULL,
             PRIMARY KEY (run, number)
-        ) STRICT""",
-        ),
+        ) STRICT;
+        """,
         ("runs/*/state.jsonl", "topdown/*/ledger.jsonl"),
     ),
     _Migration(
-        (
-            """CREATE TABLE query_logs (
+        """
+        CREATE TABLE query_logs (
             model TEXT PRIMARY KEY, tag TEXT NOT NULL, server INTEGER NOT NULL,
             questions INTEGER NOT NULL, sum BLOB NOT NULL
-        ) STRICT""",
-            """CREATE TABLE questions (
+        ) STRICT;
+        CREATE TABLE questions (
             model TEXT NOT NULL, analyst TEXT NOT NULL, id TEXT NOT NULL, what TEXT NOT NULL,
             n INTEGER NOT NULL, digest TEXT NOT NULL, draw TEXT, done INTEGER NOT NULL,
             sum BLOB NOT NULL, PRIMARY KEY (model, analyst, id)
-        ) STRICT, WITHOUT ROWID""",
-            "CREATE INDEX draws ON questions (model, draw) WHERE draw IS NOT NULL",
-        ),
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX draws ON questions (model, draw) WHERE draw IS NOT NULL;
+        """,
         ("queries/*/journal.jsonl",),
     ),
     _Migration(
-        (
-            """CREATE TABLE memories (
+        """
+        CREATE TABLE memories (
             run TEXT PRIMARY KEY, data BLOB NOT NULL, sum BLOB NOT NULL
-        ) STRICT""",
-            """CREATE TABLE heard (
+        ) STRICT;
+        CREATE TABLE heard (
             run TEXT NOT NULL, number INTEGER NOT NULL, entry TEXT NOT NULL, answer BLOB NOT NULL,
             sum BLOB NOT NULL, PRIMARY KEY (run, number)
-        ) STRICT""",
-        ),
+        ) STRICT;
+        """,
         ("topdown/*/state.jsonl", "*/state.jsonl"),
     ),
-    _Migration(
-        (
-            """CREATE TABLE upload_events (
+    _Migration("""
+        CREATE TABLE upload_events (
             number INTEGER PRIMARY KEY, entry TEXT NOT NULL, sum BLOB NOT NULL
-        ) STRICT""",
-        ),
-    ),
-    _Migration(
-        (
-            """CREATE TABLE site_nodes (
+        ) STRICT;
+    """),
+    _Migration("""
+        CREATE TABLE site_nodes (
             run TEXT NOT NULL, state TEXT NOT NULL, nodes TEXT NOT NULL, sum BLOB NOT NULL,
             PRIMARY KEY (run, state)
-        ) STRICT""",
-            """CREATE TABLE learned (
+        ) STRICT;
+        CREATE TABLE learned (
             run TEXT NOT NULL, attempt TEXT NOT NULL, record TEXT NOT NULL, sum BLOB NOT NULL,
             PRIMARY KEY (run, attempt)
-        ) STRICT""",
-        ),
-    ),
+        ) STRICT;
+    """),
 )
+
 VERSION = len(_MIGRATIONS)
 _PERSON = b"hedgerow/row/1"
 _KEPT = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
@@ -520,7 +515,8 @@ class Store:
                 )
             for migration in _MIGRATIONS[version:]:
                 self._check_replaced(migration.replaced)
-                for statement in migration.statements:
+                # Not executescript, which would commit what there is before.
+                for statement in filter(str.strip, migration.script.split(";")):
                     self._base.execute(statement)
             self._base.execute(f"PRAGMA user_version = {VERSION}")
             self._base.execute("COMMIT")
