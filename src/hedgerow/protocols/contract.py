@@ -143,6 +143,11 @@ class Context:
         (party,) = self.network.local
         return party
 
+    def keep(self, state: Callable[[], bytes]) -> None:
+        """Keep a state before what follows from it leaves; it is only made where it is kept."""
+        if not isinstance(self.memory, NoMemory):
+            self.memory.keep(state())
+
 
 Program = Callable[[Context], Any]
 

@@ -157,7 +157,7 @@ def owner(context: Context) -> bytes:
         here = kind.resume(context.table, plan, state, **known)
     while ask := network.receive(ASK, me, [asker])[1]:
         answer = here.answer(ask)
-        memory.keep(here.state())
+        context.keep(here.state)
         network.post(ANSWER, me, asker, answer)
     return network.receive(TREE, me, [asker])[1]
 
