@@ -47,6 +47,7 @@ docs: .venv/.test
 	$(BIN)/hedgerow errors --write docs/errors
 	$(BIN)/python tools/house.py picture docs/explanation/rooms.svg
 	$(BIN)/python tools/options_page.py docs/reference/options.md
+	$(BIN)/python tools/requests_page.py docs/reference/requests.md
 
 # A stamp and not .venv/bin/python: an environment whose making was interrupted has that too.
 .venv/.made:

@@ -33,6 +33,8 @@ ALLOWED = {
     "decision_function": "scikit-learn asks classifiers for it: scores, calibration, ROC curves",
     "predict_log_proba": "part of what scikit-learn calls a classifier",
     "get_n_leaves": "as scikit-learn's trees have it",
+    "handle_error": "aiohttp asks it what to say to bytes that are no request",
+    "log_exception": "aiohttp tells it of connections that end",
     "cost_*": "each primitive declares its rounds and bytes; tests compare them with the meter",
 }
 

@@ -112,7 +112,11 @@ class Spec(NamedTuple):
     shell: str | None = None
 
 
-RETIRED = {210: "seeded noise has no guarantee"}
+RETIRED = {
+    210: "seeded noise has no guarantee",
+    877: "request was made before",
+    878: "clocks differ",
+}
 """Numbers of errors that nothing raises any more: old messages and logs have them."""
 
 
@@ -233,8 +237,6 @@ class Code(Enum):
     HEADER_TOO_LARGE = 874
     PAYLOAD_TOO_LARGE = 875
     REQUEST_TOO_SLOW = 876
-    REQUEST_REPLAYED = 877
-    CLOCKS_DIFFER = 878
     SERVICE_BUSY = 879
     SERVICE_STOPPING = 880
     SERVICE_FAILED = 881

@@ -32,7 +32,6 @@ from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry
 from hedgerow.parties.store.vault import write_arrays
-from hedgerow.parties.wire.requests import Request
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
 from tests.parties.store.old_journals import write_journal
@@ -82,25 +81,6 @@ def frames() -> dict[str, Any]:
             "digest": plan_digest("multiply", routes, "level 3").hex(),
         },
         "tampered": tampered(packed, (0, "BAD_FRAME"), (4, "WRONG_VERSION")),
-    }
-
-
-def requests() -> dict[str, Any]:
-    request = Request("run-post", {"job": "é", "n": 3}, 12, "0" * 31 + "1", 1.5)
-    packed = request.pack()
-    return {
-        "request": {
-            "verb": request.verb,
-            "fields": request.fields,
-            "payload": request.payload,
-            "id": request.id,
-            "time": request.time,
-            "hex": packed.hex(),
-        },
-        "tampered": [
-            {"hex": packed[9:].replace(b'"run-post"', b'"RUN-post"').hex(), "error": "BAD_REQUEST"},
-            {"hex": packed[9:-1].hex(), "error": "BAD_REQUEST"},
-        ],
     }
 
 
@@ -382,7 +362,6 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sets: dict[str, Any] = {
         "frames": frames(),
-        "requests": requests(),
         "prg": prg(),
         "cipher": cipher(),
         "sealed": sealed(),

@@ -29,7 +29,6 @@ from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.wire.requests import PREFIX, Request
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
 from tests.vectors.make import stream, table
@@ -71,16 +70,6 @@ def test_frames(vectors: Callable[[str], Any]) -> None:
     routes = [Route(a, b, tuple(shape), dtype) for a, b, shape, dtype in step["routes"]]
     assert plan_digest(step["name"], routes, step["agreed"]).hex() == step["digest"]
     refuses_all(found["tampered"], lambda data: parse(data, peer=2, step="multiply"))
-
-
-def test_requests(vectors: Callable[[str], Any]) -> None:
-    found = vectors("requests")
-    expected = dict(found["request"])
-    data = bytes.fromhex(expected.pop("hex"))
-    request = Request(**expected)
-    assert request.pack() == data
-    assert Request.parse(data[PREFIX.size :]) == request
-    refuses_all(found["tampered"], Request.parse)
 
 
 def test_streams(vectors: Callable[[str], Any]) -> None:

@@ -25,6 +25,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hedgerow.errors import Code
 
 KEY_MODE = 0o600
+# X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL.
+TIME_ERRORS = {9, 10}
 DAYS = 3650
 """For which a certificate is valid, if nothing else is said."""
 RENEWAL = x509.ObjectIdentifier("2.25.285707178292556861014449224047872608809")
@@ -193,14 +195,20 @@ def is_signed(certificates: str, message: bytes, signature: bytes) -> bool:
     return False
 
 
-def tls_context(identity: Identity, peers: Iterable[str], *, server: bool) -> ssl.SSLContext:
+def tls_context(
+    identity: Identity,
+    peers: Iterable[str],
+    *,
+    server: bool,
+    kind: type[ssl.SSLContext] = ssl.SSLContext,
+) -> ssl.SSLContext:
     """Set up TLS 1.3 with certificates required on both sides.
 
     Nothing is trusted but the PEM certificates of the peers. Which of them is at the other end is
     for the caller to compare.
     """
     identity.check()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context = kind(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED

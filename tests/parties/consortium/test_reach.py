@@ -28,8 +28,7 @@ from hedgerow.parties.consortium.reach import (
     shake_hands,
 )
 from hedgerow.parties.roles.daemon import Daemon
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
 from hedgerow.parties.wire.service import Service
 from tests.parties.consortia import found, introduce, read_key, silent_ports, write_certificate
 from tests.parties.free_ports import free_ports
@@ -139,7 +138,7 @@ def serving(config: PartyConfig, fields: dict | None = None, verb: str = "health
     def health(caller: Caller, asked: dict, payload: Incoming) -> tuple[dict, None]:
         return Health.of(config).to_fields() if fields is None else fields, None
 
-    handlers = {verb: Verb(ROLES, health, idempotent=True)}
+    handlers = {verb: Verb(ROLES, health)}
     callers = known_callers(config)
     with Service(config.identity, callers, handlers, host="127.0.0.1", port=0) as service:
         yield service.address[1]

@@ -10,6 +10,7 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.queries.waiting import RoomLimits
 from hedgerow.parties.roles.catalogue import Catalogue
+from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.service import Service
 
 
@@ -24,7 +25,7 @@ def main(folder: Path, rows: int) -> None:
     with Service(
         config.identity,
         known_callers(config),
-        answering.verbs | shown.verbs,
+        declared_verbs(answering) | declared_verbs(shown),
         host=config.me.host,
         port=config.me.port,
     ):

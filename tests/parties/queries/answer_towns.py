@@ -20,6 +20,7 @@ from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.queries.waiting import RoomLimits
 from hedgerow.parties.roles.catalogue import Catalogue
 from hedgerow.parties.store.models import ModelManifest, write_model
+from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.options import plan_hidden
@@ -134,7 +135,7 @@ class Town:
         service = Service(
             config.identity,
             known_callers(config),
-            answering.verbs | shown.verbs,
+            declared_verbs(answering) | declared_verbs(shown),
             host=config.me.host,
             port=config.me.port,
         ).start()

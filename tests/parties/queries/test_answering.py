@@ -38,17 +38,17 @@ class Question:
 
     def __init__(self, town: Town, plan, rows, model: str = "m", what: str = "class") -> None:
         self.analyst = town.analyst()
-        self.inquiry = Inquiry(model, secrets.token_hex(16), len(rows), what)
+        self.inquiry = Inquiry(model=model, id=secrets.token_hex(16), n=len(rows), what=what)
         planes = query_planes(plan.layout, encode(rows, DOMAIN))
         self.parts = [write_part(part) for part in deal(pack(planes), xor=True)]
         self.key = QueryKey(self.analyst.config.name, self.inquiry.id)
 
     def ask(self, **changes) -> dict[int, Reply | HedgerowError]:
-        fields = replace(self.inquiry, **changes).to_fields()
+        fields = self.inquiry.model_copy(update=changes).model_dump()
         return self.analyst._all("query", fields, self.parts)
 
     def one(self, server: int, fields: dict | None = None, parts: list | None = None) -> Reply:
-        fields = self.inquiry.to_fields() | (fields or {})
+        fields = self.inquiry.model_dump() | (fields or {})
         to = self.analyst.config.servers[server]
         return self.analyst._call(to, "query", fields, parts or self.parts[server], 20.0)
 

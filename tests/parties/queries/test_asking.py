@@ -235,7 +235,7 @@ def test_a_query_is_dealt_afresh_each_time(town: Town) -> None:
     assert len(set(sent)) == 2
     ids = {fields["id"] for _, fields, _ in analyst.made}
     assert len(ids) == 2
-    assert Inquiry.parse(analyst.made[0][1]).n == 3
+    assert Inquiry.model_validate(analyst.made[0][1]).n == 3
 
 
 class Lasting(Scripted):

@@ -142,7 +142,7 @@ class Hall:
         parts = deal(pack(planes), xor=True)
         made = []
         for server in at:
-            inquiry = Inquiry("m", f"{number:032x}", n, "class")
+            inquiry = Inquiry(model="m", id=f"{number:032x}", n=n, what="class")
             layout, payload = self.plan.layout, Payload(write_part(parts[server]))
             part = read_inquiry(inquiry, layout, server, payload, self.keys[server])
             asked = inquiry.asked_by(f"ann{number}", part.digest)

@@ -42,7 +42,7 @@ def parts_of(n: int) -> list:
 
 def read(part, server: int, n: int, id_: str = ID, key: bytes = KEY):
     payload = Bytes(b"".join(write_part(part)))
-    return read_inquiry(Inquiry("m", id_, n, "class"), LAYOUT, server, payload, key)
+    return read_inquiry(Inquiry(model="m", id=id_, n=n, what="class"), LAYOUT, server, payload, key)
 
 
 @pytest.mark.parametrize("n", [1, 64, 65])
@@ -80,7 +80,7 @@ def test_other_lengths_are_refused_unread(change: bytes) -> None:
     for server, part in enumerate(parts_of(3)):
         data = b"".join(write_part(part))
         payload = Unread(data[:-1] if not change else data + change)
-        inquiry = Inquiry("m", ID, 3, "class")
+        inquiry = Inquiry(model="m", id=ID, n=3, what="class")
         refuses(
             Code.BAD_REQUEST,
             lambda p=payload, s=server, i=inquiry: read_inquiry(i, LAYOUT, s, p, KEY),
@@ -88,8 +88,8 @@ def test_other_lengths_are_refused_unread(change: bytes) -> None:
 
 
 def test_fields() -> None:
-    good = Inquiry("m", ID, 3, "class", again=True)
-    assert Inquiry.parse(good.to_fields()) == good
+    good = Inquiry(model="m", id=ID, n=3, what="class", again=True)
+    assert Inquiry.model_validate(good.model_dump()) == good
     for code, change in (
         (Code.BAD_NAME, {"model": "a/b"}),
         (Code.BAD_NAME, {"model": 7}),
@@ -103,5 +103,5 @@ def test_fields() -> None:
         (Code.BAD_REQUEST, {"again": "no"}),
         (Code.BAD_REQUEST, {"more": 0}),
     ):
-        refuses(code, lambda c=change: Inquiry.parse(good.to_fields() | c))
-    refuses(Code.BAD_REQUEST, lambda: Inquiry.parse({}))
+        refuses(code, lambda c=change: Inquiry.model_validate(good.model_dump() | c))
+    refuses(Code.BAD_REQUEST, lambda: Inquiry.model_validate({}))

@@ -13,7 +13,7 @@ from hedgerow.net.meter import Meter
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.roles.catalogue import Catalogue, charge_verbs
+from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.server_reports import ChargeClient, ModelReport, ServerAccount
 from hedgerow.parties.runs.admission import charge
 from hedgerow.parties.runs.store import RunStore
@@ -21,7 +21,7 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import ModelManifest, open_model, write_model
 from hedgerow.parties.wire.client import call
-from hedgerow.parties.wire.handlers import Caller, Verb
+from hedgerow.parties.wire.handlers import Caller, Verb, declared_verbs
 from hedgerow.privacy import Leakage, Ledger, Opening
 from tests.parties.queries.answer_towns import SERVERS, Town
 from tests.parties.roles.upload_servers import consortium, serving
@@ -39,8 +39,10 @@ def town(tmp_path: Path):
     config = town.configs[SERVERS[1]]
     key = operator_key(config.folder)
     library = Library(config.state, key, 1)
-    verbs = Catalogue(config.state, key, library, town.policies[1]).verbs
-    town.told = lambda verb, caller, **fields: verbs[verb].function(caller, fields, None)
+    verbs = declared_verbs(Catalogue(config.state, key, library, town.policies[1]))
+    town.told = lambda verb, caller, **fields: verbs[verb].function(
+        caller, verbs[verb].fields.model_validate(fields), None
+    )
     yield town
     library.close()
 
@@ -123,7 +125,7 @@ def test_the_meter_of_the_run(town: Town, report) -> None:
 def test_refusals(told) -> None:
     refuses(Code.BAD_NAME, lambda: told(ANN, model="../m"))
     refuses(Code.UNKNOWN_MODEL, lambda: told(ANN, model="none"))
-    refuses(Code.BAD_REQUEST, lambda: told(ANN, model=3))
+    refuses(Code.BAD_NAME, lambda: told(ANN, model=3))
     refuses(Code.BAD_REQUEST, lambda: told(ANN, name="m"))
     refuses(Code.CALLER_NOT_ALLOWED, lambda: told(ANN, model="other"))
 
@@ -145,7 +147,7 @@ def accounts(config: PartyConfig) -> Accounts:
 
 
 def verbs(config: PartyConfig) -> dict[str, Verb]:
-    return charge_verbs(accounts(config), RunStore(config.state, config.number))
+    return declared_verbs(ChargeVerbs(accounts(config), RunStore(config.state, config.number)))
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.store.uploads import upload_verbs
-from hedgerow.parties.wire.handlers import ServiceLimits, Verb
+from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.wire.handlers import ServiceLimits, Verb, declared_verbs
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure.secret import Secret, SecretBits
@@ -40,7 +40,9 @@ def consortium(folder: Path) -> dict[str, PartyConfig]:
 
 
 def verbs(config: PartyConfig) -> dict[str, Verb]:
-    return upload_verbs(config, Policy.load(config.folder), operator_key(config.folder))
+    return declared_verbs(
+        UploadVerbs(config, Policy.load(config.folder), operator_key(config.folder))
+    )
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.roles.daemon import serve
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.runs.verbs import run_verbs
-from hedgerow.parties.store.uploads import upload_verbs
+from hedgerow.parties.runs.verbs import RunVerbs
+from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.service import Service
 
@@ -28,7 +29,8 @@ def serve_runs(folder: Path, log: Path) -> None:
     config = PartyConfig.load(folder)
     policy = Policy.load(folder)
     manager = RunManager(config, policy, poll=0.2)
-    verbs = upload_verbs(config, policy, operator_key(config.folder)) | run_verbs(manager)
+    uploads = UploadVerbs(config, policy, operator_key(config.folder))
+    verbs = declared_verbs(uploads) | declared_verbs(RunVerbs(manager))
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())
     me = config.me

@@ -11,7 +11,8 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs import admission
 from hedgerow.parties.runs.manager import MOST_FRUITLESS, RunManager
 from hedgerow.parties.runs.peers import PeerState
-from hedgerow.parties.runs.verbs import run_verbs
+from hedgerow.parties.runs.verbs import RunVerbs
+from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.requests import Fields
 from tests.parties.roles.upload_servers import SERVERS, consortium
 from tests.parties.runs.party_jobs import make_manifest
@@ -183,7 +184,7 @@ def test_runs_of_one_member_are_bounded(config: PartyConfig) -> None:
 
 
 def test_roles_of_the_requests(config: PartyConfig) -> None:
-    verbs = run_verbs(RunManager(config, Policy.load(config.folder)))
+    verbs = declared_verbs(RunVerbs(RunManager(config, Policy.load(config.folder))))
     between = {name for name, verb in verbs.items() if set(verb.roles) == {"server"}}
     assert between == {"run-ready", "run-go"}
     assert "server" not in verbs["job"].roles

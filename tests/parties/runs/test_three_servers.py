@@ -85,7 +85,9 @@ def test_a_tree_without_noise_is_that_of_the_clear(place: Town) -> None:
         assert (shown["state"], shown["attempt"]) == ("done", 1)
         folder = place.parties[name].folder / "state/runs" / run / "stages"
         place.until(lambda folder=folder: not list(folder.iterdir()), "stages to be forgotten")
-    refuses(Code.WRONG_RUN_STATE, lambda: place.ask("alder", "run-stop", {"run": run}))
+    refuses(
+        Code.WRONG_RUN_STATE, lambda: place.ask("alder", "run-stop", {"run": run, "generation": 0})
+    )
     other = job("other", model="plain-model")
     refuses(Code.MODEL_EXISTS, lambda: place.post(other))
 
@@ -172,7 +174,7 @@ def test_stopped_and_resumed(place: Town) -> None:
     proposed = job("halted", plan={"max_depth": 3})
     run = place.post(proposed)
     place.until(lambda: place.worker("birch") is not None, "a worker")
-    place.ask("birch", "run-stop", {"run": run})
+    place.ask("birch", "run-stop", {"run": run, "generation": 0})
     # The others hear of it.
     place.until_state(run, "stopped")
     assert all(place.worker(name) is None for name in SERVERS)

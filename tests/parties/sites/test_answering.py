@@ -1,5 +1,6 @@
 """Questions about instances: answers, refusals, and the way back of bad news."""
 
+import functools
 import json
 from pathlib import Path
 
@@ -18,13 +19,11 @@ from hedgerow.parties.sites.answering import (
     veil,
 )
 from hedgerow.parties.sites.job import VerticalJob
-from hedgerow.parties.sites.service import SiteService
+from hedgerow.parties.sites.service import RefusedFields, SiteService
 from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.wire.handlers import Caller
-from hedgerow.parties.wire.link import Incoming
-from hedgerow.parties.wire.requests import Fields
+from hedgerow.parties.wire.handlers import Caller, Incoming
 from hedgerow.protocols.vertical_id3.leakage import ANSWER, INSTANCES
 from hedgerow.protocols.vertical_id3.messages import BringSet, to_bytes
 from hedgerow.tables.ids import id_bytes
@@ -105,13 +104,14 @@ def names_nobody(error: HedgerowError, asker: str) -> None:
 def test_faults_on_the_path_reach_the_asker_without_names(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard, real = [], SiteService._refused
+    heard, real = [], SiteService.refused
 
-    def listened(service: SiteService, caller: Caller, fields: Fields, payload: Incoming):
+    @functools.wraps(real)
+    def listened(service: SiteService, caller: Caller, fields: RefusedFields, payload: Incoming):
         heard.append((service.run.config.name, caller.name))
         return real(service, caller, fields, payload)
 
-    monkeypatch.setattr(SiteService, "_refused", listened)
+    monkeypatch.setattr(SiteService, "refused", listened)
     town, job = grown(tmp_path, timeouts={"lost": 0.5})
     # The observatory points to a node that the club does not have.
     data = json.loads(town.nodes_text("observatory", job) or "")

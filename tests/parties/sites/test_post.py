@@ -11,6 +11,7 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.sites.post import Inbox, SitePost, SiteWorker, lost_party, with_names
+from hedgerow.parties.sites.service import MessageFields
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from tests.parties.sites.site_town import SERVERS, SITES, make_job, until
 from tests.parties.wire.parties_calls import refuses
@@ -116,9 +117,11 @@ def test_what_is_refused() -> None:
     refuses(Code.WRONG_RUN_STATE, lambda: inbox.receive("office", "a", 3, packed(b"z")))
     for payload in (b"abc", packed(b"x")[:-1], packed(b"x") + b"1234567", b"\xff" * 9):
         refuses(Code.BAD_REQUEST, lambda data=payload: inbox.receive("club", "a", 3, data))
+    said = {"run": "r", "hash": "h", "tree": "ab" * 16, "what": "grow"}
     for line, first in ((1, 3), ("a", True), ("a", -1), ("a", "3"), (None, 3)):
-        at = (line, first)
-        refuses(Code.BAD_REQUEST, lambda at=at: inbox.receive("club", *at, packed(b"z")))
+        at = said | {"line": line, "first": first}
+        refuses(Code.BAD_REQUEST, lambda at=at: MessageFields.model_validate(at))
+    assert MessageFields.model_validate(said | {"line": "a", "first": 3}).first == 3
     inbox.receive("club", "a", 1, packed(b"", b"y", b"z"))
     assert [data for _, data in found] == [b"x", b"", b"y", b"z"]
 

@@ -3,7 +3,6 @@
 import json
 import re
 import secrets
-import socket
 import threading
 import time
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError, NetworkError
-from hedgerow.net.certificates import tls_context
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
@@ -25,15 +23,15 @@ from hedgerow.parties.store.manifests import (
     seeds_held,
 )
 from hedgerow.parties.store.uploads import (
+    UploadVerbs,
     list_uploads,
     open_upload,
     read_manifest,
     shared_planes,
-    upload_verbs,
 )
 from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.link import Deadline, Link
-from hedgerow.parties.wire.requests import Body, Request
+from hedgerow.parties.wire.handlers import declared_verbs, with_largest
+from hedgerow.parties.wire.requests import AT_ONCE_BYTES, Body
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.sharing.uploaded import expand_table, planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -41,7 +39,7 @@ from hedgerow.secure.replicated.outside import deal
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Encoded
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, consortium, reveal, serving
-from tests.parties.wire.parties_calls import refuses
+from tests.parties.wire.parties_calls import RawLine, head, refuses
 
 ROWS = 70
 
@@ -285,8 +283,10 @@ def test_what_does_not_fit_together(parties, send) -> None:
     attempt(Code.BAD_UPLOAD, misfit, payload=lambda data: b"{" + data[1:-1])
     attempt(Code.BAD_UPLOAD, misfit, payload=lambda data: misfit.payload(2)[1])
     attempt(Code.BAD_UPLOAD, misfit, 0, payload=lambda data: misfit.payload(1)[1])
-    for length in (0, -1, 10**9, "5", None, True, 1.5):
+    for length in (0, -1, 10**9):
         attempt(Code.BAD_UPLOAD, misfit, manifest=length)
+    for length in ("5", None, True, 1.5):
+        attempt(Code.BAD_REQUEST, misfit, manifest=length)
     attempt(Code.BAD_UPLOAD, misfit, payload=lambda data: b"")
     send(misfit)
     assert folder(parties, "misfit").exists()
@@ -297,7 +297,8 @@ def test_too_large(parties) -> None:
 
     def small(config: PartyConfig):
         key = operator_key(config.folder)
-        return upload_verbs(config, Policy.load(config.folder), key, largest=1 << 10)
+        keeper = UploadVerbs(config, Policy.load(config.folder), key)
+        return with_largest(declared_verbs(keeper), upload=1 << 10)
 
     with serving(parties, small, names=("birch",)):
         north, birch = parties["north"], parties["birch"]
@@ -321,19 +322,20 @@ def test_too_large(parties) -> None:
 def test_a_connection_that_ends_in_the_middle(parties, send) -> None:
     """What was announced never comes: nothing is kept and the id stays free."""
     north, birch = parties["north"], parties["birch"]
-    dealer = Dealer("cut")
+    # More than is read before anything is done with it.
+    dealer = Dealer("cut", table(1 << 17))
     fields, payload = dealer.payload(1)
-    raw = socket.create_connection((birch.me.host, birch.me.port), timeout=10)
-    context = tls_context(north.identity, [birch.identity.pem], server=False)
-    link = Link(raw, context, server=False, peer="birch")
-    link.handshake(Deadline(10))
-    id = secrets.token_hex(16)
-    link.send(Request("upload", fields, len(payload), id, time.time()).pack(), Deadline(5))
-    link.receive_header(Deadline(5), Code.BAD_REPLY)
-    link.send(payload[:-100], Deadline(5))
+    assert len(payload) > 2 * AT_ONCE_BYTES
+    line = RawLine((birch.me.host, birch.me.port), north.identity, birch.identity.pem)
+    line.send(head("upload", len(payload), json.dumps(fields), Expect="100-continue"))
+    assert line.reply()[0] == 100
+    line.send(payload[:-100])
     # Meanwhile the owner's only place is taken.
-    refuses(Code.SERVICE_BUSY, lambda: send(Dealer("meanwhile")))
-    link.close()
+    refuses(
+        Code.SERVICE_BUSY,
+        lambda: send(Dealer("meanwhile"), payload=lambda data: Body(len(data), iter([data]))),
+    )
+    line.close()
     end = time.monotonic() + 10
     while time.monotonic() < end:
         try:

@@ -167,7 +167,7 @@ def test_an_owner_does_not_take_a_coordinators_word_for_the_job(
     other = make_job(owners=list(OWNERS), plan={"epsilon": 80.0})
     with carrying(town, other) as run:
         # A coordinator that takes any hash for its own, and even repeats it.
-        monkeypatch.setattr(run.carrier, "_participant", lambda caller, fields, keys: caller.name)
+        monkeypatch.setattr(run.carrier, "_participant", lambda caller, fields: caller.name)
         refuses(Code.JOBS_DIFFER, lambda: takes_part(town, job, "north"))
         assert charges(town, "north") == []
         run.carrier.job = job

@@ -4,7 +4,6 @@ import contextlib
 import datetime
 import json
 import logging
-import secrets
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -20,10 +19,9 @@ from cryptography.x509.oid import NameOID
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity, tls_context
 from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
-from hedgerow.parties.wire.link import Deadline, Incoming, Link
+from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, ServiceLimits, Verb
 from hedgerow.parties.wire.logs import JsonLines
-from hedgerow.parties.wire.requests import Fields, Payload, Request
+from hedgerow.parties.wire.requests import Fields, Payload, parse_error
 from hedgerow.parties.wire.service import Service
 
 
@@ -56,7 +54,7 @@ def dated_identity(folder: Path, name: str, first: int, last: int) -> Identity:
     return identity
 
 
-class Lines(logging.Handler):
+class Log(logging.Handler):
     """The log of the parties, as lines of JSON."""
 
     def __init__(self) -> None:
@@ -84,7 +82,7 @@ class Lines(logging.Handler):
 class Town:
     """Keys of a server and of members, and a service that some of them may call."""
 
-    def __init__(self, folder: Path, log: Lines) -> None:
+    def __init__(self, folder: Path, log: Log) -> None:
         self.folder, self.log = folder, log
         self.server = make_identity(folder, "server")
         self.members: dict[str, Caller] = {}
@@ -121,19 +119,81 @@ class Town:
         who = by or self.analyst
         return call(self.service.address, who, self.server.pem, verb, fields, payload, **options)
 
-    def link(self, by: Identity | None = None) -> Link:
+    def line(self, by: Identity | None = None) -> "RawLine":
         """Connect by hand and shake hands."""
-        raw = socket.create_connection(self.service.address, timeout=10)
-        context = tls_context(by or self.analyst, [self.server.pem], server=False)
-        link = Link(raw, context, server=False, peer="server")
-        link.handshake(Deadline(10))
-        return link
+        return RawLine(self.service.address, by or self.analyst, self.server.pem)
+
+
+class RawLine:
+    """A connection on which any bytes can be sent, over TLS."""
+
+    def __init__(self, address: tuple[str, int], identity: Identity, certificate: str) -> None:
+        raw = socket.create_connection(address, timeout=10)
+        context = tls_context(identity, [certificate], server=False)
+        self.tls = context.wrap_socket(raw)
+        self._rest = b""
+
+    def send(self, data: bytes) -> None:
+        self.tls.sendall(data)
+
+    def reply(self) -> tuple[int, dict[str, str], bytes]:
+        """Read one reply: its status, its headers in lower case, and its body."""
+        head = self._until(b"\r\n\r\n")
+        first, *lines = head.decode().split("\r\n")
+        headers = {k.lower(): v for k, _, v in (line.partition(": ") for line in lines if line)}
+        while len(self._rest) < int(headers.get("content-length", 0)):
+            self._more()
+        length = int(headers.get("content-length", 0))
+        body, self._rest = self._rest[:length], self._rest[length:]
+        return int(first.split()[1]), headers, body
+
+    def refusal(self) -> HedgerowError:
+        """Read a reply that is a refusal."""
+        status, _, body = self.reply()
+        assert status >= 400, (status, body)
+        error = parse_error(json.loads(body)["error"], "server")
+        assert error is not None
+        return error
+
+    def ended(self) -> bool:
+        """Whether the other side ends the connection, with nothing more to say."""
+        try:
+            return self.tls.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def close(self) -> None:
+        self.tls.close()
+
+    def _until(self, mark: bytes) -> bytes:
+        while mark not in self._rest:
+            self._more()
+        head, _, self._rest = self._rest.partition(mark)
+        return head
+
+    def _more(self) -> None:
+        data = self.tls.recv(1 << 16)
+        if not data:
+            raise ConnectionResetError("closed")
+        self._rest += data
+
+
+def head(verb: str, payload: int = 0, fields: str = "{}", **headers: str) -> bytes:
+    """Return the head of a request, as it could be written by hand."""
+    lines = {
+        "Host": "server",
+        "Content-Type": "application/octet-stream",
+        "Content-Length": str(payload),
+        "Hedgerow-Fields": fields,
+    } | {name.replace("_", "-"): text for name, text in headers.items()}
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"POST /v1/{verb} HTTP/1.1\r\n{text}\r\n".encode()
 
 
 @contextlib.contextmanager
 def town_in(folder: Path) -> Iterator[Town]:
     """Make a town whose log is kept."""
-    log, logger = Lines(), logging.getLogger("hedgerow.parties")
+    log, logger = Log(), logging.getLogger("hedgerow.parties")
     level = logger.level
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
@@ -142,23 +202,26 @@ def town_in(folder: Path) -> Iterator[Town]:
     logger.removeHandler(log)
 
 
-def stamped(verb: str, payload: int = 0, **changes: Any) -> Request:
-    options = {"id": secrets.token_hex(16), "time": time.time()} | changes
-    return Request(verb, {}, payload, **options)
+class Anything(RequestFields):
+    """Any fields."""
+
+    model_config = {"extra": "allow"}
 
 
-def echo(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-    return {"caller": caller.name, "role": caller.role, "got": fields}, payload.read()
+def echo(caller: Caller, fields: Anything, payload: Incoming) -> tuple[Fields, Payload]:
+    """Return all that came."""
+    told = {"caller": caller.name, "role": caller.role, "got": fields.model_extra}
+    return told, payload.read()
 
 
-def ignore(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+def ignore(caller: Caller, fields: Anything, payload: Incoming) -> tuple[Fields, Payload]:
+    """Read nothing."""
     return {"left": payload.left}, None
 
 
 BOTH = ("analyst", "owner")
 VERBS = {
-    "echo": Verb(BOTH, echo, largest=1 << 20, idempotent=True),
-    "once": Verb(BOTH, echo, largest=1 << 20),
-    "upload": Verb(("owner",), echo, largest=1 << 20),
-    "ignore": Verb(BOTH, ignore, largest=1 << 30),
+    "echo": Verb(BOTH, echo, Anything, largest=1 << 20),
+    "upload": Verb(("owner",), echo, Anything, largest=1 << 20),
+    "ignore": Verb(BOTH, ignore, Anything, largest=1 << 30),
 }

@@ -15,11 +15,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity, tls_context
 from hedgerow.parties.wire import client as module
 from hedgerow.parties.wire.client import Lines, Reply, ServerClient, call
-from hedgerow.parties.wire.handlers import Verb
-from hedgerow.parties.wire.requests import MAGIC, PREFIX, VERSION, Body, pack
+from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
+from hedgerow.parties.wire.requests import FIELDS_HEADER, MAX_ERROR_BYTES, Body, Fields, Payload
 from hedgerow.parties.wire.service import Service
 from tests.parties.roles.upload_servers import consortium, serving
-from tests.parties.wire.parties_calls import Town, refuses, town_in
+from tests.parties.wire.parties_calls import Anything, Town, refuses, town_in
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def server(
 
 
 def say(data: bytes) -> Callable[[ssl.SSLSocket], object]:
-    return lambda tls: (tls.recv(1 << 16), tls.sendall(data), tls.recv(1))
+    return lambda tls: (tls.recv(1 << 16), tls.sendall(data), list(iter(lambda: tls.recv(9), b"")))
 
 
 def test_nobody_there(ours: Identity, theirs: Identity) -> None:
@@ -92,18 +92,42 @@ def test_somebody_else(ours: Identity, theirs: Identity, tmp_path: Path) -> None
         refuses(Code.UNKNOWN_PEER, lambda: call(address, ours, theirs.pem, "x"))
 
 
+def http(status: int = 200, body: bytes = b"{}", **headers: object) -> bytes:
+    """Write a reply by hand."""
+    lines = {"Content_Type": "application/json", "Content_Length": len(body)} | headers
+    text = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in lines.items() if v is not None)
+    return f"HTTP/1.1 {status} X\r\n{text}\r\n".encode() + body
+
+
+PAYLOAD = {"Content_Type": "application/octet-stream"}
+LARGE = {FIELDS_HEADER.replace("-", "_"): "x" * 70_000}
+
+
 @pytest.mark.parametrize(
     ("data", "code"),
     [
         (b"", Code.REQUEST_CUT_OFF),
-        (b"HTTP/1.1 200 OK\r\n\r\n", Code.BAD_REPLY),
-        (PREFIX.pack(MAGIC, VERSION + 1, 2) + b"{}", Code.WRONG_VERSION),
-        (PREFIX.pack(MAGIC, VERSION, 1 << 30), Code.HEADER_TOO_LARGE),
-        (PREFIX.pack(MAGIC, VERSION, 2) + b"[]", Code.BAD_REPLY),
-        (pack({"fields": {}, "payload": 1 << 37}), Code.BAD_REPLY),
-        (pack({"go": True}) * 2, Code.BAD_REPLY),
-        (pack({"fields": {}, "payload": 5}) + b"abc", Code.REQUEST_CUT_OFF),
+        (b"HDGQ\1\0\0\0\2{}", Code.BAD_REPLY),
+        (b"\0" * 100 + b"\r\n\r\n", Code.BAD_REPLY),
+        (http(Content_Type="text/html"), Code.BAD_REPLY),
+        (http(body=b"[]"), Code.BAD_REPLY),
+        (http(body=b"{"), Code.BAD_REPLY),
+        (http(body=b'{"a":1,"a":2}'), Code.BAD_REPLY),
+        (http(body=b"x" * (1 << 17)), Code.BAD_REPLY),
+        (http(Content_Length=None, Transfer_Encoding="chunked"), Code.BAD_REPLY),
+        (http(**PAYLOAD, Content_Length=1 << 37), Code.BAD_REPLY),
+        (http(body=b"abc", **PAYLOAD, Hedgerow_Fields="[]"), Code.BAD_REPLY),
+        (http(**PAYLOAD, **LARGE), Code.HEADER_TOO_LARGE),
+        (http(301, Location="https://127.0.0.1/"), Code.BAD_REPLY),
+        (http(204, b"", Content_Length=None), Code.BAD_REPLY),
+        (http(404), Code.BAD_REPLY),
+        (http(500, b'{"error":{}}'), Code.BAD_REPLY),
+        (http(500, b'{"error":null}'), Code.BAD_REPLY),
+        (http(500, Content_Length=MAX_ERROR_BYTES + 1), Code.BAD_REPLY),
+        (http(body=b"abc", **PAYLOAD, Content_Length=5), Code.REQUEST_CUT_OFF),
+        (http(Content_Length=5), Code.REQUEST_CUT_OFF),
     ],
+    ids=lambda value: value.name if isinstance(value, Code) else value[:40].decode("latin-1"),
 )
 def test_a_server_that_answers_nonsense(
     ours: Identity, theirs: Identity, data: bytes, code: Code
@@ -119,11 +143,27 @@ def test_a_server_that_answers_nonsense(
 
 def test_a_payload_that_is_not_what_it_says(ours: Identity, theirs: Identity) -> None:
     refuses(Code.BAD_PARAMETER, lambda: call(("h", 1), ours, theirs.pem, "x", None, iter([b""])))
-    with server(ours, theirs, say(pack({"go": True}))) as address:
-        refuses(
-            Code.BAD_PARAMETER,
-            lambda: call(address, ours, theirs.pem, "x", None, Body(3, [b"ab"]), timeout=5),
-        )
+    short = Body(3, [b"ab"])
+    refuses(Code.BAD_PARAMETER, lambda: call(("h", 1), ours, theirs.pem, "x", None, short))
+    go = b"HTTP/1.1 100 Continue\r\n\r\n"
+    for body in (Body(3, iter([b"ab"])), Body(3, iter([b"ab", b"cd"]))):
+        with server(ours, theirs, say(go)) as address:
+            refuses(
+                Code.BAD_PARAMETER,
+                lambda body=body, address=address: call(
+                    address, ours, theirs.pem, "x", None, body, timeout=5
+                ),
+            )
+
+
+def test_what_makes_a_payload_may_fail(ours: Identity, theirs: Identity) -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"abc"
+        raise ZeroDivisionError
+
+    go = b"HTTP/1.1 100 Continue\r\n\r\n"
+    with server(ours, theirs, say(go)) as address, pytest.raises(ZeroDivisionError):
+        call(address, ours, theirs.pem, "x", None, Body(9, pieces()), timeout=5)
 
 
 def test_a_key_that_others_can_read(ours: Identity, theirs: Identity) -> None:
@@ -141,8 +181,7 @@ def test_a_length_that_no_request_has(ours: Identity, theirs: Identity, length: 
 
 @pytest.mark.parametrize("seconds", [1e12, float("inf")])
 def test_a_patience_without_end(ours: Identity, theirs: Identity, seconds: float) -> None:
-    good = pack({"fields": {"a": 1}, "payload": 0})
-    with server(ours, theirs, say(good)) as address:
+    with server(ours, theirs, say(http(body=b'{"a": 1}'))) as address:
         reply = call(address, ours, theirs.pem, "x", timeout=seconds, connect_timeout=seconds)
     assert reply.fields == {"a": 1}
 
@@ -164,13 +203,13 @@ def lines(town: Town) -> Iterator[Lines]:
 def shaken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count handshakes."""
     count: list[int] = []
-    before = Service._recognise
+    before = Service._shake_hands
 
-    def counted(self: Service, exchange: Any) -> Any:
+    async def counted(self: Service, stranger: Any) -> None:
         count.append(1)
-        return before(self, exchange)
+        await before(self, stranger)
 
-    monkeypatch.setattr(Service, "_recognise", counted)
+    monkeypatch.setattr(Service, "_shake_hands", counted)
     return count
 
 
@@ -185,12 +224,25 @@ def test_one_handshake_for_many_requests(town: Town, lines: Lines, shaken: list[
         assert len(shaken) == 2
 
 
-def test_a_refusal_ends_the_connection(town: Town, lines: Lines, shaken: list[int]) -> None:
+def test_a_refusal_ends_no_connection(town: Town, lines: Lines, shaken: list[int]) -> None:
     with town.open():
         town.call("echo", lines=lines)
         refuses(Code.UNKNOWN_VERB, lambda: town.call("nothing", lines=lines))
+        refuses(Code.CALLER_NOT_ALLOWED, lambda: town.call("upload", lines=lines))
+        assert town.call("echo", {}, b"abc", lines=lines).payload == b"abc"
+        assert len(shaken) == 1
+
+
+def test_one_before_payload_was_sent_does(town: Town, lines: Lines, shaken: list[int]) -> None:
+    """What follows could be taken for the payload."""
+    with town.open():
+        for _ in range(2):
+            large = Body(2 << 20, iter([b""]))
+            refuses(
+                Code.PAYLOAD_TOO_LARGE, lambda body=large: town.call("echo", {}, body, lines=lines)
+            )
         town.call("echo", lines=lines)
-        assert len(shaken) == 2
+        assert len(shaken) == 3
 
 
 def test_payload_that_was_not_read_ends_it(town: Town, lines: Lines, shaken: list[int]) -> None:
@@ -213,32 +265,45 @@ def test_a_service_that_has_started_again(town: Town, lines: Lines, shaken: list
 
 
 def test_one_that_ends_under_the_request(town: Town, lines: Lines, shaken: list[int]) -> None:
-    with town.open() as service:
+    def cut_first(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        data = payload.read()
+        if cut:
+            cut.pop()
+            service._loop.call_soon_threadsafe(_cut_all, service)
+            free.wait(20)
+        return {}, data
+
+    free: threading.Event = threading.Event()
+    cut: list[int] = []
+    with town.open({"echo": Verb(("analyst",), cut_first, largest=1 << 20)}) as service:
         town.call("echo", lines=lines)
-        lines.take = lambda take=lines.take: _cut(service, take())  # type: ignore[method-assign]
+        cut.append(1)
         assert town.call("echo", {}, b"abc", lines=lines).payload == b"abc"
         assert len(shaken) == 2
         # What can be sent only once is not sent a second time.
+        cut.append(1)
         body = Body(3, iter([b"abc"]))
-        assert town.call("echo", {}, body, lines=lines).payload == b"abc"
-        assert len(shaken) == 3
+        refuses(Code.REQUEST_CUT_OFF, lambda: town.call("echo", {}, body, lines=lines))
+        assert len(shaken) == 2
+        # Nor is anything that was sent on a connection of its own.
+        cut.append(1)
+        refuses(Code.REQUEST_CUT_OFF, lambda: town.call("echo", {}, b"abc"))
+        assert cut == []
+        free.set()
 
 
-def _cut(service: Service, link: Any) -> Any:
-    end = time.monotonic() + 5
-    while not service._gate._resting and time.monotonic() < end:
-        time.sleep(0.01)
-    for other in list(service._gate._resting):
-        other.cut()
-    return link
+def _cut_all(service: Service) -> None:
+    for line in list(service.gate._working):
+        line.cut()
 
 
 def test_a_connection_ends_after_a_while(town: Town, lines: Lines, shaken: list[int]) -> None:
-    with town.open(idle=0.1):
+    with town.open(idle=0.1) as service:
         town.call("echo", lines=lines)
-        ((_, link),) = lines._kept
-        # The end arrives.
-        assert link.speaks(20.0)
+        end = time.monotonic() + 20
+        while service._server.connections:
+            assert time.monotonic() < end
+            time.sleep(0.01)
         town.call("echo", lines=lines)
         assert len(shaken) == 2
     with town.open(requests=3):
@@ -278,9 +343,9 @@ def test_resting_connections_are_bounded(town: Town) -> None:
         for one in every:
             town.call("echo", lines=one)
         end = time.monotonic() + 5
-        while len(service._gate._resting) > 3 and time.monotonic() < end:
+        while len(service.gate._resting) > 3 and time.monotonic() < end:
             time.sleep(0.01)
-        assert len(service._gate._resting) <= 3
+        assert len(service.gate._resting) <= 3
         for one in every:
             town.call("echo", lines=one)
             one.close()
@@ -291,9 +356,9 @@ def greeting(config) -> dict[str, Verb]:
         del payload
         if config.name == "birch":
             raise Code.BAD_NAME.error(found="no manners")
-        return {"to": caller.name, **fields}, b"hello"
+        return {"to": caller.name, **fields.model_extra}, b"hello"
 
-    return {"greet": Verb(("owner", "server"), greet, idempotent=True)}
+    return {"greet": Verb(("owner", "server"), greet, Anything)}
 
 
 def test_replies_refusals_and_silence(tmp_path: Path) -> None:
@@ -311,3 +376,20 @@ def test_replies_refusals_and_silence(tmp_path: Path) -> None:
     }
     # A server asks the other two.
     assert list(by_alder) == ["birch", "cedar"]
+
+
+def test_first_calls_of_many_threads_share_one_loop() -> None:
+    calls, barrier, found = module._Calls(), threading.Barrier(16), []
+
+    def first() -> None:
+        barrier.wait(20)
+        found.append(calls.loop())
+
+    threads = [threading.Thread(target=first) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(found) == 16
+    assert len(set(map(id, found))) == 1
+    found[0].call_soon_threadsafe(found[0].stop)

@@ -1,14 +1,15 @@
 """Places are bounded: for strangers, for each member and for all of them."""
 
+import asyncio
 import contextlib
-import threading
+import math
 import time
 
 import pytest
 
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.errors import Code
 from hedgerow.parties.wire import gate as module
-from hedgerow.parties.wire.gate import Gate, Replays, Throttle
+from hedgerow.parties.wire.gate import Gate, Throttle
 from hedgerow.parties.wire.handlers import ServiceLimits
 from tests.parties.wire.parties_calls import refuses
 
@@ -25,7 +26,9 @@ class Fake:
 
 def entered(gate: Gate, link: Fake, member: str) -> contextlib.ExitStack:
     stack = contextlib.ExitStack()
-    gate.admit(link)
+    assert gate.admit(link) == 0
+    gate.forget(link)
+    gate.rest(link, member, is_new=True)
     stack.enter_context(gate.place(link, member))
     return stack
 
@@ -35,7 +38,7 @@ def test_silent_strangers_make_room_at_once() -> None:
     gate, links = Gate(ServiceLimits(strangers=3)), [Fake() for _ in range(5)]
     begun = time.monotonic()
     for link in links:
-        assert gate.admit(link)
+        assert gate.admit(link) == 0
         if link is links[1]:
             gate.spoke(link)
     assert [link.was_cut for link in links] == [True, False, True, False, False]
@@ -46,8 +49,8 @@ def test_strangers_of_one_address_are_bounded() -> None:
     """However many come from there, others find a place; those who speak keep theirs."""
     gate = Gate(ServiceLimits(strangers=9, per_address=3))
     crowd, other = [Fake() for _ in range(20)], Fake()
-    assert gate.admit(other, "b")
-    assert all(gate.admit(link, "a") for link in crowd)
+    assert gate.admit(other, "b") == 0
+    assert all(gate.admit(link, "a") == 0 for link in crowd)
     assert len(gate._shaking) == 4
     assert not other.was_cut
     assert [link.was_cut for link in crowd] == [True] * 17 + [False] * 3
@@ -55,23 +58,31 @@ def test_strangers_of_one_address_are_bounded() -> None:
         gate.spoke(link)
     # One more is sent away without a word, at once, and not from elsewhere.
     late = Fake()
-    assert not gate.admit(late, "a")
-    assert gate.admit(late, "c")
+    assert gate.admit(late, "a") == math.inf
+    assert gate.admit(late, "c") == 0
     # A crowd of many addresses takes the places of those who are silent first.
     many = [Fake() for _ in range(20)]
-    assert all(gate.admit(link, f"d{i}") for i, link in enumerate(many))
+    assert all(gate.admit(link, f"d{i}") == 0 for i, link in enumerate(many))
     assert not any(link.was_cut for link in crowd[17:])
 
 
 def test_the_oldest_stranger_that_has_spoken_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GRACE_SECONDS", 0.2)
+    now = [600.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     gate, links = Gate(ServiceLimits(strangers=2)), [Fake() for _ in range(4)]
-    begun = time.monotonic()
-    for link in links:
-        gate.admit(link)
+    for link in links[:2]:
+        assert gate.admit(link) == 0
         gate.spoke(link)
+    # A handshake may still be under way: who comes now tries again when it cannot be any more.
+    for late in links[2:]:
+        seconds = gate.admit(late)
+        assert 0 < seconds <= module._GRACE_SECONDS
+        assert not any(link.was_cut for link in links[:2])
+    now[0] += module._GRACE_SECONDS + 0.001
+    for late in links[2:]:
+        assert gate.admit(late) == 0
+        gate.spoke(late)
     assert [link.was_cut for link in links] == [True, True, False, False]
-    assert 0.1 < time.monotonic() - begun < 2
     gate.forget(links[2])
     gate.admit(Fake())
     assert not links[3].was_cut
@@ -105,37 +116,42 @@ def test_members_are_bounded() -> None:
 
 
 def test_a_stop_waits_for_what_has_begun() -> None:
-    gate, working, waiting, shaking = (
-        Gate(ServiceLimits(strangers=9, members=9, per_member=9)),
-        Fake(),
-        Fake(),
-        Fake(),
-    )
-    stack = entered(gate, working, "a")
-    gate.begin(working)
-    idle = entered(gate, waiting, "b")
-    gate.admit(shaking)
-    ends = []
-    thread = threading.Thread(target=lambda: ends.append(gate.stop(20)))
-    thread.start()
-    while not gate._stopping:
-        time.sleep(0.01)
-    refuses(Code.SERVICE_STOPPING, lambda: gate.begin(waiting))
-    refuses(Code.SERVICE_STOPPING, lambda: entered(gate, Fake(), "c"))
-    time.sleep(1.3)
-    assert (working.was_cut, waiting.was_cut, shaking.was_cut) == (False, True, True)
-    assert ends == []
-    stack.close()
-    thread.join(5)
-    assert ends == [True]
-    idle.close()
+    limits = ServiceLimits(strangers=9, members=9, per_member=9)
+    gate, working, waiting, shaking = Gate(limits), Fake(), Fake(), Fake()
+    resting, silent = Fake(), Fake()
+
+    async def stop() -> None:
+        stack = entered(gate, working, "a")
+        gate.begin(working)
+        idle = entered(gate, waiting, "b")
+        gate.admit(shaking)
+        gate.rest(resting, "c")
+        gate.rest(silent, "d", is_new=True)
+        stopping = asyncio.create_task(gate.stop(20))
+        await asyncio.sleep(0)
+        # Who rests goes at once; who has not asked yet is told, and has a moment for it.
+        assert (resting.was_cut, silent.was_cut) == (True, False)
+        refuses(Code.SERVICE_STOPPING, lambda: gate.begin(waiting))
+        refuses(Code.SERVICE_STOPPING, lambda: gate.place(Fake(), "c").__enter__())
+        late = Fake()
+        gate.rest(late, "a")
+        assert late.was_cut
+        while not shaking.was_cut:
+            await asyncio.sleep(0.01)
+        assert (working.was_cut, waiting.was_cut, silent.was_cut) == (False, True, True)
+        assert not stopping.done()
+        stack.close()
+        assert await stopping
+        idle.close()
+
+    asyncio.run(stop())
 
 
 def test_a_stop_runs_out_of_patience() -> None:
     gate, working = Gate(ServiceLimits(strangers=9, members=9, per_member=9)), Fake()
     stack = entered(gate, working, "a")
     gate.begin(working)
-    assert not gate.stop(0.2)
+    assert not asyncio.run(gate.stop(0.2))
     assert working.was_cut
     stack.close()
 
@@ -145,65 +161,30 @@ def test_who_has_rested_longest_goes_first() -> None:
         Gate(ServiceLimits(strangers=9, members=2, per_member=9)),
         [Fake() for _ in range(3)],
     )
-    with contextlib.ExitStack() as stack:
-        assert all(stack.enter_context(gate.rest(link)) for link in links)  # type: ignore[arg-type]
-        assert [link.was_cut for link in links] == [True, False, False]
-        gate.stop(1.0)
-        assert all(link.was_cut for link in links)
-        assert not stack.enter_context(gate.rest(Fake()))  # type: ignore[arg-type]
+    for link in links:
+        gate.rest(link, "a")
+    assert [link.was_cut for link in links] == [True, False, False]
+    asyncio.run(gate.stop(1.0))
+    assert all(link.was_cut for link in links)
     assert not gate._resting
 
 
-def test_an_identifier_is_used_up() -> None:
-    memory = Replays(10, 100)
-    memory.take("a", "x", time.time())
-    refuses(Code.REQUEST_REPLAYED, lambda: memory.take("a", "x", time.time()))
-    memory.take("b", "x", time.time())
-
-
-def test_it_is_forgotten_when_its_time_alone_would_refuse_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    memory, start = Replays(10, 2), time.monotonic()
-    now = [start]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
-    memory.take("a", "x", time.time())
-    now[0] = start + 15
-    memory.take("a", "y", time.time())
-    refuses(Code.REQUEST_REPLAYED, lambda: memory.take("a", "x", time.time()))
-    # No room: refused, and not forgotten before its time.
-    refuses(Code.SERVICE_BUSY, lambda: memory.take("a", "z", time.time()))
-    memory.take("b", "z", time.time())
-    now[0] = start + 21
-    memory.take("a", "z", time.time())
-    assert list(memory._seen["a"]) == ["y", "z"]
-
-
-def test_clocks() -> None:
-    memory = Replays(10, 100)
-    memory.check_clock(time.time() + 9)
-    memory.check_clock(time.time() - 9)
-    for off in (11, -11, 1e300, -1e300):
-        refuses(Code.CLOCKS_DIFFER, lambda off=off: memory.check_clock(time.time() + off))
-    refuses(Code.CLOCKS_DIFFER, lambda: memory.take("a", "x", memory._started - 0.1))
-
-
-def test_of_many_at_once_one_gets_through() -> None:
-    memory, taken = Replays(10, 100), []
-
-    def take() -> None:
-        try:
-            memory.take("a", "x", time.time())
-        except HedgerowError:
-            return
-        taken.append(1)
-
-    threads = [threading.Thread(target=take) for _ in range(30)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert taken == [1]
+def test_a_member_with_many_connections_ends_its_own() -> None:
+    """However many it opens, or leaves in the middle of a header, others keep theirs."""
+    limits = ServiceLimits(members=9, per_member=3, strangers=8, per_address=4)
+    for is_new, most in ((False, 3), (True, 4)):
+        gate, others = Gate(limits), [Fake(), Fake()]
+        gate.rest(others[0], "b", is_new=False)
+        gate.rest(others[1], "b", is_new=True)
+        many = [Fake() for _ in range(30)]
+        for link in many:
+            gate.rest(link, "a", is_new=is_new)
+        assert [link.was_cut for link in many] == [True] * (30 - most) + [False] * most
+        assert not any(link.was_cut for link in others)
+        # And many of them together, no more than there is room for.
+        for k in range(30):
+            gate.rest(Fake(), f"c{k}", is_new=is_new)
+        assert len(gate._resting) == (limits.strangers if is_new else limits.members) + 1
 
 
 def test_a_few_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Deadline, Incoming
-from hedgerow.parties.wire.requests import Body, Fields, Payload, ReplyHeader
-from tests.parties.wire.parties_calls import BOTH, Town, refuses, stamped, town_in
+from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, Verb
+from hedgerow.parties.wire.requests import Body, Fields, Payload
+from tests.parties.wire.parties_calls import BOTH, Town, head, refuses, town_in
+
+
+class Numbered(RequestFields):
+    k: int
 
 
 @pytest.fixture
@@ -28,12 +31,12 @@ def test_fifty_clients_at_once(town: Town, tmp_path: Path) -> None:
     """None is lost and none answered twice."""
     served, lock = Counter(), threading.Lock()
 
-    def count(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    def count(caller: Caller, fields: Numbered, payload: Incoming) -> tuple[Fields, Payload]:
         data = payload.read()
         time.sleep(0.01)
         with lock:
-            served[caller.name, fields["k"]] += 1
-        return {"caller": caller.name, "k": fields["k"]}, hashlib.sha256(data).digest()
+            served[caller.name, fields.k] += 1
+        return {"caller": caller.name, "k": fields.k}, hashlib.sha256(data).digest()
 
     clients = {f"c{i}": town.member(f"c{i}", "analyst") for i in range(50)}
     answers: Counter[tuple[str, int]] = Counter()
@@ -52,7 +55,7 @@ def test_fifty_clients_at_once(town: Town, tmp_path: Path) -> None:
             with lock:
                 answers[name, k] += 1
 
-    verbs = {"count": Verb(("analyst",), count, largest=1 << 20)}
+    verbs = {"count": Verb(("analyst",), count, Numbered, largest=1 << 20)}
     # Fewer places than clients: some of them have to come again.
     with town.open(verbs, members=8):
         begun = time.monotonic()
@@ -77,19 +80,19 @@ def test_places_of_a_member_are_bounded(town: Town) -> None:
         free.wait(20)
         return {}, None
 
-    verbs = {"wait": Verb(BOTH, wait, idempotent=True)}
+    verbs = {"wait": Verb(BOTH, wait)}
     with town.open(verbs, per_member=2, members=3):
         threads = [threading.Thread(target=town.call, args=("wait",)) for _ in range(2)]
         for thread in threads:
             thread.start()
-        while len(town.service._gate._working) < 2:
+        while len(town.service.gate._working) < 2:
             time.sleep(0.01)
         begun = time.monotonic()
         refuses(Code.SERVICE_BUSY, lambda: town.call("wait", timeout=2.0))
         assert time.monotonic() - begun < 10
         other = threading.Thread(target=town.call, args=("wait",), kwargs={"by": town.owner})
         other.start()
-        while len(town.service._gate._working) < 3:
+        while len(town.service.gate._working) < 3:
             time.sleep(0.01)
         refuses(Code.SERVICE_BUSY, lambda: town.call("wait", by=town.owner, timeout=2.0))
         # A request that comes again and again is let in as soon as there is a place.
@@ -147,15 +150,14 @@ def test_what_is_in_flight_is_finished(town: Town) -> None:
         first.start()
         assert begun.wait(10)
         # Connected before the stop, asks after it.
-        link = town.link()
+        line = town.line()
         stopper = threading.Thread(target=lambda: results.append(service.stop(20)))
         stopper.start()
-        while not service._gate._stopping:
+        while not service.gate._stopping:
             time.sleep(0.01)
-        link.send(stamped("wait").pack(), Deadline(5))
-        header = link.receive_header(Deadline(5), Code.BAD_REPLY)
-        assert ReplyHeader.parse(header, "server").error.code is Code.SERVICE_STOPPING
-        link.close()
+        line.send(head("wait"))
+        assert line.refusal().code is Code.SERVICE_STOPPING
+        line.close()
         refuses(Code.SERVICE_UNREACHABLE, lambda: town.call("wait"))
         assert results == []
         free.set()
@@ -176,12 +178,12 @@ def test_a_stop_does_not_wait_for_ever(town: Town) -> None:
 
     failed = []
     with town.open({"wait": Verb(BOTH, wait)}) as service:
-        town.link()
+        line = town.line()
         caller = threading.Thread(
             target=lambda: failed.append(refuses(Code.REQUEST_CUT_OFF, lambda: town.call("wait")))
         )
         caller.start()
-        while not service._gate._working:
+        while not service.gate._working:
             time.sleep(0.01)
         begun = time.monotonic()
         assert not service.stop(1.5)
@@ -189,3 +191,4 @@ def test_a_stop_does_not_wait_for_ever(town: Town) -> None:
         caller.join(10)
         assert failed
         free.set()
+        line.close()

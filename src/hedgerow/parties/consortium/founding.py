@@ -102,6 +102,11 @@ runs_per_poster = {p.runs_per_poster}
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}
 
+# Whether everybody who reaches this party may read its numbers at /metrics, without a certificate:
+# how many runs there are in which state, who is waited for, what is left of budgets. false shows
+# them to members alone.
+open_metrics = {metrics}
+
 # Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs,
 # models and queries on their data are charged to it, also after another upload. A population that
 # is not listed here is not used. For example: patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
@@ -294,6 +299,7 @@ def policy_toml(policy: Policy) -> str:
     return _POLICY.format(
         p=policy,
         exact=str(policy.allow_exact).lower(),
+        metrics=str(policy.open_metrics).lower(),
         protocols=", ".join(f'"{name}"' for name in policy.allowed_protocols),
         analysts=", ".join(f'"{name}"' for name in policy.allowed_analysts),
         posters=_posters(policy),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from hedgerow.errors import Code
 from hedgerow.jsonfile import shown
@@ -41,3 +41,5 @@ def check_file_name(name: object) -> str:
 
 Name = Annotated[str, AfterValidator(check_name)]
 """A field of a pydantic model that `check_name` lets pass."""
+RequestedName = Annotated[str, BeforeValidator(check_name)]
+"""One of a request: H851 also for what is no text."""

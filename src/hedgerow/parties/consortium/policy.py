@@ -71,6 +71,7 @@ class Policy(Numbered):
     runs_per_poster: Count = 1000
     queries_per_model: Count
     queries_per_analyst: Count
+    open_metrics: StrictBool = False
     populations: dict[Name, Lifetime] = {}
 
     @field_validator("populations", mode="before")

@@ -13,7 +13,9 @@ import logging
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
@@ -26,8 +28,7 @@ from hedgerow.parties.queries.waiting import Pending, RoomLimits, WaitingRoom, c
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import Asked
 from hedgerow.parties.wire.client import call_member
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 
 _PROGRAM = b"hedgerow/answers/1"
@@ -36,11 +37,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _logger = logging.getLogger(__name__)
 
 
+class MeetFields(RequestFields):
+    """`session`: its number, in hexadecimal digits, or nothing."""
+
+    session: Annotated[str, Field(pattern=r"^([0-9a-f]{32})?$")]
+
+
 class QueryService:
     """Answer queries, as one of three servers.
 
     `key`: the operator's; see `hedgerow.parties.consortium.state_key`.
-    `verbs`: requests that it answers, for the party's service.
     """
 
     def __init__(
@@ -54,14 +60,9 @@ class QueryService:
         self._polls = threading.BoundedSemaphore(self._limits.polls)
         self._stopping = threading.Event()
         self._invited = threading.Condition()
-        self._session: tuple[int, bytes] | None = None
+        self._session = self._last_session = b""
         self._is_free = False
-        self._attempt = 0
         self._thread = threading.Thread(target=self._live, name="answers", daemon=True)
-        self.verbs: dict[str, Verb] = {
-            "query": Verb(("analyst",), self._query, largest=LARGEST_PART, idempotent=True),
-            "query-meet": Verb(("server",), self._meet_me),
-        }
 
     def start(self) -> QueryService:
         """Begin to answer; the service must be there for the invitations of server 0."""
@@ -84,16 +85,20 @@ class QueryService:
 
     # Requests, each in a thread of the service.
 
-    def _query(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb(
+        "query",
+        ("analyst",),
+        largest=LARGEST_PART,
+        twice="a query is charged once by its analyst and its id, and keeps its answer.",
+    )
+    def query(self, caller: Caller, fields: Inquiry, payload: Incoming) -> tuple[Fields, Payload]:
         """Take this server's part of a query, and return its half of the answer when it is there.
 
-        Fields: ``model``, ``id`` (32 hexadecimal digits), ``n`` (rows), ``what`` ("class",
-        "distribution", "score" or "value", as the kind of the model has it), ``again`` (whether
-        it was asked before). Reply: ``state``, which is
-        "waiting" or "answered"; with an answer ``dtype``, ``shape`` and ``draw``, and the half as
-        payload, none from server 2.
+        Payload: two seeds for the first server; for the others one, and the correction.
+        Reply: ``state``, which is "waiting" or "answered"; with an answer ``dtype``, ``shape`` and
+        ``draw``, and the half as payload, none from server 2.
         """
-        inquiry = Inquiry.parse(fields)
+        inquiry = fields
         book = self.library.book(inquiry.model)
         book.check_asker(caller.name, inquiry.what)
         with self.room.receiving(caller.name, payload.length):
@@ -130,10 +135,15 @@ class QueryService:
     def _pending(self, asked: Asked, model: str) -> Pending:
         return Pending(asked, model, None, (b"", b""), 0)
 
-    def _meet_me(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Take the invitation of server 0 to a new session: ``attempt`` and ``session``.
+    @verb(
+        "query-meet",
+        ("server",),
+        twice="a session is drawn once and begins once; the same invitation gets the same answer.",
+    )
+    def meet(self, caller: Caller, fields: MeetFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Take the invitation of server 0 to a new session.
 
-        With an empty session it only asks whether this server has none. Reply: ``free``.
+        Without a session it only asks whether this server has none. Reply: ``free``.
         """
         del payload
         leader = self.config.servers[0].name
@@ -141,17 +151,14 @@ class QueryService:
             raise Code.CALLER_NOT_ALLOWED.error(
                 expected=f"an invitation of {leader}", found=f"one of {caller.name}"
             )
-        attempt, session = fields.get("attempt"), fields.get("session")
-        try:
-            drawn = bytes.fromhex(session) if isinstance(session, str) else b"?"
-        except ValueError:
-            drawn = b"?"
-        if type(attempt) is not int or len(drawn) not in (0, _SESSION_BYTES):
-            raise Code.BAD_REQUEST.error(found="an invitation without attempt and session")
+        drawn = bytes.fromhex(fields.session)
         with self._invited:
+            if drawn and drawn == self._last_session:
+                return {"free": True}, None
             free = self._is_free
             if drawn and free:
-                self._session, self._is_free = (attempt, drawn), False
+                self._session, self._is_free = drawn, False
+                self._last_session = drawn
                 self._invited.notify_all()
         return {"free": free}, None
 
@@ -187,11 +194,10 @@ class QueryService:
                 self._is_free = True
                 self._invited.wait_for(lambda: self._session or self._stopping.is_set())
                 self._is_free = False
-                invitation, self._session = self._session, None
-            if invitation is None:
+                invitation, self._session = self._session, b""
+            if not invitation:
                 raise Code.NETWORK_CLOSED.error(found="a server that stops")
-            return self._network(invitation[1])
-        self._attempt += 1
+            return self._network(invitation)
         # A session is drawn when both are free: one that was invited to an earlier session would
         # wait there for the others while they wait here.
         self._invite("")
@@ -205,7 +211,7 @@ class QueryService:
             list(pool.map(lambda server: self._call(server, session), self.config.servers[1:]))
 
     def _call(self, server: Member, session: str) -> None:
-        fields = {"attempt": self._attempt, "session": session}
+        fields = {"session": session}
         seconds = self.config.timeouts.connect
         reply = call_member(self.config, server, "query-meet", fields, seconds=seconds)
         if reply.fields.get("free") is not True:

@@ -246,7 +246,8 @@ class Analyst:
     def _answer(self, known: KnownModel, rows: Encoded, what: str) -> NDArray[np.int64]:
         """Ask about some rows in one request."""
         plan, n = known.plan, rows.n_slots
-        inquiry = Inquiry(known.manifest.name, secrets.token_hex(16), n, what)
+        asked = {"model": known.manifest.name, "id": secrets.token_hex(16), "n": n, "what": what}
+        inquiry = Inquiry.model_validate(asked)
         parts = deal(pack(query_planes(plan.layout, rows)), xor=True)
         halves = self._halves(inquiry, [write_part(part) for part in parts])
         (opening,) = answered_kind(known.manifest.kind).answer_openings(plan, n, what)
@@ -263,7 +264,7 @@ class Analyst:
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
         while True:
             begun = time.monotonic()
-            found = self._all("query", inquiry.to_fields(), parts, until=end)
+            found = self._all("query", inquiry.model_dump(), parts, until=end)
             refused = [r for r in found.values() if isinstance(r, HedgerowError)]
             refused = [error for error in refused if error.code not in _AGAIN]
             if refused:
@@ -274,7 +275,7 @@ class Analyst:
                 return done
             if time.monotonic() + pause > end:
                 raise self._late(inquiry, found)
-            inquiry = replace(inquiry, again=True)
+            inquiry = inquiry.model_copy(update={"again": True})
             # A server that has kept this analyst waiting may be asked again at once.
             time.sleep(max(0.0, pause - (time.monotonic() - begun)))
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -3,74 +3,46 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
 from math import prod
+from typing import Annotated, Literal, get_args
 
 import numpy as np
+from pydantic import Field
 
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.store.query_log import Asked, QueryKey
-from hedgerow.parties.wire.link import Incoming
-from hedgerow.parties.wire.requests import Fields
+from hedgerow.parties.wire.handlers import Incoming, RequestFields
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.sharing.queries import planes_shape
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.outside import Dealt
 from hedgerow.secure.secret import words
 
-WHATS = ("class", "distribution", "score", "value")
+What = Literal["class", "distribution", "score", "value"]
+WHATS: tuple[What, ...] = get_args(What)
 PRINT_BYTES = 32
 """Of a digest of a share: an analyst must not find two shares of one digest."""
 MOST_ROWS = 1 << 14
 """Rows of one request; more go in several."""
 LARGEST_PART = 1 << 25
 """Bytes that a server gets of one request."""
-_ID = re.compile(r"[0-9a-f]{32}")
 _PERSON = b"hedgerow/query"
 
 
-@dataclass(frozen=True)
-class Inquiry:
-    """The fields of a request; see `hedgerow.parties.queries.answering.QueryService`.
+class Inquiry(RequestFields):
+    """A query of some rows to a model; H851 for a name of a model that is none.
 
-    `again`: whether the analyst has asked it before.
+    `what`: as the kind of the model has it. `again`: whether the analyst has asked it before.
     """
 
-    model: str
-    id: str
-    n: int
-    what: str
+    model: RequestedName
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    n: Annotated[int, Field(ge=1, le=MOST_ROWS)]
+    what: What
     again: bool = False
-
-    @classmethod
-    def parse(cls, fields: Fields) -> Inquiry:
-        """Read the fields; H872 if they are not as they should be, H851 for the model's name."""
-        code = Code.BAD_REQUEST
-        if set(fields) != {"model", "id", "n", "what", "again"}:
-            raise code.error(expected="model, id, n, what and again", found="other fields")
-        model, id_, n, what = (fields[key] for key in ("model", "id", "n", "what"))
-        if not isinstance(id_, str) or not _ID.fullmatch(id_):
-            raise code.error(expected="an id of 32 hexadecimal digits", found="none")
-        if type(n) is not int or not 1 <= n <= MOST_ROWS:
-            raise code.error(expected=f"from 1 to {MOST_ROWS:,} rows", found="another number")
-        if what not in WHATS:
-            raise code.error(expected=" or ".join(WHATS), found="another kind of answer")
-        if type(fields["again"]) is not bool:
-            raise code.error(expected="again as true or false", found="neither")
-        return cls(check_name(model, "model"), id_, n, what, fields["again"])
-
-    def to_fields(self) -> Fields:
-        """Write the fields of a request."""
-        return {
-            "model": self.model,
-            "id": self.id,
-            "n": self.n,
-            "what": self.what,
-            "again": self.again,
-        }
 
     def asked_by(self, analyst: str, digest: str) -> Asked:
         """Return what is written down about it."""

@@ -7,6 +7,7 @@ import logging
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meter import Reading
+from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.server_reports import (
     Asking,
@@ -23,15 +24,27 @@ from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import ModelManifest, list_models, open_model
 from hedgerow.parties.store.uploads import list_uploads
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.kinds import is_published
 
 _ROLES = ("analyst", "owner", "server")
 _METER_BYTES = 1 << 24
+_READS = "nothing changes."
 _logger = logging.getLogger(__name__)
+
+
+class ModelsFields(RequestFields):
+    """`model`: tell about this one, and list none."""
+
+    model: RequestedName | None = None
+
+
+class ModelFields(RequestFields):
+    """A model, by its name."""
+
+    model: RequestedName
 
 
 class Catalogue:
@@ -39,19 +52,16 @@ class Catalogue:
 
     An analyst hears of what is published, and of models whose job and this server's policy name it;
     owners and servers hear of all.
-
-    `verbs`: requests that it answers, for the party's service.
     """
 
     def __init__(self, state: StateFolder, key: bytes, library: Library, policy: Policy) -> None:
         self._state, self._key, self._library, self._policy = state, key, library, policy
-        self.verbs: dict[str, Verb] = {
-            "models": Verb(_ROLES, self._models, idempotent=True),
-            "model-show": Verb(_ROLES, self._show, idempotent=True),
-        }
 
-    def _models(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """List the models, or tell about one of them: ``model``.
+    @verb("models", _ROLES, twice=_READS)
+    def models(
+        self, caller: Caller, fields: ModelsFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """List the models, or tell about one of them.
 
         Reply to a list: as payload an object with ``models``, each with model, kind, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
@@ -59,10 +69,10 @@ class Catalogue:
         published behind it, at ``manifest`` bytes.
         """
         del payload
-        if not fields:
+        if fields.model is None:
             known = [_line(m) for m in list_models(self._state) if self._may_see(caller, m)]
             return {}, json.dumps({"models": known}).encode()
-        manifest = self._find_model(caller, fields)
+        manifest = self._find_model(caller, fields.model)
         text = manifest.to_json().encode()
         left, published = 0, b""
         if is_published(manifest.kind):
@@ -72,10 +82,16 @@ class Catalogue:
             left = self._library.book(manifest.name).left(self._policy, caller.name)
         return {"left": left, "manifest": len(text)}, [text, published]
 
-    def _show(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Report on one: ``model``. The reply's payload is a `ModelReport`."""
+    @verb("model-show", _ROLES, twice=_READS)
+    def show(
+        self, caller: Caller, fields: ModelFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Report on a model.
+
+        Reply: as payload a `ModelReport`, as JSON.
+        """
         del payload
-        manifest = self._find_model(caller, fields)
+        manifest = self._find_model(caller, fields.model)
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
@@ -99,11 +115,9 @@ class Catalogue:
         )
         return {}, report.to_json()
 
-    def _find_model(self, caller: Caller, fields: Fields) -> ModelManifest:
-        """Return the model that a request names, if the caller may know it."""
-        if set(fields) != {"model"} or not isinstance(fields["model"], str):
-            raise Code.BAD_REQUEST.error(expected="model, or nothing", found="other fields")
-        manifest = self._library.manifest(fields["model"])
+    def _find_model(self, caller: Caller, model: str) -> ModelManifest:
+        """Return a model, if the caller may know it."""
+        manifest = self._library.manifest(model)
         if not self._may_see(caller, manifest):
             if caller.name in manifest.analysts:
                 self._policy.check_analysts([caller.name])
@@ -162,18 +176,23 @@ def _openings(leakage: Leakage) -> tuple[Opened, ...]:
     )
 
 
-def charge_verbs(accounts: Accounts, store: RunStore) -> dict[str, Verb]:
-    """Return what a server answers about its accounts.
+class ChargeVerbs:
+    """What a server answers about its accounts; `store` knows which run was charged, and whose."""
 
-    ``charges`` lists every charge to every population of which the caller has an upload here; to
-    another server, all of them. The reply's payload is an object: by population, a
-    `ServerAccount`.
+    def __init__(self, accounts: Accounts, store: RunStore) -> None:
+        self._accounts, self._store = accounts, store
 
-    `store`: knows which run was charged, and who has posted it.
-    """
+    @verb("charges", ("owner", "server"), twice=_READS)
+    def charges(
+        self, caller: Caller, fields: NoFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """List every charge to every population of which the caller has an upload here.
 
-    def charges(caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+        To another server, all of them. Reply: as payload an object: by population, a
+        `ServerAccount`.
+        """
         del fields, payload
+        accounts = self._accounts
         if caller.role == "server":
             names = {*accounts.populations(), *accounts.policy.populations}
         else:
@@ -184,11 +203,9 @@ def charge_verbs(accounts: Accounts, store: RunStore) -> dict[str, Verb]:
                     expected="an owner with an upload here, for the accounts of its populations",
                     found=f"{caller.name}, which has none",
                 )
-        runs = {run.job.account_key: run for run in store.all()}
+        runs = {run.job.account_key: run for run in self._store.all()}
         found = {name: _account(name, accounts, runs).to_dict() for name in sorted(names)}
         return {}, json.dumps(found).encode()
-
-    return {"charges": Verb(("owner", "server"), charges, idempotent=True)}
 
 
 def _account(population: str, accounts: Accounts, runs: dict[str, ServerRun]) -> ServerAccount:

@@ -25,14 +25,21 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.answering import QueryService
-from hedgerow.parties.roles.catalogue import Catalogue, charge_verbs
+from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
+from hedgerow.parties.roles.numbers import server_numbers
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.runs.verbs import run_verbs
+from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
-from hedgerow.parties.store.uploads import upload_verbs
-from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.wire.handlers import (
+    Caller,
+    Incoming,
+    NoFields,
+    ServiceLimits,
+    declared_verbs,
+    verb,
+)
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
@@ -75,21 +82,24 @@ class Daemon:
         self.answers = QueryService(config, policy, key)
         self.runs = RunManager(config, policy)
         self.begun = time.monotonic()
-        verbs = {
-            "health": Verb(_EVERYBODY, self._health, idempotent=True),
-            **upload_verbs(config, policy, key),
-            **run_verbs(self.runs),
-            **charge_verbs(self.runs.accounts, self.runs.store),
-            **Catalogue(config.state, key, self.answers.library, policy).verbs,
-            **self.answers.verbs,
-        }
+        answering = (
+            self,
+            UploadVerbs(config, policy, key),
+            RunVerbs(self.runs),
+            ChargeVerbs(self.runs.accounts, self.runs.store),
+            Catalogue(config.state, key, self.answers.library, policy),
+            self.answers,
+        )
+        verbs = {name: one for each in answering for name, one in declared_verbs(each).items()}
         self.service = Service(
             config.identity,
             known_callers(config),
             verbs,
             host=config.listen or config.servers[number].host,
             port=config.servers[number].port,
-            limits=limits or _limits(config, policy),
+            limits=limits or _limits(policy),
+            numbers=lambda: server_numbers(config, self.runs),
+            open_metrics=policy.open_metrics,
         )
 
     def start(self) -> Self:
@@ -132,7 +142,7 @@ class Daemon:
             for server in config.servers:
                 Certificate.of(config, server.name)
             callers = known_callers(config)
-            self.service.recognise(config.identity, callers)
+            self.service.recognise(config.identity, callers, open_metrics=policy.open_metrics)
         except HedgerowError as error:
             fields = {"outcome": error.code.number, "found": error.found, "fix": error.fix}
             _logger.error("reload", extra={"event": {"what": "not reloaded", **fields}})
@@ -155,7 +165,12 @@ class Daemon:
     ) -> None:
         self.stop()
 
-    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("health", _EVERYBODY, twice="nothing changes.")
+    def health(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Tell that this server is there.
+
+        Reply: ``version``, ``clock``, ``members`` (a hash of their list) and ``seconds``.
+        """
         del caller, fields, payload
         seconds = round(time.monotonic() - self.begun, 1)
         return {**Health.of(self.config).to_fields(), "seconds": seconds}, None
@@ -191,12 +206,11 @@ def serve(
         daemon.stop(patience)
 
 
-def _limits(config: PartyConfig, policy: Policy) -> ServiceLimits:
+def _limits(policy: Policy) -> ServiceLimits:
     """Return the limits of requests: memory for the largest upload of four members at once."""
     usual = ServiceLimits()
     largest = policy.largest_upload_bytes + 2 * MAX_MANIFEST_BYTES
     return ServiceLimits(
-        skew=config.timeouts.clock,
         octets_per_member=max(usual.octets_per_member, largest),
         octets=max(usual.octets, 4 * largest),
     )

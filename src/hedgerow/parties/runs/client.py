@@ -78,14 +78,12 @@ class RunClient(ServerClient):
     def stop(self, run: str) -> dict[str, Fields | HedgerowError]:
         """Stop a run at all servers."""
         self._check_client()
-        return self._all("run-stop", {"run": check_name(run, "run")})
+        return self._all("run-stop", {"run": run, "generation": self._generation(run)})
 
     def resume(self, run: str) -> dict[str, Fields | HedgerowError]:
         """Resume a run at all servers."""
         self._check_client()
-        told = [fields for fields in self.show(run).values() if isinstance(fields, dict)]
-        later = 1 + max((_number(fields, "generation") for fields in told), default=0)
-        return self._all("run-resume", {"run": run, "generation": later})
+        return self._all("run-resume", {"run": run, "generation": 1 + self._generation(run)})
 
     def status(self, run: str) -> RunStatus:
         """Return how far a run is; H890 if no server knows it."""
@@ -112,6 +110,11 @@ class RunClient(ServerClient):
                 return
             before = status
             time.sleep(pause)
+
+    def _generation(self, run: str) -> int:
+        """Return how often a run was resumed, where that is most."""
+        told = [fields for fields in self.show(run).values() if isinstance(fields, dict)]
+        return max((_number(fields, "generation") for fields in told), default=0)
 
     def _check_client(self) -> None:
         if self._config.role == "server":

@@ -179,10 +179,15 @@ class RunManager:
                 "worker": None if self._child is None else self._child.run == run.id,
             }
 
-    def end(self, run_id: object, by: str) -> Fields:
-        """Stop a run, if this member may; it can be resumed."""
+    def end(self, run_id: object, by: str, generation: int | None = None) -> Fields:
+        """Stop a run, if this member may; it can be resumed.
+
+        One that was resumed after this generation is left alone: the stop was for an earlier one.
+        """
         with self._lock:
             run = self._run_governed_by(run_id, by)
+            if generation is not None and run.generation > generation:
+                return self.show(run.id)
             if run.state in OPEN:
                 self.store.change(run, "stopped")
                 if self._child is not None and self._child.run == run.id:
@@ -193,13 +198,16 @@ class RunManager:
                 )
             return self.show(run.id)
 
-    def resume(self, run_id: object, by: str, generation: int = 0) -> Fields:
-        """Take up a run that has failed or was stopped, if this member may."""
+    def resume(self, run_id: object, by: str, generation: int | None = None) -> Fields:
+        """Take up a run that has failed or was stopped, if this member may.
+
+        By default it is the next generation; one that was there already is left alone.
+        """
         with self._lock:
             run = self._run_governed_by(run_id, by)
-            if run.state in ENDED:
+            later = run.generation + 1 if generation is None else generation
+            if run.state in ENDED and later > run.generation:
                 self._check_name(run.job)
-                later = max(run.generation + 1, generation)
                 self.store.change(run, "waiting", generation=later)
                 self._watches[run.id] = Watch()
         self._wake.set()

@@ -2,56 +2,94 @@
 
 from __future__ import annotations
 
-import re
+from typing import Annotated
+
+from pydantic import Field
 
 from hedgerow.errors import Code
-from hedgerow.jsonfile import shown
+from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.runs.jobs import MAX_JOB_BYTES
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Incoming
-from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.parties.wire.handlers import (
+    Caller,
+    Incoming,
+    NoFields,
+    RequestFields,
+    verb,
+)
+from hedgerow.parties.wire.requests import Fields
 
 CLIENTS = ("owner", "analyst")
 ALL = (*CLIENTS, "server")
-_SESSION = re.compile(r"[0-9a-f]{32}")
 _MOST_LISTED = 200
+_READS = "nothing changes."
 
-Answer = tuple[Fields, Payload]
-
-
-def run_verbs(manager: RunManager) -> dict[str, Verb]:
-    """Return the requests about runs.
-
-    ``job`` posts a job, its TOML text as payload (with the field ``check``: asks whether it would
-    be taken). ``run-stop`` and ``run-resume`` are for who has posted it, and for owners of its
-    uploads; ``run-ready`` and ``run-go`` between servers (`runs.manager`). All can be made twice.
-    """
-    asked = _Asked(manager)
-    return {
-        "job": Verb(CLIENTS, asked.job, largest=MAX_JOB_BYTES, idempotent=True),
-        "runs": Verb(ALL, asked.runs, idempotent=True),
-        "run-show": Verb(ALL, asked.show, idempotent=True),
-        "run-stop": Verb(CLIENTS, asked.stop),
-        "run-resume": Verb(CLIENTS, asked.resume),
-        "run-ready": Verb(("server",), asked.ready, idempotent=True),
-        "run-go": Verb(("server",), asked.go, idempotent=True),
-    }
+Answer = tuple[Fields, None]
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+Hash = Annotated[str, Field(max_length=200)]
+Session = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
-class _Asked:
+class JobFields(RequestFields):
+    """`check`: only ask whether the job would be taken."""
+
+    check: bool = False
+
+
+class RunFields(RequestFields):
+    """A run, by its identifier."""
+
+    run: RequestedName
+
+
+class GenerationFields(RunFields):
+    """A run, and how often it was resumed: before a stop, or with this resumption."""
+
+    generation: Number
+
+
+class CopyFields(RunFields):
+    """A run, and the hash of the caller's copy of its job."""
+
+    hash: Hash
+
+
+class GoFields(CopyFields):
+    """An attempt at a run, and the session of its workers."""
+
+    attempt: Number
+    session: Session
+
+
+class RunVerbs:
+    """Requests about runs; see `RunManager`."""
+
     def __init__(self, manager: RunManager) -> None:
         self.manager = manager
 
-    def job(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb(
+        "job",
+        CLIENTS,
+        largest=MAX_JOB_BYTES,
+        twice="the hash of the job names its run, which is there once.",
+    )
+    def job(self, caller: Caller, fields: JobFields, payload: Incoming) -> Answer:
+        """Post a job, or ask whether it would be taken.
+
+        Payload: the job as TOML. Reply: as of ``run-show``; of a check, ``run`` and ``hash``.
+        """
         try:
             text = payload.read().decode("utf-8")
         except UnicodeDecodeError:
             raise Code.BAD_JOB.error(found="a text that is not UTF-8") from None
-        check = fields.get("check") is True
-        return self.manager.accept(text, caller.name, check=check), None
+        return self.manager.accept(text, caller.name, check=fields.check), None
 
-    def runs(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb("runs", ALL, twice=_READS)
+    def runs(self, caller: Caller, fields: NoFields, payload: Incoming) -> Answer:
+        """List the last 200 runs.
+
+        Reply: ``server``, its name, and ``runs``.
+        """
         del caller, fields, payload
         runs = [run.to_fields() for run in self.manager.store.all()][-_MOST_LISTED:]
         for run in runs:
@@ -59,41 +97,64 @@ class _Asked:
             run["error"] = None if run["error"] is None else run["error"]["code"]
         return {"server": self.manager.config.name, "runs": runs}, None
 
-    def show(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb("run-show", ALL, twice=_READS)
+    def show(self, caller: Caller, fields: RunFields, payload: Incoming) -> Answer:
+        """Tell all that may be told of a run.
+
+        Reply: ``run``, ``state``, ``attempt``, ``generation``, ``waiting_for``, ``progress`` and
+        more.
+        """
         del caller, payload
-        return self.manager.show(fields.get("run")), None
+        return self.manager.show(fields.run), None
 
-    def stop(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb(
+        "run-stop",
+        CLIENTS,
+        twice="a run that is stopped stays so; one that was resumed since is left alone.",
+    )
+    def stop(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
+        """Stop a run, for who has posted it and for owners of its uploads.
+
+        Reply: as of ``run-show``.
+        """
         del payload
-        return self.manager.end(fields.get("run"), caller.name), None
+        return self.manager.end(fields.run, caller.name, fields.generation), None
 
-    def resume(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb(
+        "run-resume",
+        CLIENTS,
+        twice="a run that was resumed so often is left alone, also if it was stopped since.",
+    )
+    def resume(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
+        """Resume a run that has failed or was stopped, for those who may stop it.
+
+        Reply: as of ``run-show``.
+        """
         del payload
-        generation = _number(fields, "generation") if "generation" in fields else 0
-        return self.manager.resume(fields.get("run"), caller.name, generation), None
+        return self.manager.resume(fields.run, caller.name, fields.generation), None
 
-    def ready(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
-        """Tell another server how far this one is."""
+    @verb("run-ready", ("server",), twice=_READS)
+    def ready(self, caller: Caller, fields: CopyFields, payload: Incoming) -> Answer:
+        """Tell another server how far this one is.
+
+        Reply: as of ``run-show``, and ``busy``, the run of its worker, and ``met``.
+        """
         del caller, payload
-        return self.manager.ready(fields.get("run"), fields.get("hash")), None
+        return self.manager.ready(fields.run, fields.hash), None
 
-    def go(self, caller: Caller, fields: Fields, payload: Incoming) -> Answer:
+    @verb(
+        "run-go",
+        ("server",),
+        twice="an attempt begins once: one that is not later than the last is refused (H893).",
+    )
+    def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
+        """Begin an attempt, because the first server says so."""
         del payload
         first = self.manager.config.servers[0].name
         if caller.name != first:
             raise Code.CALLER_NOT_ALLOWED.error(
                 expected=f"run-go by {first}, the first server", found=caller.name
             )
-        session = fields.get("session")
-        if not isinstance(session, str) or not _SESSION.fullmatch(session):
-            raise Code.BAD_REQUEST.error(found=f"session {shown(session)}")
-        attempt = _number(fields, "attempt")
-        self.manager.go(fields.get("run"), fields.get("hash"), attempt, bytes.fromhex(session))
+        session = bytes.fromhex(fields.session)
+        self.manager.go(fields.run, fields.hash, fields.attempt, session)
         return {}, None
-
-
-def _number(fields: Fields, key: str) -> int:
-    value = fields.get(key)
-    if type(value) is not int or not 0 <= value < 1 << 31:
-        raise Code.BAD_REQUEST.error(found=f"{key} {shown(value)}")
-    return value

@@ -247,7 +247,7 @@ class InstanceAnswers:
                 self._open = {call: one for call, one in self._open.items() if one is not answer}
         return found, [[str(token) for token in path] for path in paths]
 
-    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
         """Take in messages; see `Inbox`."""
         self._inbox.receive(sender, line, first, payload)
 

@@ -132,7 +132,7 @@ class Attempt:
             self._note_end,
         )
 
-    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
         """Take in messages of another party; see `hedgerow.parties.sites.post.Inbox`."""
         if self._worker is None:
             raise Code.WRONG_RUN_STATE.error(found="messages of an attempt that has not begun")

@@ -154,7 +154,7 @@ class Counting:
             state = "grown" if self._error is None else "failed"
         return CountStatus(state, self.session, self._answered, len(self._waiting), self._error)
 
-    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
         """Take in questions; H879 if too much waits here, and what `Inbox.receive` refuses."""
         with self._changed:
             waiting = list(self._waiting.values())

@@ -261,10 +261,8 @@ class Inbox:
         self._take, self._lock = take, threading.Lock()
         self._at: dict[str, tuple[str, int]] = {}
 
-    def receive(self, sender: str, line: object, first: object, payload: bytes) -> None:
+    def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
         """Take in a request; H872 if it is not well formed, H893 if earlier ones are missing."""
-        if not isinstance(line, str) or type(first) is not int or first < 0:
-            raise Code.BAD_REQUEST.error(found="messages without a line or a number")
         messages = _unpack(payload)
         with self._lock:
             known, due = self._at.get(sender, ("", 0))

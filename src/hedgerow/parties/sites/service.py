@@ -10,24 +10,32 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Annotated, Any, Protocol, Self
+
+from pydantic import Field
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, known_callers
 from hedgerow.parties.consortium.reach import Health
-from hedgerow.parties.consortium.sealing_keys import signed_keys
+from hedgerow.parties.consortium.sealing_keys import SignedKey, signed_keys
 from hedgerow.parties.sites.answering import InstanceAnswers, veil
 from hedgerow.parties.sites.attempt import Attempt, AttemptStatus
 from hedgerow.parties.sites.counting import Counting, CountRun
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import LARGEST, jobs_differ
 from hedgerow.parties.sites.run import SiteRun
-from hedgerow.parties.sites.store import is_tree
 from hedgerow.parties.sites.table import parsed_ids
-from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import (
+    Caller,
+    Incoming,
+    NoFields,
+    RequestFields,
+    ServiceLimits,
+    declared_verbs,
+    verb,
+)
 from hedgerow.parties.wire.requests import Fields, Payload, error_fields, parse_error
 from hedgerow.parties.wire.service import Service
 from hedgerow.protocols.vertical_id3.messages import Token
@@ -36,11 +44,64 @@ LONGEST_WAIT = 20.0
 """Seconds for which a question about the status may wait."""
 LARGEST_QUESTION = 1 << 24
 MOST_INSTANCES = 100_000
-_RUN = ("run", "hash")
 _SITES, _BOTH = ("site",), ("site", "server")
+_AGAIN = "the party is in that state already, and stays in it."
+_READS = "nothing changes."
+_LINE = "messages have numbers in their line, and each is taken once."
 
 Reply = tuple[Fields, Payload]
-Function = Callable[[Caller, Fields, Incoming], Reply]
+
+
+class JobCopyFields(RequestFields):
+    """A run, and the hash of the caller's copy of its job."""
+
+    run: str
+    hash: str
+
+
+class TreeFields(JobCopyFields):
+    """`tree`: identifier of the attempt, and of the tree that it grows."""
+
+    tree: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
+class BeginFields(TreeFields):
+    """`keys`: sealing keys of the three servers, where these count."""
+
+    keys: list[Any] | None = None
+
+
+class MessageFields(TreeFields):
+    """`what`: "ask" for a question. `line`: drawn by the sender. `first`: its first number."""
+
+    what: str
+    line: str
+    first: Annotated[int, Field(ge=0)]
+
+
+class StoreFields(TreeFields):
+    """`root`: the site of the root, and its node."""
+
+    root: Annotated[list[int], Field(min_length=2, max_length=2)]
+
+
+class EndFields(TreeFields):
+    """`error`: as in a refusal."""
+
+    error: dict[str, Any]
+
+
+class RefusedFields(EndFields):
+    """`call`: number of the question, in decimal digits."""
+
+    call: Annotated[str, Field(pattern=r"^[0-9]{1,20}$")]
+
+
+class StatusFields(JobCopyFields):
+    """`seen`: version that is known already. `wait`: seconds for which to wait for another."""
+
+    seen: int
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT)]
 
 
 class RunAtParty(Protocol):
@@ -62,75 +123,50 @@ class RunAtParty(Protocol):
 
 
 def check_request(
-    run: RunAtParty, caller: Caller, fields: Fields, *keys: str, own: bool = False
-) -> str:
-    """Refuse who takes no part, and another job; return the tree that a request is about.
+    run: RunAtParty, caller: Caller, fields: JobCopyFields, *, own: bool = False
+) -> None:
+    """Refuse who takes no part, and another job.
 
-    The request must have the fields of the job and `keys`; `own` ones have to come from the
-    operator of the party that is asked. H872 for other fields, H871 for another caller, H891 for
-    another job.
+    `own` requests have to come from the operator of the party that is asked. H871 for another
+    caller, H891 for another job.
     """
     job = run.job
-    if set(fields) != {*_RUN, *keys}:
-        raise Code.BAD_REQUEST.error(
-            expected=f"the fields {', '.join(sorted({*_RUN, *keys}))}", found="other fields"
-        )
     if (caller.name == run.config.name) != own or caller.name not in run.parties:
         expected = "the operator of this site" if own else f"another party of {job.run_id}"
         raise Code.CALLER_NOT_ALLOWED.error(expected=expected, found=caller.name)
-    if fields["hash"] != job.hash or fields["run"] != job.run_id:
-        theirs = jsonfile.shown(fields["hash"])
+    if fields.hash != job.hash or fields.run != job.run_id:
+        theirs = jsonfile.shown(fields.hash)
         error = jobs_differ(f"{caller.name} has that of hash {theirs}", run.config.name, job)
         run.note("refused", {"site": caller.name, "error": str(error)})
         raise error
-    tree = fields.get("tree", "")
-    if "tree" in keys and not is_tree(tree):
-        raise Code.BAD_REQUEST.error(found="an attempt that is none")
-    return str(tree)
 
 
 class _RunService(ABC):
     """What both services have in common; H811 if the port is taken."""
 
-    def __init__(
-        self,
-        run: RunAtParty,
-        members: Mapping[str, Caller],
-        port: int,
-        verbs: Mapping[str, tuple[Function, int, tuple[str, ...]]],
-    ) -> None:
+    def __init__(self, run: RunAtParty, members: Mapping[str, Caller], port: int) -> None:
         self._of, config = run, run.config
-        handlers = {
-            name: Verb(
-                callers,
-                function,
-                largest=largest,
-                idempotent=True,
-                expects=self._check_message if name == "site-message" else None,
-            )
-            for name, (function, largest, callers) in verbs.items()
-        }
         self.service = Service(
             config.identity,
-            dict(members),
-            handlers | {"health": Verb(_BOTH, self._health, idempotent=True)},
+            members,
+            declared_verbs(self),
             host=config.listen or config.me.host,
             port=port,
             limits=ServiceLimits(
-                skew=config.timeouts.clock,
                 members=max(ServiceLimits.members, ServiceLimits.per_member * len(run.parties)),
             ),
         )
 
     @abstractmethod
-    def _find(self, caller: Caller, fields: Fields) -> Attempt | InstanceAnswers | Counting:
+    def _find(self, caller: Caller, fields: MessageFields) -> Attempt | InstanceAnswers | Counting:
         """Return what a message is about."""
 
-    def _check(self, caller: Caller, fields: Fields, *keys: str, own: bool = False) -> str:
-        return check_request(self._of, caller, fields, *keys, own=own)
+    def _check(self, caller: Caller, fields: JobCopyFields, *, own: bool = False) -> None:
+        check_request(self._of, caller, fields, own=own)
 
-    def _check_starter(self, caller: Caller) -> None:
-        """Refuse what only the site that begins may say."""
+    def _check_starter(self, caller: Caller, fields: JobCopyFields) -> None:
+        """Refuse what only the site that begins may say, also to others than that."""
+        self._check(caller, fields)
         starter = self._of.job.starter
         if caller.name != starter:
             raise Code.CALLER_NOT_ALLOWED.error(
@@ -140,23 +176,32 @@ class _RunService(ABC):
     def _reply(self, **fields: Any) -> Reply:
         return {"hash": self._of.job.hash, **fields}, None
 
-    def _message(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    def _take(self, caller: Caller, fields: MessageFields, payload: Incoming) -> Reply:
         known = self._find(caller, fields)
-        known.receive(caller.name, fields["line"], fields["first"], payload.read())
+        known.receive(caller.name, fields.line, fields.first, payload.read())
         return self._reply()
 
-    def _check_message(self, caller: Caller, fields: Fields, length: int) -> None:
+    def check_message(self, caller: Caller, fields: MessageFields, length: int) -> None:
         """Refuse a message that is about nothing known here, before any of it is read."""
         del length
         self._find(caller, fields)
 
-    def _reason(self, caller: Caller, fields: Fields) -> HedgerowError:
-        error = parse_error(fields["error"], caller.name)
-        if error is None:
-            raise Code.BAD_REQUEST.error(found="an end without a reason")
+    def _reason(self, caller: Caller, fields: EndFields) -> HedgerowError:
+        error = parse_error(fields.error, caller.name)
+        assert error is not None
         return error
 
-    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    def _keys(self, fields: BeginFields, *, needed: bool) -> tuple[SignedKey, ...]:
+        if not needed and fields.keys is not None:
+            raise Code.BAD_REQUEST.error(found="keys for nothing")
+        return signed_keys(fields.keys) if needed else ()
+
+    @verb("health", _BOTH, twice=_READS)
+    def health(self, caller: Caller, fields: NoFields, payload: Incoming) -> Reply:
+        """Tell that this party is there.
+
+        Reply: ``version``, ``clock`` and ``members`` (a hash of their list).
+        """
         del caller, fields, payload
         return Health.of(self._of.config).to_fields(), None
 
@@ -168,24 +213,7 @@ class SiteService(_RunService):
         self.run, config = run, run.config
         members = known_callers(config)
         members[Certificate.of(config, config.name).pem] = Caller(config.name, "site")
-        super().__init__(
-            run,
-            members,
-            config.me.port,
-            {
-                "site-begin": (self._begin, 0, _SITES),
-                "site-go": (self._go, 0, _SITES),
-                "site-message": (self._message, LARGEST, _BOTH),
-                "site-alive": (self._alive, 0, _BOTH),
-                "site-store": (self._store, 0, _SITES),
-                "site-keep": (self._keep, 0, _SITES),
-                "site-end": (self._end, 0, _BOTH),
-                "site-refused": (self._refused, 0, _SITES),
-                "site-train": (self._train, 0, _SITES),
-                "site-status": (self._status, 0, _SITES),
-                "site-ask": (self._ask, LARGEST_QUESTION, _SITES),
-            },
-        )
+        super().__init__(run, members, config.me.port)
 
     def __enter__(self) -> Self:
         self.service.start()
@@ -201,90 +229,110 @@ class SiteService(_RunService):
         self.run.stop()
         self.service.stop()
 
-    def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-begin", _SITES, twice=_AGAIN)
+    def begin(self, caller: Caller, fields: BeginFields, payload: Incoming) -> Reply:
+        """Get ready for an attempt, because the site that begins says so."""
         del payload
-        secret = self.run.job.secret
-        tree = self._check(caller, fields, "tree", *(["keys"] if secret else []))
-        self._check_starter(caller)
-        self.run.begin(tree, signed_keys(fields["keys"]) if secret else ())
+        self._check_starter(caller, fields)
+        self.run.begin(fields.tree, self._keys(fields, needed=self.run.job.secret))
         return self._reply()
 
-    def _go(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-go", _SITES, twice=_AGAIN)
+    def go(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Send messages from here on, because the site that begins says so."""
         del payload
-        tree = self._check(caller, fields, "tree")
-        self._check_starter(caller)
-        self.run.attempt(tree).go()
+        self._check_starter(caller, fields)
+        self.run.attempt(fields.tree).go()
         return self._reply()
 
-    def _find(self, caller: Caller, fields: Fields) -> InstanceAnswers | Attempt:
-        tree = self._check(caller, fields, "tree", "what", "line", "first")
-        if fields["what"] != "ask":
-            return self.run.attempt(tree)
+    def _find(self, caller: Caller, fields: MessageFields) -> InstanceAnswers | Attempt:
+        self._check(caller, fields)
+        if fields.what != "ask":
+            return self.run.attempt(fields.tree)
         if caller.role != "site":
             raise Code.CALLER_NOT_ALLOWED.error(expected="a site that asks", found=caller.name)
-        return self.run.answering(tree)
+        return self.run.answering(fields.tree)
 
-    def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
-        del payload
-        tree = self._check(caller, fields, "tree")
-        return self._reply(busy=self.run.takes_part(tree), kept=self.run.counts(tree))
+    @verb("site-message", _BOTH, largest=LARGEST, expects="check_message", twice=_LINE)
+    def message(self, caller: Caller, fields: MessageFields, payload: Incoming) -> Reply:
+        """Take messages of an attempt or of a question; payload: each behind its length."""
+        return self._take(caller, fields, payload)
 
-    def _store(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-alive", _BOTH, twice=_READS)
+    def alive(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Say whether this site takes part.
+
+        Reply: ``busy``, whether it has something to do, and ``kept``, whether this tree counts.
+        """
         del payload
-        tree, root = self._check(caller, fields, "tree", "root"), fields["root"]
-        self._check_starter(caller)
-        if (
-            not isinstance(root, list)
-            or len(root) != 2
-            or any(type(part) is not int for part in root)
-            or not 0 <= root[0] < len(self.run.job.sites)
-            or not 0 < root[1] < 1 << 48
-        ):
+        self._check(caller, fields)
+        return self._reply(busy=self.run.takes_part(fields.tree), kept=self.run.counts(fields.tree))
+
+    @verb("site-store", _SITES, twice=_AGAIN)
+    def store(self, caller: Caller, fields: StoreFields, payload: Incoming) -> Reply:
+        """Write this site's part of the tree, as pending."""
+        del payload
+        self._check_starter(caller, fields)
+        site, node = fields.root
+        if not 0 <= site < len(self.run.job.sites) or not 0 < node < 1 << 48:
             raise Code.BAD_REQUEST.error(found="a root that is no token")
-        self.run.store(tree, Token(*root))
+        self.run.store(fields.tree, Token(site, node))
         return self._reply()
 
-    def _keep(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-keep", _SITES, twice=_AGAIN)
+    def keep(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Let the tree count whose part is pending."""
         del payload
-        tree = self._check(caller, fields, "tree")
-        self._check_starter(caller)
-        self.run.keep(tree)
+        self._check_starter(caller, fields)
+        self.run.keep(fields.tree)
         return self._reply()
 
-    def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-end", _BOTH, twice=_AGAIN)
+    def end(self, caller: Caller, fields: EndFields, payload: Incoming) -> Reply:
+        """End an attempt in which somebody has found a fault."""
         del payload
-        tree = self._check(caller, fields, "tree", "error")
-        self.run.end(tree, caller.name, self._reason(caller, fields))
+        self._check(caller, fields)
+        self.run.end(fields.tree, caller.name, self._reason(caller, fields))
         return self._reply()
 
-    def _refused(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-refused", _SITES, twice="a question that has ended is ended already.")
+    def refused(self, caller: Caller, fields: RefusedFields, payload: Incoming) -> Reply:
+        """Hear that a question about instances has ended."""
         del payload
-        tree = self._check(caller, fields, "tree", "call", "error")
-        error, call = parse_error(fields["error"], caller.name), fields["call"]
-        if error is None or not isinstance(call, str) or not call.isdecimal() or len(call) > 20:
-            raise Code.BAD_REQUEST.error(found="a refusal without a reason, or of no question")
+        self._check(caller, fields)
+        error = self._reason(caller, fields)
         # Who brings the news is not where it happened.
-        self.run.answering(tree).end_question(int(call), veil(error))
+        self.run.answering(fields.tree).end_question(int(fields.call), veil(error))
         return self._reply()
 
-    def _train(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-train", _SITES, twice="an attempt that is under way goes on.")
+    def train(self, caller: Caller, fields: JobCopyFields, payload: Incoming) -> Reply:
+        """Begin to grow the tree, because this site's operator says so."""
         del payload
         self._check(caller, fields, own=True)
         self.run.train()
         return self._reply()
 
-    def _status(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-status", _SITES, twice=_READS)
+    def status(self, caller: Caller, fields: StatusFields, payload: Incoming) -> Reply:
+        """Tell this site's operator how far the run is, once that differs from what is known.
+
+        Reply: ``status``.
+        """
         del payload
-        self._check(caller, fields, "seen", "wait", own=True)
-        seen, wait = fields["seen"], fields["wait"]
-        if type(seen) is not int or type(wait) not in (int, float) or not 0 <= wait <= LONGEST_WAIT:
-            raise Code.BAD_REQUEST.error(found="a time to wait that is none")
-        version, status = self.run.status(seen, wait)
+        self._check(caller, fields, own=True)
+        version, status = self.run.status(fields.seen, fields.wait)
         root = self.run.root
         shown = status_fields(status, version, None if root is None else str(root))
         return self._reply(status=shown)
 
-    def _ask(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-ask", _SITES, largest=LARGEST_QUESTION, twice="the same instances are asked again.")
+    def ask(self, caller: Caller, fields: JobCopyFields, payload: Incoming) -> Reply:
+        """Ask for the classes of instances, as this site's operator.
+
+        Payload: JSON, ``ids`` with 1 to 100,000 ids as texts. Reply: as payload ``ids``,
+        ``counts`` and ``paths``.
+        """
         self._check(caller, fields, own=True)
         found = jsonfile.loads(payload.read(), Code.BAD_REQUEST).get("ids")
         if not isinstance(found, list) or not 0 < len(found) <= MOST_INSTANCES:
@@ -306,19 +354,7 @@ class CountService(_RunService):
 
     def __init__(self, run: CountRun) -> None:
         self.run = run
-        super().__init__(
-            run,
-            known_callers(run.config),
-            run.config.me.site_port,
-            {
-                "site-key": (self._key, 0, _SITES),
-                "site-begin": (self._begin, 0, _SITES),
-                "site-message": (self._message, LARGEST, _SITES),
-                "site-alive": (self._alive, 0, _SITES),
-                "site-keep": (self._keep, 0, _SITES),
-                "site-end": (self._end, 0, _SITES),
-            },
-        )
+        super().__init__(run, known_callers(run.config), run.config.me.site_port)
 
     def __enter__(self) -> Self:
         self.service.start()
@@ -333,37 +369,57 @@ class CountService(_RunService):
         self.run.stop()
         self.service.stop()
 
-    def _key(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
-        del payload
-        tree = self._check(caller, fields, "tree")
-        self._check_starter(caller)
-        return self._reply(key=self.run.sign(tree).to_dict())
+    @verb("site-key", _SITES, twice="an attempt has one key, which is signed once.")
+    def key(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Sign a sealing key for an attempt.
 
-    def _begin(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+        Reply: ``key``.
+        """
         del payload
-        tree = self._check(caller, fields, "tree", "keys")
-        self._check_starter(caller)
-        self.run.begin(tree, signed_keys(fields["keys"]))
+        self._check_starter(caller, fields)
+        return self._reply(key=self.run.sign(fields.tree).to_dict())
+
+    @verb("site-begin", _SITES, twice=_AGAIN)
+    def begin(self, caller: Caller, fields: BeginFields, payload: Incoming) -> Reply:
+        """Get ready for an attempt, because the site that begins says so."""
+        del payload
+        self._check_starter(caller, fields)
+        self.run.begin(fields.tree, self._keys(fields, needed=True))
         return self._reply()
 
-    def _find(self, caller: Caller, fields: Fields) -> Counting:
-        return self.run.attempt(self._check(caller, fields, "tree", "what", "line", "first"))
+    def _find(self, caller: Caller, fields: MessageFields) -> Counting:
+        self._check(caller, fields)
+        return self.run.attempt(fields.tree)
 
-    def _alive(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
-        del payload
-        return self._reply(busy=self.run.takes_part(self._check(caller, fields, "tree")))
+    @verb("site-message", _SITES, largest=LARGEST, expects="check_message", twice=_LINE)
+    def message(self, caller: Caller, fields: MessageFields, payload: Incoming) -> Reply:
+        """Take questions of an attempt; payload: each behind its length."""
+        return self._take(caller, fields, payload)
 
-    def _keep(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-alive", _SITES, twice=_READS)
+    def alive(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Say whether this server takes part.
+
+        Reply: ``busy``, whether it has something to do.
+        """
         del payload
-        tree = self._check(caller, fields, "tree")
-        self._check_starter(caller)
-        self.run.keep(tree)
+        self._check(caller, fields)
+        return self._reply(busy=self.run.takes_part(fields.tree))
+
+    @verb("site-keep", _SITES, twice=_AGAIN)
+    def keep(self, caller: Caller, fields: TreeFields, payload: Incoming) -> Reply:
+        """Hear that the tree counts."""
+        del payload
+        self._check_starter(caller, fields)
+        self.run.keep(fields.tree)
         return self._reply()
 
-    def _end(self, caller: Caller, fields: Fields, payload: Incoming) -> Reply:
+    @verb("site-end", _SITES, twice=_AGAIN)
+    def end(self, caller: Caller, fields: EndFields, payload: Incoming) -> Reply:
+        """End an attempt in which somebody has found a fault."""
         del payload
-        tree = self._check(caller, fields, "tree", "error")
-        self.run.end(tree, self._reason(caller, fields))
+        self._check(caller, fields)
+        self.run.end(fields.tree, self._reason(caller, fields))
         return self._reply()
 
 

@@ -22,7 +22,7 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import shown
 from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import Job
@@ -42,8 +42,7 @@ from hedgerow.parties.store.manifests import (
     seeds_held,
 )
 from hedgerow.parties.store.vault import read_arrays, write_arrays
-from hedgerow.parties.wire.handlers import Caller, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.sharing.uploaded import n_planes
 from hedgerow.secure.replicated import ReplicatedEngine
@@ -56,25 +55,18 @@ LARGEST = 1 << 32
 FOLDER, PART, MANIFEST = "uploads", "part.vault", "manifest.json"
 
 
-def upload_verbs(
-    config: PartyConfig, policy: Policy, key: bytes, *, largest: int = LARGEST
-) -> dict[str, Verb]:
-    """Return what a server answers to owners about uploads, for the populations of its policy.
+class UploadCheckFields(RequestFields):
+    """An id for an upload, and the population that it would be of."""
 
-    ``upload`` keeps one; ``upload-check`` says whether an id is free, so that an owner finds out
-    before it sends; ``uploads`` lists public figures of all of them, as JSON in the payload.
-    """
-    keeper = _Keeper(config, policy, key)
-    return {
-        "upload": Verb(
-            ("owner",),
-            keeper.keep,
-            largest=largest + (MAX_MANIFEST_BYTES + 1024),
-            expects=keeper.expect,
-        ),
-        "upload-check": Verb(("owner",), keeper.check, idempotent=True),
-        "uploads": Verb(("owner", "analyst", "server"), keeper.list, idempotent=True),
-    }
+    id: RequestedName
+    population: RequestedName
+
+
+class UploadFields(RequestFields):
+    """The id of an upload; `manifest`: bytes of its manifest, with which the payload begins."""
+
+    id: RequestedName
+    manifest: int
 
 
 def list_uploads(state: StateFolder) -> list[UploadManifest]:
@@ -142,8 +134,11 @@ def shared_planes(
     return planes
 
 
-class _Keeper:
-    """Takes uploads; one at a time of each owner, so that memory is bounded."""
+class UploadVerbs:
+    """What a server answers to owners about uploads, for the populations of its policy.
+
+    It takes one upload at a time of each owner, so that memory is bounded.
+    """
 
     def __init__(self, config: PartyConfig, policy: Policy, key: bytes) -> None:
         self.state, self.server, self.policy = config.state, config.number, policy
@@ -153,28 +148,53 @@ class _Keeper:
         self._lock = threading.Lock()
         self.state.folder(FOLDER)
 
-    def check(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("upload-check", ("owner",), twice="nothing changes.")
+    def check(
+        self, caller: Caller, fields: UploadCheckFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Say whether an id is free, so that an owner finds out before it sends.
+
+        Reply: ``server``, its number, and ``owner``, the caller's name.
+        """
         del payload
-        upload = check_name(fields.get("id"), "upload")
-        self._check_free(caller.name, upload)
-        self._check_population(check_name(fields.get("population"), "population"))
+        self._check_free(caller.name, fields.id)
+        self._check_population(fields.population)
         return {"server": self.server, "owner": caller.name}, None
 
-    def expect(self, caller: Caller, fields: Fields, octets: int) -> None:
+    def expect(self, caller: Caller, fields: UploadFields, octets: int) -> None:
         """Refuse an upload by its header, before any of it is asked for."""
-        _manifest_bytes(fields, octets)
-        self._check_free(caller.name, check_name(fields.get("id"), "upload"))
+        _check_manifest_bytes(fields.manifest, octets)
+        self._check_free(caller.name, fields.id)
         self._check_room(caller.name, octets)
 
-    def list(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("uploads", ("owner", "analyst", "server"), twice="nothing changes.")
+    def list(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """List public figures of all uploads.
+
+        Reply: ``server``, its number, ``uploads``, how many, and the figures as JSON in the
+        payload.
+        """
         del caller, fields, payload
         rows = [manifest.summary() for manifest in list_uploads(self.state)]
         return {"server": self.server, "uploads": len(rows)}, json.dumps(rows).encode()
 
-    def keep(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Take an upload: read and check all of it, then keep it."""
-        upload = check_name(fields.get("id"), "upload")
-        size = _manifest_bytes(fields, payload.length)
+    @verb(
+        "upload",
+        ("owner",),
+        largest=LARGEST + MAX_MANIFEST_BYTES + 1024,
+        expects="expect",
+        twice="an id is used up by the first upload that has it; the second is refused (H886).",
+    )
+    def keep(
+        self, caller: Caller, fields: UploadFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Take an upload: read and check all of it, then keep it.
+
+        Payload: the manifest, the server's seeds and, for all but the first, salt and correction.
+        Reply: ``server``, its number, ``id`` and ``digest``.
+        """
+        upload, size = fields.id, fields.manifest
+        _check_manifest_bytes(size, payload.length)
         with self._one_at_a_time(caller.name):
             manifest = UploadManifest.from_json(payload.read(size))
             if (manifest.id, manifest.owner) != (upload, caller.name):
@@ -269,11 +289,9 @@ def _read_part(manifest: UploadManifest, server: int, payload: Incoming) -> dict
     return arrays | {"correction": correction}
 
 
-def _manifest_bytes(fields: Fields, octets: int) -> int:
-    size = fields.get("manifest")
-    if type(size) is not int or not 0 < size <= min(MAX_MANIFEST_BYTES, octets):
+def _check_manifest_bytes(size: int, octets: int) -> None:
+    if not 0 < size <= min(MAX_MANIFEST_BYTES, octets):
         raise Code.BAD_UPLOAD.error(found=f"a manifest of {shown(size)} bytes")
-    return size
 
 
 def _compare(what: str, found: str, expected: str) -> None:

@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Annotated, Any, Self
+
+from pydantic import Field
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
@@ -31,8 +33,17 @@ from hedgerow.parties.topdown.log import Record, RunLog, replay
 from hedgerow.parties.topdown.relay import Relay, run_number
 from hedgerow.parties.topdown.rounds import Rounds
 from hedgerow.parties.topdown.turns import RoundsStatus
-from hedgerow.parties.wire.handlers import Caller, ServiceLimits, Verb
-from hedgerow.parties.wire.link import Incoming
+from hedgerow.parties.wire.handlers import (
+    Caller,
+    Incoming,
+    NoFields,
+    RequestFields,
+    ServiceLimits,
+    declared_verbs,
+    verb,
+    with_largest,
+)
+from hedgerow.parties.wire.metrics import Sample
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
 from hedgerow.privacy import Ledger
@@ -46,6 +57,27 @@ POLL_SECONDS = 20.0
 MAX_ANSWER_BYTES = 1 << 28
 _LOOK = 0.25
 _PER_MEMBER = 4
+_PARTICIPANTS = ("owner", "server")
+
+
+class ParticipantFields(RequestFields):
+    """A run, and the hash of the caller's copy of its job."""
+
+    run: str
+    hash: str
+
+
+class NextFields(ParticipantFields):
+    """`wait`: seconds for which the caller would wait."""
+
+    wait: Annotated[float, Field(ge=0)]
+
+
+class AnswerFields(ParticipantFields):
+    """`ask`: the hash of the question. `private`: whether the noise came from the system."""
+
+    ask: str
+    private: bool
 
 
 class Carrier:
@@ -101,27 +133,28 @@ class Carrier:
         )
         room = _PER_MEMBER * len(self._names)
         limits = ServiceLimits(
-            skew=config.timeouts.clock,
             members=max(ServiceLimits.members, room),
             per_member=_PER_MEMBER,
         )
-        everybody = ("owner", "server", "coordinator")
-        taking_part = ("owner", "server")
         self.service = Service(
             config.identity,
             known_callers(config),
-            {
-                "health": Verb(everybody, self._health, idempotent=True),
-                "topdown-next": Verb(taking_part, self._next, idempotent=True),
-                "topdown-answer": Verb(
-                    taking_part, self._answer, largest=largest_answer(plan), idempotent=True
-                ),
-                "topdown-taken": Verb(taking_part, self._taken, idempotent=True),
-            },
+            with_largest(declared_verbs(self), topdown_answer=largest_answer(plan)),
             host=config.listen or config.me.host,
             port=config.me.port,
             limits=limits,
+            numbers=self._numbers,
         )
+
+    def _numbers(self) -> Iterator[Sample]:
+        """Return public numbers of the run, for ``/metrics``."""
+        status, of = self.rounds.status(), {"run": self.job.run_id}
+        yield Sample("hedgerow_run_rounds", "Rounds so far.", status.round, of)
+        yield Sample("hedgerow_run_bytes", "Bytes of questions and answers.", status.octets, of)
+        yield Sample("hedgerow_run_done", "Whether the tree is grown.", status.done, of)
+        for party in status.waiting_for:
+            about = "Who is waited for."
+            yield Sample("hedgerow_run_waiting_for", about, 1, {**of, "party": party})
 
     def __enter__(self) -> Self:
         self.service.start()
@@ -198,18 +231,13 @@ class Carrier:
         _write(self.folder / "report.json", json.dumps(report, indent=1))
         return report
 
-    def _participant(self, caller: Caller, fields: Fields, keys: set[str]) -> str:
+    def _participant(self, caller: Caller, fields: ParticipantFields) -> str:
         """Check who asks, and that it asks about the same job; return its name."""
-        if set(fields) != {"run", "hash", *keys}:
-            raise Code.BAD_REQUEST.error(
-                expected=f"the fields {', '.join(sorted({'run', 'hash', *keys}))}",
-                found="other fields",
-            )
         if caller.name not in self._names:
             raise Code.CALLER_NOT_ALLOWED.error(
                 expected=f"a participant of {self.job.run_id}", found=caller.name
             )
-        if fields["hash"] != self.job.hash or fields["run"] != self.job.run_id:
+        if fields.hash != self.job.hash or fields.run != self.job.run_id:
             error = Code.JOBS_DIFFER.error(
                 expected=f"the job of hash {self.job.hash} of {self.config.name}",
                 found=f"another job of {caller.name}",
@@ -220,12 +248,16 @@ class Carrier:
             raise error
         return caller.name
 
-    def _next(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("topdown-next", _PARTICIPANTS, twice="the question stays the same until it is answered.")
+    def next(self, caller: Caller, fields: NextFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Ask what is wanted; waits for a while if that is nothing.
+
+        Reply: ``hash``, ``state`` ("ask", "wait" or "done"), ``round``, ``waiting_for`` and
+        ``dropped``; the question, or the model, as payload.
+        """
         del payload
-        name, wait = self._participant(caller, fields, {"wait"}), fields["wait"]
-        if type(wait) not in (int, float) or not wait >= 0:
-            raise Code.BAD_REQUEST.error(found="a time to wait that is none")
-        turn = self.rounds.next(name, min(wait, self._poll))
+        name = self._participant(caller, fields)
+        turn = self.rounds.next(name, min(fields.wait, self._poll))
         told = {
             "hash": self.job.hash,
             "state": turn.state,
@@ -235,21 +267,42 @@ class Carrier:
         }
         return told, turn.payload
 
-    def _answer(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
-        name = self._participant(caller, fields, {"ask", "private"})
-        ask, private = fields["ask"], fields["private"]
-        if not isinstance(ask, str) or not isinstance(private, bool):
-            raise Code.BAD_REQUEST.error(found="an answer to no question")
-        data = bytes(payload.read())
-        counts = self.rounds.answer(name, ask, data, private=private)
+    @verb(
+        "topdown-answer",
+        _PARTICIPANTS,
+        largest=MAX_ANSWER_BYTES,
+        twice="an answer to one question counts once, by the hash of the question.",
+    )
+    def answer(
+        self, caller: Caller, fields: AnswerFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Bring the answer to a question.
+
+        Payload: the answer. Reply: ``hash``, and ``counts``, whether it counts.
+        """
+        name = self._participant(caller, fields)
+        data = payload.read()
+        counts = self.rounds.answer(name, fields.ask, data, private=fields.private)
         return {"hash": self.job.hash, "counts": counts}, None
 
-    def _taken(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("topdown-taken", _PARTICIPANTS, twice="it is noted once.")
+    def confirm_model(
+        self, caller: Caller, fields: ParticipantFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Say that the model is on the caller's disk.
+
+        Reply: ``hash``.
+        """
         del payload
-        self.rounds.confirm_model(self._participant(caller, fields, set()))
+        self.rounds.confirm_model(self._participant(caller, fields))
         return {"hash": self.job.hash}, None
 
-    def _health(self, caller: Caller, fields: Fields, payload: Incoming) -> tuple[Fields, Payload]:
+    @verb("health", (*_PARTICIPANTS, "coordinator"), twice="nothing changes.")
+    def health(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Tell that this coordinator is there.
+
+        Reply: ``version``, ``clock`` and ``members`` (a hash of their list).
+        """
         del caller, fields, payload
         return Health.of(self.config).to_fields(), None
 

@@ -2,37 +2,101 @@
 
 `call` makes one request to another party, `call_member` one to a member of the consortium, and a
 `ServerClient` asks the servers one thing at once. `Lines` keep connections for the next request: a
-handshake costs both sides more than a short request, so who makes many of them makes it once.
+handshake costs both sides more than a short request, so who makes many of them makes it once. All
+connections of a process live in the loop of one thread; who calls waits in its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import random
 import secrets
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+import weakref
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NoReturn
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+import aiohttp
+from aiohttp.http_exceptions import LineTooLong
+from yarl import URL
+
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, fingerprint, fingerprints, readable, tls_context
+from hedgerow.net.certificates import (
+    TIME_ERRORS,
+    Identity,
+    fingerprint,
+    fingerprints,
+    readable,
+    tls_context,
+)
 from hedgerow.net.channel import MAX_KEY_BYTES
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.wire import requests
-from hedgerow.parties.wire.link import LONGEST_WAIT, TIME_ERRORS, Deadline, Link
-from hedgerow.parties.wire.requests import Fields, Payload, ReplyHeader, Request
+from hedgerow.parties.wire.patience import LONGEST_WAIT, Deadline
+from hedgerow.parties.wire.requests import Body, Fields, Payload
 
 KEPT_SECONDS = 4.0
 """After which a connection is not used again: the other party may be about to close it."""
-_MOST_KEPT = 4
 # Payload may take this much longer than the timeout, so that no upload is too large for it.
 MIN_BYTES_PER_SECOND = 1 << 18
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_CLOSE_SECONDS = 1.0
+_THREAD = "calls to parties"
+_NOT_NEEDED = ("User-Agent", "Accept", "Accept-Encoding")
+_T = TypeVar("_T")
+
+
+class _Calls:
+    """The loop in which all connections of this process live; made when the first is."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return it, the same to all threads."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                run = self._loop.run_forever
+                threading.Thread(target=run, name=_THREAD, daemon=True).start()
+            return self._loop
+
+
+_calls = _Calls()
+# The thread of the loop is not there in a process that was forked.
+os.register_at_fork(after_in_child=_calls.__init__)  # type: ignore[misc]
+
+
+def _await(work: Coroutine[Any, Any, _T]) -> _T:
+    """Do something in the loop, and wait for it here."""
+    future = asyncio.run_coroutine_threadsafe(work, _calls.loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+class _OneOf(aiohttp.Fingerprint):
+    """The certificates of one party, which has two of them while it changes its key."""
+
+    def __init__(self, prints: Sequence[bytes]) -> None:
+        super().__init__(prints[0])
+        self._prints = prints
+
+    def check(self, transport: asyncio.Transport) -> None:
+        """Compare the certificate of a connection."""
+        found = fingerprint(transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
+        if found not in self._prints:
+            raise aiohttp.ServerFingerprintMismatch(self.fingerprint, found, "", 0)
 
 
 class Lines:
@@ -40,9 +104,10 @@ class Lines:
 
     def __init__(self, identity: Identity, certificate: str) -> None:
         self._identity, self._certificate = identity, certificate
+        self.prints = fingerprints(certificate)
         self._context: ssl.SSLContext | None = None
+        self._session: aiohttp.ClientSession | None = None
         self._lock = threading.Lock()
-        self._kept: list[tuple[float, Link]] = []
 
     def context(self) -> ssl.SSLContext:
         """Return the settings of TLS for new connections, made once."""
@@ -51,33 +116,48 @@ class Lines:
                 self._context = tls_context(self._identity, [self._certificate], server=False)
             return self._context
 
-    def take(self) -> Link | None:
-        """Return a connection that nobody uses; None if there is none that is fresh and open."""
-        while True:
-            with self._lock:
-                if not self._kept:
-                    return None
-                since, link = self._kept.pop()
-            # Whoever has something to say between requests takes leave.
-            if time.monotonic() - since < KEPT_SECONDS and not link.speaks():
-                return link
-            link.close()
-
-    def leave(self, link: Link) -> None:
-        """Keep a connection whose last reply was read to its end."""
-        with self._lock:
-            self._kept.append((time.monotonic(), link))
-            old = self._kept[:-_MOST_KEPT]
-            del self._kept[:-_MOST_KEPT]
-        for _, link in old:
-            link.close()
+    def session(self) -> aiohttp.ClientSession:
+        """Return the connections, in the loop of all of them."""
+        if self._session is None:
+            tracing = aiohttp.TraceConfig()
+            tracing.on_connection_reuseconn.append(_note_reuse)
+            self._session = aiohttp.ClientSession(
+                # Beside the context, which trusts no other certificate, it is compared by itself.
+                connector=aiohttp.TCPConnector(
+                    ssl=_OneOf(self.prints), limit=0, keepalive_timeout=KEPT_SECONDS
+                ),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_NOT_NEEDED,
+                auto_decompress=False,
+                read_bufsize=requests.BLOCK_BYTES,
+                max_field_size=requests.MAX_FIELDS_BYTES,
+                trace_configs=[tracing],
+            )
+            # Who forgets to close them, or ends without it, leaves none open.
+            self._ending = weakref.finalize(self, _end, self._session, os.getpid())
+        return self._session
 
     def close(self) -> None:
         """End all of them; new ones may be made."""
-        with self._lock:
-            old, self._kept = self._kept, []
-        for _, link in old:
-            link.close()
+        if self._session is not None:
+            self._session = None
+            self._ending()
+
+
+def _end(session: aiohttp.ClientSession, process: int) -> None:
+    """Close connections; within the loop nobody can wait for it."""
+    if os.getpid() != process:
+        # They belong to the process that was forked, and it goes on with them.
+        return
+    ended = asyncio.run_coroutine_threadsafe(session.close(), _calls.loop())
+    if threading.current_thread().name != _THREAD:
+        with contextlib.suppress(TimeoutError):
+            ended.result(_CLOSE_SECONDS)
+
+
+async def _note_reuse(session: object, context: Any, parameters: object) -> None:
+    del session, parameters
+    context.trace_request_ctx.is_kept = True
 
 
 @dataclass(frozen=True)
@@ -109,15 +189,17 @@ def call(
     not been carried out then. In no other case is anything sent twice.
 
     `certificate`: PEM certificates of the other party; nobody else is spoken to.
-    `payload`: a `Body` is read while it is sent, so it needs no memory; it can be read only once,
-    so that such a request is not made again when the other party turns out busy in the middle.
+    `payload`: a `Body` is read while it is sent, in another thread, so it needs no memory; it can
+    be read only once, so that such a request is not made again when the other party turns out busy
+    in the middle.
     `timeout`: seconds for all of it, besides the time that payloads need at 256 KiB/s.
-    `request`: identifier of 32 hexadecimal digits, never used before; drawn by default.
-    `lines`: connections to take one from and to leave it for the next request. For requests that
-    may be made twice: one whose old connection turns out to be closed is made again on a new one.
-    Raises the other party's refusal, with `party` set to its name; or, raised here, H875 (a payload
-    that no request can carry), H809, H855, H870 (certificates), H882 (unreachable: not carried
-    out), H883 (connection lost or no answer: perhaps carried out), H884 (a malformed reply).
+    `request`: identifier of 32 hexadecimal digits, for the logs; drawn by default.
+    `lines`: connections to take one from and to leave it for the next request; one whose old
+    connection turns out to be closed is made again on a new one.
+    Raises the other party's refusal, with `party` set to its name; or, raised here, H872 (a verb
+    that is none), H874 (too large fields), H875 (a payload that no request can carry), H809, H855,
+    H870 (certificates), H882 (unreachable: not carried out), H883 (connection lost or no answer:
+    perhaps carried out), H884 (a malformed reply).
     """
     name = name or f"{address[0]}:{address[1]}"
     body = requests.as_body(payload)
@@ -125,165 +207,221 @@ def call(
         raise Code.PAYLOAD_TOO_LARGE.error(
             expected=f"at most {MAX_KEY_BYTES} bytes to {name}", found=f"{body.length} bytes"
         )
-    header = Request(verb, fields or {}, body.length, request or secrets.token_hex(16), 0.0)
-    header.pack()
+    if requests.VERB_NAME.fullmatch(verb) is None:
+        raise Code.BAD_REQUEST.error(found=f"verb {jsonfile.shown(verb)}")
     deadline = Deadline(timeout + body.length / MIN_BYTES_PER_SECOND)
-    context = (lines or Lines(identity, certificate)).context()
-    prints = fingerprints(certificate)
-    talk = _Talk(address, prints, context, lines, name, connect_timeout, largest_reply)
+    used = lines or Lines(identity, certificate)
+    used.context()
+    talk = _Talk(
+        used,
+        URL.build(
+            scheme="https", host=address[0], port=address[1], path=f"/{requests.VERSION}/{verb}"
+        ),
+        name,
+        requests.pack_fields(fields or {}),
+        body,
+        request or secrets.token_hex(16),
+        min(connect_timeout, LONGEST_WAIT),
+        largest_reply,
+    )
     pause = _FIRST_PAUSE
-    while True:
-        try:
-            return talk.once(header, body, deadline)
-        except HedgerowError as error:
-            # The request is refused before its payload is asked for, so the payload is still there.
-            if error.code is not Code.SERVICE_BUSY or talk.sent or deadline.left() < pause:
-                raise
-        time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
-        pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-class _Talk:
-    """One request, made once or, to a busy party, several times."""
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        prints: tuple[bytes, ...],
-        context: ssl.SSLContext,
-        lines: Lines | None,
-        name: str,
-        connect_timeout: float,
-        largest_reply: int,
-    ) -> None:
-        self.address, self.name, self.largest = address, name, largest_reply
-        self.connect_timeout = connect_timeout
-        self.prints, self.context, self.lines = prints, context, lines
-        self.sent = False
-
-    def once(self, request: Request, body: requests.Body, deadline: Deadline) -> Reply:
-        """Ask on a connection that was kept, or else on a new one, and read the reply."""
-        kept = None if self.lines is None else self.lines.take()
-        if kept is not None:
+    try:
+        while True:
             try:
-                return self._ask(kept, request, body, deadline)
+                return _await(talk.ask(deadline))
+            except HedgerowError as error:
+                # It is refused before its payload is asked for, so the payload is still there.
+                if error.code is not Code.SERVICE_BUSY or talk.is_spent or deadline.left() < pause:
+                    raise
+            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    finally:
+        if lines is None:
+            used.close()
+
+
+@dataclass
+class _Talk:
+    """One request, made once or, to a busy party, several times.
+
+    `is_spent`: its payload was begun and cannot be read again. `is_kept`: it was made on a
+    connection that was there before.
+    """
+
+    lines: Lines
+    url: URL
+    name: str
+    fields: bytes
+    body: Body
+    id: str
+    connect_timeout: float
+    largest: int
+    is_spent: bool = False
+    is_kept: bool = False
+    is_connected: bool = False
+    failure: BaseException | None = field(default=None, repr=False)
+
+    async def ask(self, deadline: Deadline) -> Reply:
+        """Make the request and read the reply; again, if a connection that was kept has ended."""
+        while True:
+            self.is_kept = self.is_connected = False
+            try:
+                return await self._once(deadline)
             except HedgerowError as error:
                 ended = error.code is Code.REQUEST_CUT_OFF and error.party is None
-                again = not self.sent or isinstance(body.pieces, list | tuple)
-                if not ended or not again or deadline.left() <= 0:
+                again = self.is_kept and ended and not self.is_spent
+                if not again or deadline.left() <= 0:
                     raise
-                self.sent = False
-        return self._ask(self._connect(deadline), request, body, deadline)
 
-    def _ask(self, link: Link, request: Request, body: requests.Body, deadline: Deadline) -> Reply:
-        """Make the request on a connection, which is kept if all went well and closed if not."""
-        clean = True
+    async def _once(self, deadline: Deadline) -> Reply:
         try:
-            stamped = Request(request.verb, request.fields, body.length, request.id, time.time())
-            try:
-                link.send(stamped.pack(), deadline)
-                reply = self._header(link, deadline)
-                if reply.go:
-                    self.sent, clean = True, False
-                    # A reply may be there although sending has failed.
-                    with contextlib.suppress(ConnectionError, ssl.SSLError):
-                        clean = link.send_body(body, deadline, heed=True) == body.length
-                    reply = self._header(link, deadline)
-                if reply.error is not None:
-                    raise reply.error
-                if reply.go or reply.payload > self.largest:
-                    raise Code.BAD_REPLY.error(
-                        expected=f"a reply of {self.name} with at most {self.largest} bytes",
-                        found="a second go-ahead" if reply.go else f"{reply.payload} bytes",
-                    )
-                data = bytearray(reply.payload)
-                link.receive_into(memoryview(data), deadline)
-            except OSError as error:
-                if isinstance(error, HedgerowError):
-                    raise
-                self._lost(error)
-        except BaseException:
-            link.close()
-            raise
-        if self.lines is not None and clean:
-            self.lines.leave(link)
-        else:
-            link.close()
-        return Reply(reply.fields, bytes(data))
-
-    def _connect(self, deadline: Deadline) -> Link:
-        seconds = min(self.connect_timeout, max(deadline.left(), 0.001), LONGEST_WAIT)
-        within = Deadline(seconds)
-        try:
-            raw = socket.create_connection(self.address, timeout=seconds)
-        except OSError as error:
-            raise self._unreachable(error) from None
-        try:
-            link = Link(raw, self.context, server=False, peer=self.name)
-        except OSError as error:
-            raw.close()
-            raise self._unreachable(error) from None
-        try:
-            found = fingerprint(link.handshake(within))
-            if found not in self.prints:
-                raise self._impostor(f"fingerprint {readable(found)}")
+            async with asyncio.timeout(max(0.001, deadline.left())), self._post() as response:
+                return await self._read(response)
         except HedgerowError:
-            link.close()
             raise
-        except ssl.SSLCertVerificationError as error:
-            link.close()
-            if error.verify_code in TIME_ERRORS:
-                raise Code.CERTIFICATE_EXPIRED.error(
-                    found=f"that of {self.name}: {error.verify_message}"
-                ) from None
-            raise self._impostor("another certificate") from None
-        except OSError as error:
-            link.close()
-            self._alert(error)
-            raise self._unreachable(error) from None
-        return link
+        except (aiohttp.ClientError, OSError) as error:
+            if self.failure is not None:
+                # What has gone wrong with the payload on this side.
+                raise self.failure from None
+            raise self._explain(error) from None
 
-    def _header(self, link: Link, deadline: Deadline) -> ReplyHeader:
-        return ReplyHeader.parse(link.receive_header(deadline, Code.BAD_REPLY), self.name)
+    def _post(self) -> Any:
+        headers = {requests.REQUEST_HEADER: self.id}
+        data: Any = self.fields
+        # What is small and still there afterwards may go at once.
+        waits = not self.body.may_be_read_again or self.body.length > requests.AT_ONCE_BYTES
+        if self.body.length:
+            headers["Content-Type"] = requests.PAYLOAD_TYPE
+            headers["Content-Length"] = str(self.body.length)
+            headers[requests.FIELDS_HEADER] = self.fields.decode("ascii")
+            data = self._blocks() if waits else b"".join(self.body.blocks())
+        else:
+            headers["Content-Type"] = requests.JSON_TYPE
+            waits = False
+        return self.lines.session().post(
+            self.url,
+            data=data,
+            headers=headers,
+            ssl=self.lines.context(),
+            expect100=waits,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.connect_timeout),
+            trace_request_ctx=self,
+        )
 
-    def _lost(self, error: OSError) -> NoReturn:
-        self._alert(error)
+    async def _blocks(self) -> AsyncIterator[memoryview]:
+        """Yield the payload; who makes it may have to wait for something."""
+        self.is_spent = not self.body.may_be_read_again
+        blocks, loop = self.body.blocks(), asyncio.get_running_loop()
+        try:
+            while True:
+                late = self.is_spent
+                block = await loop.run_in_executor(None, next, blocks, None) if late else None
+                block = block if late else next(blocks, None)
+                if block is None:
+                    return
+                yield block
+        except Exception as error:
+            self.failure = error
+            raise
+
+    async def _read(self, response: aiohttp.ClientResponse) -> Reply:
+        length, kind = response.content_length, response.content_type
+        if response.status != 200:
+            raise await self._refusal(response)
+        if length is None or kind not in (requests.JSON_TYPE, requests.PAYLOAD_TYPE):
+            raise self._bad("one without a length, or of another type")
+        if kind == requests.JSON_TYPE:
+            if length > requests.MAX_FIELDS_BYTES:
+                raise self._bad(f"fields of {length} bytes")
+            text = await response.read()
+            return Reply(jsonfile.loads(text, Code.BAD_REPLY), b"")
+        if length > self.largest:
+            raise self._bad(f"{length} bytes of payload, not at most {self.largest}")
+        told = response.headers.get(requests.FIELDS_HEADER, "{}")
+        fields = jsonfile.loads(told, Code.BAD_REPLY)
+        return Reply(fields, await response.read())
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> HedgerowError:
+        length = response.content_length
+        refused = response.status >= 400 and response.content_type == requests.JSON_TYPE
+        if not refused or length is None or length > requests.MAX_ERROR_BYTES:
+            raise self._bad(f"status {response.status} without an error")
+        told = jsonfile.loads(await response.read(), Code.BAD_REPLY)
+        error = requests.parse_error(told.get("error"), self.name)
+        if error is None or set(told) != {"error"}:
+            raise self._bad("an error without its parts")
+        return error
+
+    def _explain(self, error: Exception) -> HedgerowError:
+        """Build what a failure of the connection means."""
+        causes = [error]
+        while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+            if not isinstance(cause, Exception) or cause in causes:
+                break
+            causes.append(cause)
+        if isinstance(error, aiohttp.ServerFingerprintMismatch):
+            return self._impostor(f"fingerprint {readable(error.got)}")
+        for found in causes:
+            if getattr(found, "verify_code", None) in TIME_ERRORS:
+                message = getattr(found, "verify_message", "")
+                return Code.CERTIFICATE_EXPIRED.error(found=f"that of {self.name}: {message}")
+            if isinstance(found, LineTooLong):
+                return Code.HEADER_TOO_LARGE.error(
+                    expected=f"a reply of {self.name} within its bounds", found="a longer header"
+                )
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return self._impostor("another certificate")
+        alert = self._alert(causes)
+        if alert is not None:
+            return alert
+        if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
+            return self._unreachable(_words(causes))
+        if isinstance(error, aiohttp.ClientResponseError):
+            return self._bad("bytes that are no reply")
         late = isinstance(error, TimeoutError)
-        raise Code.REQUEST_CUT_OFF.error(
+        return Code.REQUEST_CUT_OFF.error(
             expected=f"the reply of {self.name}",
-            found="none in time" if late else _words(error),
-        ) from None
+            found="none in time" if late else _words(causes),
+        )
 
-    def _alert(self, error: OSError) -> None:
-        """Raise what an alert of TLS says about the certificate of this party."""
-        reason = str(getattr(error, "reason", "") or "")
-        if "ALERT" not in reason:
-            return
+    def _alert(self, causes: list[Exception]) -> HedgerowError | None:
+        """Return what an alert of TLS says about the certificate of this party."""
+        reasons = [str(getattr(error, "reason", "") or "") for error in causes]
+        reason = next((text for text in reasons if "ALERT" in text), "")
         if "EXPIRED" in reason:
-            raise Code.CERTIFICATE_EXPIRED.error(
+            return Code.CERTIFICATE_EXPIRED.error(
                 found=f"the one of this party, which {self.name} refuses"
-            ) from None
+            )
         if "UNKNOWN_CA" in reason or "CERTIFICATE" in reason:
-            raise Code.CALLER_UNKNOWN.error(
+            return Code.CALLER_UNKNOWN.error(
                 expected=f"a certificate that {self.name} lists as a member's",
                 found="the one of this party, which it refuses",
-            ) from None
+            )
+        return None
 
     def _impostor(self, found: str) -> HedgerowError:
         return Code.UNKNOWN_PEER.error(
-            expected=f"{self.name} with fingerprint {readable(self.prints[0])} "
-            f"at {self.address[0]}:{self.address[1]}",
+            expected=f"{self.name} with fingerprint {readable(self.lines.prints[0])} "
+            f"at {self.url.host}:{self.url.port}",
             found=found,
         )
 
-    def _unreachable(self, error: OSError) -> HedgerowError:
+    def _unreachable(self, found: str) -> HedgerowError:
         return Code.SERVICE_UNREACHABLE.error(
-            expected=f"{self.name} at {self.address[0]}:{self.address[1]}", found=_words(error)
+            expected=f"{self.name} at {self.url.host}:{self.url.port}", found=found
         )
 
+    def _bad(self, found: str) -> HedgerowError:
+        return Code.BAD_REPLY.error(expected=f"a reply of {self.name}", found=found)
 
-def _words(error: OSError) -> str:
-    return str(error.strerror or error or type(error).__name__)
+
+def _words(causes: list[Exception]) -> str:
+    """Return what the system says, rather than what a library makes of it."""
+    for error in reversed(causes):
+        if isinstance(error, OSError) and error.strerror:
+            return str(error.strerror)
+    return str(causes[-1]) or type(causes[-1]).__name__
 
 
 def call_member(

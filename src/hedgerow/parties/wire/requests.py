@@ -1,41 +1,51 @@
-"""Requests between parties: one header each way, each with a payload behind it.
+"""The format of requests between parties: HTTPS, JSON fields, and a payload behind them.
 
-A caller opens a TLS connection, sends a request and reads the reply; after one that is no error it
-may send another request on the connection, which is kept for a while. A header is JSON behind a
-prefix of 9 bytes (big-endian): magic ``HDGQ``, version, length. At most 64 KiB.
-
-1. Request: ``verb``, ``fields``, ``payload`` (its length), ``id`` (32 hexadecimal digits, never
-   used before) and ``time`` (seconds since 1970).
-2. If there is payload, the other side says ``{"go": true}`` before any of it is sent: a request
-   that is refused costs no more than its header.
-3. Reply: ``fields`` and ``payload`` (its length), then that payload; or ``error``: the name of a
-   numbered error, what was expected and found, and what to do. It may come while payload is still
-   being sent; the caller stops then.
+``POST /v1/<verb>``. A message, request or reply, without payload has its fields as its body, as
+``application/json``. One with payload has the payload as its body, ``application/octet-stream``,
+and its fields in the header ``Hedgerow-Fields``, as JSON in ASCII. Either way a body has a
+``Content-Length``, and the fields at most 64 KiB. Payload is sent after ``100 Continue`` where the
+caller asks for that, which it does unless it is small: a request that is refused costs no more
+than its header. A refusal has a status of 400 or more, and as its body an ``error``: the name of a
+numbered error, what was expected and found, and what to do.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.channel import MAX_KEY_BYTES
 
-MAGIC = b"HDGQ"
-VERSION = 1
-MAX_HEADER_BYTES = 1 << 16
+VERSION = "v1"
+FIELDS_HEADER = "Hedgerow-Fields"
+REQUEST_HEADER = "Hedgerow-Request"
+JSON_TYPE, PAYLOAD_TYPE = "application/json", "application/octet-stream"
+MAX_FIELDS_BYTES = 1 << 16
 BLOCK_BYTES = 1 << 18
-PREFIX = struct.Struct(">4sBI")
-_VERB = re.compile(r"[a-z][a-z0-9-]{0,62}")
+AT_ONCE_BYTES = 1 << 16
+"""Payload that is sent and read as a whole; more goes block by block."""
+# An error has four texts of at most 2,000 characters, each at most 12 bytes in JSON.
+MAX_ERROR_BYTES = 1 << 17
+VERB_NAME = re.compile(r"[a-z][a-z0-9-]{0,62}")
+REQUEST_ID = re.compile(r"[0-9a-f]{32}")
 _PLACE = re.compile(r" \(at ([a-z0-9-]+)(?:, says [a-z0-9-]+)?\)$")
-_ID = re.compile(r"[0-9a-f]{32}")
 _MAX_TEXT = 2000
+_STATUS = {
+    Code.BAD_REQUEST: 400,
+    Code.CALLER_UNKNOWN: 401,
+    Code.CALLER_NOT_ALLOWED: 403,
+    Code.UNKNOWN_VERB: 404,
+    Code.WRONG_VERSION: 404,
+    Code.REQUEST_TOO_SLOW: 408,
+    Code.PAYLOAD_TOO_LARGE: 413,
+    Code.SERVICE_BUSY: 429,
+    Code.HEADER_TOO_LARGE: 431,
+    Code.SERVICE_FAILED: 500,
+    Code.SERVICE_STOPPING: 503,
+}
 
 Fields = dict[str, Any]
 Piece = bytes | bytearray | memoryview
@@ -47,6 +57,27 @@ class Body:
 
     length: int
     pieces: Iterable[Piece]
+
+    @property
+    def may_be_read_again(self) -> bool:
+        """Whether its pieces are all there, and not made one by one."""
+        return isinstance(self.pieces, list | tuple)
+
+    def blocks(self) -> Iterator[memoryview]:
+        """Yield it in blocks; H501 before more than its length is yielded, or if it has less."""
+        sent = 0
+        for piece in self.pieces:
+            view = memoryview(piece).cast("B")
+            sent += view.nbytes
+            if sent > self.length:
+                break
+            for at in range(0, view.nbytes, BLOCK_BYTES):
+                yield view[at : at + BLOCK_BYTES]
+        if sent != self.length:
+            raise Code.BAD_PARAMETER.error(
+                expected=f"a payload of {self.length} bytes, as declared",
+                found="more" if sent > self.length else f"{sent} bytes",
+            )
 
 
 Payload = None | Piece | Sequence[Piece] | Body
@@ -69,128 +100,40 @@ def as_body(payload: Payload) -> Body:
     )
 
 
-@dataclass(frozen=True)
-class Request:
-    """The header of a request; see the module."""
-
-    verb: str
-    fields: Fields
-    payload: int
-    id: str
-    time: float
-
-    def pack(self) -> bytes:
-        """Write it; H874 if it is too large."""
-        return pack(
-            {
-                "verb": self.verb,
-                "fields": self.fields,
-                "payload": self.payload,
-                "id": self.id,
-                "time": self.time,
-            }
+def pack_fields(fields: Fields) -> bytes:
+    """Write fields, in ASCII, so that they fit into a header; H874 if they are too large."""
+    data = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
+    if len(data) > MAX_FIELDS_BYTES:
+        raise Code.HEADER_TOO_LARGE.error(
+            expected=f"fields of at most {MAX_FIELDS_BYTES} bytes", found=f"{len(data)} bytes"
         )
-
-    @classmethod
-    def parse(cls, data: bytes) -> Request:
-        """Read a header from bytes that may be hostile: H872, and nothing else."""
-        code = Code.BAD_REQUEST
-        found = jsonfile.loads(data, code)
-        _keys(found, {"verb", "fields", "payload", "id", "time"}, code)
-        verb, id_, time = found["verb"], found["id"], found["time"]
-        if not isinstance(verb, str) or not _VERB.fullmatch(verb):
-            raise code.error(found="a verb that is none")
-        if not isinstance(id_, str) or not _ID.fullmatch(id_):
-            raise code.error(found="an id that is none")
-        if type(time) not in (int, float) or not math.isfinite(time):
-            raise code.error(found="a time that is none")
-        return cls(verb, _fields(found, code), _length(found, code), id_, float(time))
+    return data
 
 
-@dataclass(frozen=True)
-class ReplyHeader:
-    """The header of a reply: go on with the payload, an answer, or an error."""
-
-    fields: Fields
-    payload: int
-    go: bool = False
-    error: HedgerowError | None = None
-
-    @classmethod
-    def parse(cls, data: bytes, party: str) -> ReplyHeader:
-        """Read a header from bytes that may be hostile: H884, and nothing else."""
-        code = Code.BAD_REPLY
-        found = jsonfile.loads(data, code)
-        if "go" in found:
-            _keys(found, {"go"}, code)
-            return cls({}, 0, go=True)
-        if "error" in found:
-            _keys(found, {"error"}, code)
-            return cls({}, 0, error=_error(found["error"], party))
-        _keys(found, {"fields", "payload"}, code)
-        return cls(_fields(found, code), _length(found, code))
+def status_of(error: HedgerowError) -> int:
+    """Return the status of HTTP that a refusal has."""
+    return _STATUS.get(error.code, 422)
 
 
-GO: Fields = {"go": True}
+def pack_error(error: HedgerowError) -> bytes:
+    """Write a refusal, so that `parse_error` makes it again of its ``error``."""
+    return json.dumps(error_fields(error), separators=(",", ":")).encode("ascii")
 
 
 def error_fields(error: HedgerowError) -> Fields:
-    """Write an error so that `ReplyHeader.parse` makes it again."""
+    """Write an error so that `parse_error` makes it again."""
     texts = (error.code.name, error.expected, error.found, error.fix)
     names = ("code", "expected", "found", "fix")
     return {"error": {name: text[:_MAX_TEXT] for name, text in zip(names, texts, strict=True)}}
 
 
-def parse_error(fields: Any, party: str) -> HedgerowError | None:
-    """Make an error of what another party says about it; None if it says nothing."""
-    return None if fields is None else _error(fields, party)
+def parse_error(found: Any, party: str) -> HedgerowError | None:
+    """Make an error of what another party says about it; None if it says nothing.
 
-
-def pack(fields: Mapping[str, Any]) -> bytes:
-    """Write a header with its prefix."""
-    data = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
-    if len(data) > MAX_HEADER_BYTES:
-        raise Code.HEADER_TOO_LARGE.error(
-            expected=f"at most {MAX_HEADER_BYTES} bytes", found=f"{len(data)} bytes"
-        )
-    return PREFIX.pack(MAGIC, VERSION, len(data)) + data
-
-
-def header_length(prefix: bytes, code: Code) -> int:
-    """Read a prefix from bytes that may be hostile: `code`, H807 or H874."""
-    magic, version, length = PREFIX.unpack(prefix)
-    if magic != MAGIC:
-        raise code.error(found="bytes that do not begin like one")
-    if version != VERSION:
-        raise Code.WRONG_VERSION.error(expected=f"version {VERSION}", found=f"version {version}")
-    if length > MAX_HEADER_BYTES:
-        raise Code.HEADER_TOO_LARGE.error(
-            expected=f"at most {MAX_HEADER_BYTES} bytes", found=f"{length} bytes"
-        )
-    return int(length)
-
-
-def _keys(found: Fields, wanted: set[str], code: Code) -> None:
-    if set(found) != wanted:
-        raise code.error(expected=f"the keys {', '.join(sorted(wanted))}", found="other keys")
-
-
-def _fields(found: Fields, code: Code) -> Fields:
-    fields = found["fields"]
-    if not isinstance(fields, dict):
-        raise code.error(found="fields that are no object")
-    return fields
-
-
-def _length(found: Fields, code: Code) -> int:
-    length = found["payload"]
-    if type(length) is not int or not 0 <= length <= MAX_KEY_BYTES:
-        raise code.error(found="a length of the payload that is none")
-    return length
-
-
-def _error(found: object, party: str) -> HedgerowError:
-    """Make an error that another party has raised; its words are for people, and made harmless."""
+    Its words are for people, and made harmless. H884 for anything but the parts of an error.
+    """
+    if found is None:
+        return None
     bad = Code.BAD_REPLY
     if not isinstance(found, dict) or set(found) != {"code", "expected", "found", "fix"}:
         raise bad.error(found="an error without its parts")
