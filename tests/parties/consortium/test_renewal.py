@@ -284,7 +284,7 @@ def test_answers_go_on_in_the_session_that_is_under_way(tmp_path: Path) -> None:
 
     with town.open():
         first = town.analyst().ask("m", rows).labels
-        session = town.up[0][1]._attempt
+        session = town.up[2][1]._last_session
         # All three servers renew and switch, with no word to anybody but the certificates.
         for name in SERVERS:
             renew_keys(town.configs[name])
@@ -302,12 +302,12 @@ def test_answers_go_on_in_the_session_that_is_under_way(tmp_path: Path) -> None:
             switch_keys(town.configs[name])
         reload_all()
         assert town.analyst().ask("m", rows).labels == first
-        assert town.up[0][1]._attempt == session
+        assert town.up[2][1]._last_session == session
         # The next session is met with the new keys.
         town.stop(1)
         town.start(1)
         assert town.analyst().ask("m", rows).labels == first
-        assert town.up[0][1]._attempt > session
+        assert town.up[2][1]._last_session != session
 
 
 @pytest.mark.parametrize(("days", "warned"), [(29, True), (31, False)])
