@@ -18,6 +18,7 @@ from hedgerow.parties.roles.server_reports import ChargeClient, ModelReport, Ser
 from hedgerow.parties.runs.admission import charge
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import ModelManifest, open_model, write_model
 from hedgerow.parties.wire.client import call
@@ -155,8 +156,8 @@ def parties(tmp_path: Path) -> Iterator[dict[str, PartyConfig]]:
     """A consortium whose servers have charged a job that zoe has posted."""
     made = consortium(tmp_path)
     for name in SERVERS:
-        folder = made[name].state.folder("uploads", "north-1")
-        (folder / "manifest.json").write_text(make_manifest().to_json())
+        with open_store(made[name].state).transaction("upload") as tx:
+            tx.put_upload("north-1", make_manifest().to_json())
         RunStore(made[name].state, made[name].number).accept(JOB, "zoe")
         charge(JOB, accounts(made[name]))
     with serving(made, verbs):
@@ -217,9 +218,9 @@ def test_who_may_ask(parties: dict[str, PartyConfig], tmp_path: Path) -> None:
     refuses(Code.CALLER_NOT_ALLOWED, lambda: ask("zoe"))
     accounts(birch).policy.populations["staff"] = accounts(birch).policy.populations["patients"]
     assert set(ask("alder")) == set(ask("north")) == {"patients"}
-    folder = birch.state.folder("uploads", "south-1")
     manifest = make_manifest("south-1", population="staff")
-    (folder / "manifest.json").write_text(manifest.to_json())
+    with open_store(birch.state).transaction("upload") as tx:
+        tx.put_upload("south-1", manifest.to_json())
     assert set(ask("south")) == {"staff"}
     told = json.loads(show(parties["south"], 1, "--format", "json"))
     assert told["refused"] == {"alder": "H871", "cedar": "H871"}

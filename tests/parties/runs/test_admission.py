@@ -8,6 +8,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import admit, charge
 from hedgerow.parties.runs.jobs import Job
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN, consortium
@@ -19,8 +20,8 @@ from tests.parties.wire.parties_calls import refuses
 def server(tmp_path_factory):
     config = consortium(tmp_path_factory.mktemp("wards"))["birch"]
     for id in ("north-1", "south-1"):
-        folder = config.state.folder("uploads", id)
-        (folder / "manifest.json").write_text(make_manifest(id).to_json())
+        with open_store(config.state).transaction("upload") as made:
+            made.put_upload(id, make_manifest(id).to_json())
     return config
 
 

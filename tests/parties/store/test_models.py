@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.models import (
     ModelManifest,
@@ -13,6 +14,7 @@ from hedgerow.parties.store.models import (
     list_models,
     open_model,
     read_manifest,
+    take_over_models,
     write_model,
 )
 from hedgerow.privacy import Ledger
@@ -83,27 +85,61 @@ def test_names_that_are_none(state: StateFolder) -> None:
         refuses(Code.BAD_NAME, lambda name=name: open_model(state, KEY, name))
 
 
-def test_files_that_were_changed_are_refused(state: StateFolder) -> None:
+def test_what_was_changed_is_refused(state: StateFolder) -> None:
     write(state, manifest())
     write(state, manifest("m-2"))
-    folder = state.root / "models"
+    store, folder = open_store(state), state.root / "models"
+    with store.snapshot() as made:
+        good = made.models()
+
+    def change(name: str, column: str, text: str) -> None:
+        with store.transaction("change") as made:
+            made.put_model({**good[name], column: text})
+
     refuses(Code.VAULT_WRONG_KEY, lambda: open_model(state, bytes([1]) * 32, "m-1"))
-    original = (folder / "m-1/ledger.json").read_text()
-    (folder / "m-1/ledger.json").write_text(original + " ")
-    refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-1"))
-    (folder / "m-1/ledger.json").write_text(original)
+    for column in ("ledger", "leakage"):
+        change("m-1", column, good["m-1"][column] + " ")
+        refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-1"))
+    with store.transaction("put back") as made:
+        made.put_model(good["m-1"])
     # The shares of another model.
     (folder / "m-1/shares.bin").write_bytes((folder / "m-2/shares.bin").read_bytes())
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-1"))
     # A manifest that promises more than was paid.
-    text = (folder / "m-2/manifest.json").read_text()
-    (folder / "m-2/manifest.json").write_text(text.replace("zoe", "eve"))
+    text = good["m-2"]["manifest"]
+    change("m-2", "manifest", text.replace("zoe", "eve"))
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-2"))
-    (folder / "m-2/manifest.json").write_text(text.replace('"m-2"', '"m-3"'))
+    change("m-2", "manifest", text.replace('"m-2"', '"m-3"'))
     refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-2"))
-    (folder / "m-2/manifest.json").write_text(text.replace('"version": 1', '"version": 2'))
+    change("m-2", "manifest", text.replace('"version": 1', '"version": 2'))
     refuses(Code.MODEL_VERSION, lambda: open_model(state, KEY, "m-2"))
-    (folder / "m-2/manifest.json").write_text(text.replace("a server", "nobody"))
+    change("m-2", "manifest", text.replace("a server", "nobody"))
     refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-2"))
-    (folder / "m-2/manifest.json").unlink()
+    # Shares without a row are no model yet.
+    store._base.execute("DELETE FROM models WHERE name = 'm-2'")
+    assert (folder / "m-2/shares.bin").exists()
     assert [one.name for one in list_models(state)] == ["m-1"]
+
+
+def test_a_model_is_told_once(state: StateFolder) -> None:
+    write(state, manifest())
+    write(state, manifest())
+    with open_store(state).snapshot() as made:
+        (told,) = [entry.fields() for entry in made.trail()]
+    assert told == {"model": "m-1", "run": "r-1", "hash": "ab" * 32, "tag": "cd" * 32}
+
+
+def test_models_of_an_earlier_version_are_taken_over(state: StateFolder) -> None:
+    written = write(state, manifest(), tree={"nodes": [1, 2]})
+    store, folder = open_store(state), state.folder("models", "m-1")
+    with store.snapshot() as made:
+        row = made.models()["m-1"]
+    for column in ("manifest", "ledger", "leakage", "tree"):
+        (folder / f"{column}.json").write_text(row[column])
+    state.folder("models", "unfinished")
+    store._base.execute("DELETE FROM models")
+    for _ in range(2):
+        take_over_models(state)
+        assert [one.name for one in list_models(state)] == ["m-1"]
+        found = open_model(state, KEY, "m-1")
+        assert (found.manifest, found.tree) == (written, {"nodes": [1, 2]})

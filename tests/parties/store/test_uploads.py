@@ -16,6 +16,8 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.manifests import (
     UploadManifest,
     correction_digest,
@@ -28,6 +30,7 @@ from hedgerow.parties.store.uploads import (
     open_upload,
     read_manifest,
     shared_planes,
+    take_over_uploads,
 )
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.handlers import declared_verbs, with_largest
@@ -122,7 +125,7 @@ def test_taken_kept_and_opened(parties, send) -> None:
         assert dealt.seeds == dealer.parts[server].seeds
         np.testing.assert_array_equal(dealt.correction, dealer.parts[server].correction)
         modes = [path.stat().st_mode & 0o777 for path in folder(parties, "good", server).iterdir()]
-        assert modes == [0o600, 0o600]
+        assert modes == [0o600]
         for seed in dealt.seeds.values():
             assert seed not in (folder(parties, "good", server) / "part.vault").read_bytes()
     listed = json.loads(send.ask("uploads", {}, by="zoe").payload)
@@ -382,14 +385,18 @@ def test_what_is_not_complete_or_was_changed(parties, send) -> None:
     refuses(Code.UNKNOWN_UPLOAD, lambda: open_upload(birch.state, key, "nothing"))
     send(Dealer("damaged"))
     send(Dealer("exchanged"))
-    path = folder(parties, "damaged") / "manifest.json"
-    text = path.read_text()
+    texts = {one.id: one.to_json() for one in list_uploads(birch.state)}
+
+    def change(manifest: str | None) -> None:
+        with open_store(birch.state).transaction("change") as made:
+            made.put_upload("damaged", manifest)
+
     # Another population, in the public part alone: the shares say otherwise.
-    path.write_text(text.replace('"patients"', '"staff"'))
+    change(texts["damaged"].replace('"patients"', '"staff"'))
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_upload(birch.state, key, "damaged"))
-    path.write_text((folder(parties, "exchanged") / "manifest.json").read_text())
+    change(texts["exchanged"])
     refuses(Code.BAD_UPLOAD, lambda: open_upload(birch.state, key, "damaged"))
-    path.write_text(text)
+    change(texts["damaged"])
     refuses(Code.VAULT_WRONG_KEY, lambda: open_upload(birch.state, bytes(31) + b"x", "damaged"))
     vault, other = (folder(parties, id) / "part.vault" for id in ("damaged", "exchanged"))
     good = vault.read_bytes()
@@ -399,11 +406,33 @@ def test_what_is_not_complete_or_was_changed(parties, send) -> None:
     refuses(Code.VAULT_TRUNCATED, lambda: open_upload(birch.state, key, "damaged"))
     vault.write_bytes(good)
     open_upload(birch.state, key, "damaged")
-    # As a crash between the two files leaves it.
-    path.unlink()
+    # As a crash between the file and its row leaves it.
+    change(None)
     refuses(Code.UNKNOWN_UPLOAD, lambda: open_upload(birch.state, key, "damaged"))
     refuses(Code.UPLOAD_ID_USED, lambda: send(Dealer("damaged")))
     assert "damaged" not in [manifest.id for manifest in list_uploads(birch.state)]
+
+
+def test_uploads_of_an_earlier_version_are_taken_over(tmp_path) -> None:
+    state, dealer = StateFolder(tmp_path / "state"), Dealer("old")
+    (state.folder("uploads", "old") / "manifest.json").write_text(dealer.manifest.to_json())
+    state.folder("uploads", "unfinished")
+    assert list_uploads(state) == []
+    for _ in range(2):
+        take_over_uploads(state)
+        assert list_uploads(state) == [dealer.manifest]
+        refuses(Code.UNKNOWN_UPLOAD, lambda: read_manifest(state, "unfinished"))
+    with open_store(state).snapshot() as made:
+        assert set(made.uploads()) == {"old", "unfinished"}
+
+
+def test_every_upload_is_in_the_trail(parties, send) -> None:
+    dealer = Dealer("told")
+    send(dealer)
+    with open_store(parties["birch"].state).snapshot() as made:
+        last = made.trail()[-1]
+    assert (last.kind, last.fields()["id"], last.fields()["owner"]) == ("upload", "told", "north")
+    assert last.fields()["digest"] == dealer.manifest.digest
 
 
 def test_planes_of_a_job_in_the_order_of_its_domain(parties, send) -> None:

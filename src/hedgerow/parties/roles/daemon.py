@@ -31,7 +31,8 @@ from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
-from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.store.models import take_over_models
+from hedgerow.parties.store.uploads import UploadVerbs, take_over_uploads
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -79,6 +80,8 @@ class Daemon:
     def _join(self, number: int, key: bytes, limits: ServiceLimits | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
+        take_over_uploads(config.state)
+        take_over_models(config.state)
         self.answers = QueryService(config, policy, key)
         self.runs = RunManager(config, policy)
         self.begun = time.monotonic()

@@ -120,6 +120,15 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             PRIMARY KEY (run, attempt)
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE uploads (
+            id TEXT PRIMARY KEY, manifest TEXT, sum BLOB NOT NULL
+        ) STRICT;
+        CREATE TABLE models (
+            name TEXT PRIMARY KEY, manifest TEXT NOT NULL, ledger TEXT NOT NULL,
+            leakage TEXT NOT NULL, tree TEXT, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -274,6 +283,22 @@ class Transaction:
         """Return what a party has learned in a run, by attempt."""
         rows = self._rows("learned", "WHERE run = ? ORDER BY attempt", run)
         return {row["attempt"]: row["record"] for row in rows}
+
+    def put_upload(self, id: str, manifest: str | None) -> None:
+        """Write that an id is used up, or, with its manifest, that the upload is complete."""
+        self._put("uploads", {"id": id, "manifest": manifest})
+
+    def uploads(self) -> dict[str, str | None]:
+        """Return the manifests of all uploads by id; None for one that is not complete."""
+        return {row["id"]: row["manifest"] for row in self._rows("uploads", "ORDER BY id")}
+
+    def put_model(self, row: Mapping[str, Value]) -> None:
+        """Write a model, in the place of what was known of it."""
+        self._put("models", row)
+
+    def models(self) -> dict[str, Row]:
+        """Return all models by name."""
+        return {row["name"]: row for row in self._rows("models", "ORDER BY name")}
 
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""

@@ -1,9 +1,9 @@
 """Models at rest: what a server keeps of a model, so that it can answer.
 
-A folder ``state/models/<name>`` with ``shares.bin`` (in the vault), ``ledger.json``,
-``leakage.json``, ``tree.json`` for a tree that was opened, and ``manifest.json``, which is public.
-The manifest is written last: a model without one is not there yet. Its hash, and those of the
-other files, are bound to the shares, so that none of them can be exchanged for another.
+A row of the party's store with the manifest, which is public, the ledger, the leakage, and the tree
+if it was opened; beside it ``state/models/<name>/shares.bin``, in the vault. The row is written
+last: a model without one is not there yet. The hash of the manifest, which has those of the other
+texts, is bound to the shares, so that none of them can be exchanged for another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.store.durable import StateFolder, read_small, replacing
+from hedgerow.parties.store.database import Row, open_store
+from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.kinds import kind_named
@@ -28,7 +29,7 @@ SCHEMA = "hedgerow.model at a server"
 VERSION = 1
 _MAX_FILE = 1 << 26
 _ROOM = "models"
-_FILES = ("ledger.json", "leakage.json", "tree.json")
+_TEXTS = {"ledger.json": "ledger", "leakage.json": "leakage", "tree.json": "tree"}
 
 Shares = dict[str, NDArray[Any]]
 
@@ -122,66 +123,93 @@ def write_model(
     whole = ModelManifest(**{**vars(manifest), "arrays": arrays, "files": files})
     path = state.path(_ROOM, manifest.name, "shares.bin")
     write_arrays(path, dict(shares), key, about=_about(whole))
-    for name, text in (*texts.items(), ("manifest.json", whole.to_json())):
-        with replacing(state.path(_ROOM, manifest.name, name)) as file:
-            file.write(text.encode())
+    row = {column: texts.get(name) for name, column in _TEXTS.items()}
+    with open_store(state).transaction("keep a model") as made:
+        new = manifest.name not in made.models()
+        made.put_model({"name": manifest.name, "manifest": whole.to_json(), **row})
+        if new:
+            told = {"model": whole.name, "run": whole.run, "hash": whole.job, "tag": whole.tag}
+            made.tell("model", told)
     return whole
 
 
 def read_manifest(state: StateFolder, name: str) -> ModelManifest:
     """Return the manifest of a model; H407 if there is none, H401 or H409 if it is not whole."""
-    path = state.path(_ROOM, check_name(name, "model"), "manifest.json")
-    if not path.exists():
-        raise Code.UNKNOWN_MODEL.error(
-            expected="the name of a model that this server keeps",
-            found=f"{name}, which it does not",
-        )
-    manifest = ModelManifest.parse(read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE))
-    if manifest.name != name:
-        raise Code.MODEL_DAMAGED.error(found=f"a manifest of {manifest.name} for {name}")
-    return manifest
+    return _manifest(_row(state, name))
 
 
 def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
-    """Return a checked model; H407 if none, H409 for another file, H860 to H864 from the vault."""
-    manifest = read_manifest(state, name)
+    """Return a checked model; H407 if none, H409 for another text, H860 to H864 from the vault."""
+    row = _row(state, name)
+    manifest = _manifest(row)
     shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))
-    texts = {}
     for file, digest in manifest.files.items():
-        if file not in _FILES:
+        if file not in _TEXTS:
             raise Code.MODEL_DAMAGED.error(found=f"a manifest that names {jsonfile.shown(file)}")
-        text = read_small(state.path(_ROOM, name, file), _MAX_FILE, Code.BAD_MODEL_FILE)
-        if _digest(text) != digest:
+        if _digest(row[_TEXTS[file]] or "") != digest:
             raise Code.MODEL_DAMAGED.error(
-                expected=f"{file} of model {name} as it was written", found="a file that differs"
+                expected=f"{file} of model {name} as it was written", found="a text that differs"
             )
-        texts[file] = text
-    tree = texts.get("tree.json")
-    return StoredModel(
-        manifest,
-        shares,
-        texts.get("ledger.json", ""),
-        texts.get("leakage.json", ""),
-        None if tree is None else jsonfile.loads(tree, Code.BAD_MODEL_FILE),
-    )
+    tree = row["tree"]
+    tree = None if tree is None else jsonfile.loads(tree, Code.BAD_MODEL_FILE)
+    return StoredModel(manifest, shares, row["ledger"], row["leakage"], tree)
 
 
 def list_models(state: StateFolder) -> Iterator[ModelManifest]:
     """Manifests of all models that are there, by name."""
-    for name in state.names(_ROOM):
-        if state.path(_ROOM, name, "manifest.json").exists():
-            yield read_manifest(state, name)
+    for row in _models(state).values():
+        yield _manifest(row)
 
 
 def check_free(state: StateFolder, name: str, job: str) -> None:
     """Refuse, with H892, a name that the model of another job has."""
-    if not state.path(_ROOM, check_name(name, "model"), "manifest.json").exists():
+    row = _models(state).get(check_name(name, "model"))
+    if row is None:
         return
-    known = read_manifest(state, name)
+    known = _manifest(row)
     if known.job != job:
         raise Code.MODEL_EXISTS.error(
             expected=f"a name other than {name}", found=f"the model {name} of run {known.run}"
         )
+
+
+def take_over_models(state: StateFolder) -> None:
+    """Take over what an earlier version kept in files beside the shares."""
+    with open_store(state).transaction("import models") as made:
+        known = made.models()
+        for name in state.names(_ROOM):
+            paths = {column: state.path(_ROOM, name, file) for file, column in _TEXTS.items()}
+            paths["manifest"] = state.path(_ROOM, name, "manifest.json")
+            if name in known or not paths["manifest"].exists():
+                continue
+            texts = {
+                column: read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE) if path.exists() else None
+                for column, path in paths.items()
+            }
+            made.put_model({"name": name, **texts})
+
+
+def _models(state: StateFolder) -> dict[str, Row]:
+    state.folder(_ROOM)
+    with open_store(state).snapshot() as made:
+        return made.models()
+
+
+def _row(state: StateFolder, name: str) -> Row:
+    row = _models(state).get(check_name(name, "model"))
+    if row is None:
+        raise Code.UNKNOWN_MODEL.error(
+            expected="the name of a model that this server keeps",
+            found=f"{name}, which it does not",
+        )
+    return row
+
+
+def _manifest(row: Row) -> ModelManifest:
+    manifest = ModelManifest.parse(row["manifest"])
+    if manifest.name != row["name"]:
+        raise Code.MODEL_DAMAGED.error(found=f"a manifest of {manifest.name} for {row['name']}")
+    return manifest
 
 
 def _about(manifest: ModelManifest) -> About:

@@ -2,8 +2,8 @@
 
 Payload of the verb ``upload``: the manifest as JSON (its length is a field), the server's seeds in
 order, and, for servers 1 and 2, a salt of 32 bytes and the correction as little-endian words.
-On the disk: ``state/uploads/<id>/part.vault`` and, last, ``manifest.json``. A folder without the
-latter is an upload that was not completed; its id is used up all the same.
+On the disk: ``state/uploads/<id>/part.vault`` and, last, a row of the party's store with the
+manifest. A row without one is an upload that was not completed; its id is used up all the same.
 """
 
 from __future__ import annotations
@@ -26,13 +26,8 @@ from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.store.durable import (
-    FOLDER_MODE,
-    StateFolder,
-    read_small,
-    replacing,
-    sync_folder,
-)
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, read_small, sync_folder
 from hedgerow.parties.store.manifests import (
     MAX_MANIFEST_BYTES,
     SALT_BYTES,
@@ -52,7 +47,7 @@ from hedgerow.secure.secret import SecretBits
 LARGEST = 1 << 32
 """Bytes of one upload, by default."""
 
-FOLDER, PART, MANIFEST = "uploads", "part.vault", "manifest.json"
+FOLDER, PART, _MANIFEST = "uploads", "part.vault", "manifest.json"
 
 
 class UploadCheckFields(RequestFields):
@@ -71,27 +66,49 @@ class UploadFields(RequestFields):
 
 def list_uploads(state: StateFolder) -> list[UploadManifest]:
     """Return the manifests of all complete uploads, by id."""
-    return [
-        read_manifest(state, upload) for upload in state.names(FOLDER) if is_here(state, upload)
-    ]
+    found = _uploads(state)
+    return [_parse(upload, text) for upload, text in found.items() if text is not None]
 
 
 def is_here(state: StateFolder, upload: str) -> bool:
     """Whether an upload is complete at a server."""
-    return state.path(FOLDER, check_name(upload, "upload"), MANIFEST).exists()
+    return _uploads(state).get(check_name(upload, "upload")) is not None
 
 
 def read_manifest(state: StateFolder, upload: str) -> UploadManifest:
     """Return the manifest of an upload; H888 if it is not there, or not complete."""
-    path = state.path(FOLDER, check_name(upload, "upload"), MANIFEST)
-    if not path.exists():
+    state.path(FOLDER, check_name(upload, "upload"), PART)
+    text = _uploads(state).get(upload)
+    if text is None:
         raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
-    manifest = UploadManifest.from_json(read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
+    return _parse(upload, text)
+
+
+def _parse(upload: str, text: str) -> UploadManifest:
+    manifest = UploadManifest.from_json(text)
     if manifest.id != upload:
         raise Code.BAD_UPLOAD.error(
-            expected=f"the manifest of {upload} in {path}", found=f"that of {manifest.id}"
+            expected=f"the manifest of {upload}", found=f"that of {manifest.id}"
         )
     return manifest
+
+
+def _uploads(state: StateFolder) -> dict[str, str | None]:
+    state.folder(FOLDER)
+    with open_store(state).snapshot() as made:
+        return made.uploads()
+
+
+def take_over_uploads(state: StateFolder) -> None:
+    """Take over the manifests of an earlier version, which were files beside the parts."""
+    with open_store(state).transaction("import uploads") as made:
+        known = made.uploads()
+        for upload in state.names(FOLDER):
+            path = state.path(FOLDER, upload, _MANIFEST)
+            if upload not in known and path.exists():
+                made.put_upload(upload, read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
+            elif upload not in known:
+                made.put_upload(upload, None)
 
 
 def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadManifest, Dealt]:
@@ -235,24 +252,30 @@ class UploadVerbs:
         holder = max(named, key=len, default=owner)
         if holder != owner:
             raise Code.UPLOAD_ID_RESERVED.error(found=f"id {upload!r}, by {owner}")
-        if os.path.lexists(self.state.path(FOLDER, upload)):
+        if os.path.lexists(self.state.path(FOLDER, upload)) or upload in _uploads(self.state):
             raise _id_used(upload)
 
     def _store(self, manifest: UploadManifest, arrays: Mapping[str, np.ndarray]) -> None:
-        self.state.folder(FOLDER)
-        folder = self.state.path(FOLDER, manifest.id)
+        id, store = manifest.id, open_store(self.state)
+        # From here on the id is used up, whatever happens.
+        with store.transaction("use up an upload id") as made:
+            if id in made.uploads():
+                raise _id_used(id)
+            made.put_upload(id, None)
+        folder = self.state.folder(FOLDER) / id
         try:
-            # From here on the id is used up, whatever happens.
             folder.mkdir(mode=FOLDER_MODE)
             sync_folder(folder.parent)
         except FileExistsError:
-            raise _id_used(manifest.id) from None
+            raise _id_used(id) from None
         except OSError as error:
             raise Code.STATE_NOT_WRITTEN.error(found=f"{folder}: {error.strerror}") from None
-        part: Path = self.state.path(FOLDER, manifest.id, PART)
+        part: Path = self.state.path(FOLDER, id, PART)
         write_arrays(part, arrays, self.key, about=_about(manifest))
-        with replacing(self.state.path(FOLDER, manifest.id, MANIFEST)) as file:
-            file.write(manifest.to_json().encode())
+        with store.transaction("keep an upload") as made:
+            made.put_upload(id, manifest.to_json())
+            told = {"population": manifest.population, "digest": manifest.digest}
+            made.tell("upload", {"id": id, "owner": manifest.owner, **told})
 
     @contextmanager
     def _one_at_a_time(self, owner: str) -> Iterator[None]:
