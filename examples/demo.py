@@ -32,6 +32,8 @@ from sklearn.model_selection import train_test_split
 from hedgerow import CARTClassifier, Domain
 from hedgerow.cli.main import app
 from hedgerow.net.meter import Reading
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.privacy import Leakage, Ledger
 
 DOMAIN = Path(__file__).with_name("breast_cancer.toml")
@@ -277,8 +279,11 @@ def asked_bytes(demo: Demo) -> int:
 def summary(demo: Demo, answers: list[int], data: tuple[np.ndarray, ...], domain: Domain) -> None:
     """Print how good it is, what it costs, and who has learned what."""
     X, y, asked, truth = data
-    models = [demo.home / name / "state" / "models" / MODEL for name in SERVERS]
-    ledger = Ledger.from_json((models[0] / "ledger.json").read_text())
+    models = []
+    for name in SERVERS:
+        with open_store(StateFolder(demo.home / name / "state")).snapshot() as made:
+            models.append(made.models()[MODEL])
+    ledger = Ledger.from_json(models[0]["ledger"])
     with console.status("a tree without privacy, to compare ..."):
         clear = CARTClassifier(max_depth=DEPTH, domain=domain).fit(X, y)
     table = Table("tree", "who sees rows", "epsilon", "accuracy", title="On held-out patients")
@@ -295,7 +300,7 @@ def summary(demo: Demo, answers: list[int], data: tuple[np.ndarray, ...], domain
 
     table = Table("party", "epsilon", "what it has learned", title="Who has learned what")
     for number, name in enumerate(SERVERS):
-        record = Leakage.from_json((models[number] / "leakage.json").read_text(), ledger)
+        record = Leakage.from_json(models[number]["leakage"], ledger)
         opened = record.what_was_learned(f"server {number}")
         said = ", ".join(str(row["name"]) for row in opened) or "nothing was opened to it"
         seen = f"{said}; it has seen names, sizes and times"

@@ -1,4 +1,4 @@
-"""What the journals of three servers must hold after a run of `bench.consortium.chaos`."""
+"""What the stores of three servers must hold after a run of `bench.consortium.chaos`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bench.consortium.parties import SERVERS, Consortium, people
 
 
 def audit(town: Consortium, found: Outcome, model: Outcome) -> list[str]:
-    """Compare the journals of the servers with each other and with an undisturbed run.
+    """Compare the stores of the servers with each other and with an undisturbed run.
 
     `model`: undisturbed, of the same kind.
     """

@@ -4,7 +4,7 @@ A run is an upload, a training on it and some queries to the model, each by a pr
 or analyst (`bench.consortium.life`). In every run one party, a server or the client, gets SIGKILL
 or has its links cut, at a moment of one of the three that the run's seed decides, and comes back
 after a while (`bench.consortium.faults`). A run is good if it ends with the answers of an
-undisturbed one, or with a numbered error, and if the journals of the three servers then hold every
+undisturbed one, or with a numbered error, and if the stores of the three servers then hold every
 charge once (`bench.consortium.audit`).
 """
 

@@ -112,7 +112,7 @@ def load(town: Consortium, queries: int, each: int, limit: float = 3600.0) -> di
 
 
 def _checked(town: Consortium, queries: int, requests: int) -> list[str]:
-    """Compare the journals of the servers with what was answered."""
+    """Compare the stores of the servers with what was answered."""
     wrong = []
     for name in SERVERS:
         charged, answered = town.asked(name, MODEL)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.database import open_store
 from tests.parties.queries.answer_towns import SERVERS, Town, table
 
 runner = CliRunner()
@@ -99,10 +99,11 @@ def test_an_analyst_that_a_policy_does_not_allow(town: Town, monkeypatch) -> Non
 
 
 def test_servers_that_differ(town: Town) -> None:
-    path = town.configs["cedar"].state.path("models", "noisy", "manifest.json")
-    before = path.read_text()
-    with replacing(path) as file:
-        file.write(before.replace('"noisy-run"', '"other-run"').encode())
+    store = open_store(town.configs["cedar"].state)
+    with store.transaction("change") as made:
+        before = made.models()["noisy"]
+        other = before["manifest"].replace('"noisy-run"', '"other-run"')
+        made.put_model({**before, "manifest": other})
     try:
         rows = told(town, "north", "list", code=1)["rows"]
         assert rows[1]["servers"] == {"alder": "kept", "birch": "kept", "cedar": "differs"}
@@ -111,8 +112,8 @@ def test_servers_that_differ(town: Town) -> None:
         shown = told(town, "north", "show", "noisy", code=1)
         assert list(shown["refused"]) == ["cedar"]
     finally:
-        with replacing(path) as file:
-            file.write(before.encode())
+        with store.transaction("put back") as made:
+            made.put_model(before)
 
 
 def test_ledgers_that_count_differently(town: Town, monkeypatch) -> None:

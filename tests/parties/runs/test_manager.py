@@ -12,6 +12,7 @@ from hedgerow.parties.runs import admission
 from hedgerow.parties.runs.manager import MOST_FRUITLESS, RunManager
 from hedgerow.parties.runs.peers import PeerState
 from hedgerow.parties.runs.verbs import RunVerbs
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.requests import Fields
 from tests.parties.roles.upload_servers import SERVERS, consortium
@@ -140,8 +141,8 @@ def test_stopping_ends_the_worker(config: PartyConfig) -> None:
 
 def test_only_the_poster_and_owners_of_uploads_stop_and_resume(config: PartyConfig) -> None:
     """Also after a restart: who has posted a run is on the disk."""
-    folder = config.state.folder("uploads", "north-1")
-    (folder / "manifest.json").write_text(make_manifest().to_json())
+    with open_store(config.state).transaction("upload") as tx:
+        tx.put_upload("north-1", make_manifest().to_json())
     run = job()
     managed(config).accept(run.to_toml(), "zoe")
     made = managed(config)
