@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -225,5 +226,10 @@ def test_made_twice_at_a_server(daemon: Daemon, parties: dict[str, PartyConfig])
     ask("run-stop", {"run": run, "generation": 1})
     ask("run-resume", resume)
     assert state() == "stopped"
+    # Another test may have invited it to a session, in which it waits for a while.
+    end = time.monotonic() + 60
+    while not ask("query-meet", {"session": ""}, by="alder").fields["free"]:
+        assert time.monotonic() < end
+        time.sleep(0.1)
     session = {"session": "ab" * 16}
     assert twice(lambda: ask("query-meet", session, by="alder")).fields == {"free": True}
