@@ -233,6 +233,7 @@ def test_every_line_of_the_files_can_be_given() -> None:
         "runs_per_poster": "5",
         "queries_per_model": "11",
         "queries_per_analyst": "12",
+        "open_metrics": "true",
     }
     assert set(rules) | {"populations"} == set(Policy.model_fields)
     given = [part for key, value in rules.items() for part in ("--policy", f"{key}={value}")]
