@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -68,6 +69,24 @@ def test_one_model_for_an_owner_and_for_an_analyst(town: Town) -> None:
     assert all(row["opened"] <= row["declared"] for row in owner["opened"])
     text = run(town, "north", "show", "both")
     assert "may be asked by: ann0, ann1" in text
+
+
+def test_what_is_published_is_fetched_by_any_member(town: Town, tmp_path: Path) -> None:
+    made = town.publish("shown")
+    for name in ("north", "ann0"):
+        assert json.loads(run(town, name, "fetch", "shown")) == made
+    out = tmp_path / "shown.json"
+    line = ["models", "fetch", "shown", str(town.configs["north"].folder), "--out", str(out)]
+    assert runner.invoke(app, line, catch_exceptions=False).exit_code == 0
+    assert json.loads(out.read_text()) == made
+    assert "published to everybody" in run(town, "north", "show", "shown")
+
+
+def test_what_is_hidden_cannot_be_fetched(town: Town) -> None:
+    line = ["models", "fetch", "both", str(town.configs["north"].folder)]
+    with pytest.raises(HedgerowError) as caught:
+        runner.invoke(app, line, catch_exceptions=False)
+    assert caught.value.code is Code.BAD_PARAMETER
 
 
 def test_the_epsilon_of_every_audience(town: Town) -> None:

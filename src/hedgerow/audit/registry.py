@@ -35,13 +35,21 @@ def targets(*, kind: str | None = None, sound: bool | None = None) -> tuple[Audi
     name, times = Counter(target.name for target in found).most_common(1)[0]
     if times > 1:
         raise Code.BAD_AUDIT.error(
-            found=f"two targets named {name!r}",
+            found=f"two targets named {name!r}, of {' and '.join(_makers(name))}",
             expected="every target name once",
             fix="rename one of them",
         )
     return tuple(
         target for target in found if kind in (None, target.kind) and sound in (None, target.sound)
     )
+
+
+def _makers(name: str) -> list[str]:
+    """Return which factories make a target of this name."""
+    from hedgerow.audit.catalogue import FACTORIES
+
+    every = (*FACTORIES, *_registered.values())
+    return [make.__qualname__ for make in every for target in make() if target.name == name]
 
 
 def lookup(name: str) -> AuditTarget:

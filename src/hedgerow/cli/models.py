@@ -15,6 +15,7 @@ from rich.table import Table
 from hedgerow.cli.printing import (
     HERE,
     NOT_ALL,
+    PUBLISHED,
     FolderArgument,
     Format,
     FormatOption,
@@ -65,6 +66,26 @@ def show(
     raise typer.Exit(0 if shown.is_well else NOT_ALL)
 
 
+@app.command("fetch")
+def fetch(
+    model: Annotated[str, typer.Argument(help="name of a model that is published")],
+    folder: FolderArgument = HERE,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="write it here, in place of printing it")
+    ] = None,
+) -> None:
+    """Fetch what all servers publish of a model, with its ledger, as JSON."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.queries.asking import Reader
+
+    text = json.dumps(Reader(PartyConfig.load(folder)).fetch(model), indent=1)
+    if out is None:
+        print(text)
+        return
+    out.write_text(text + "\n", encoding="utf-8")
+    print_line(f"wrote {out}")
+
+
 def _client(folder: Path) -> ModelClient:
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.server_reports import ModelClient
@@ -78,7 +99,7 @@ def _print(shown: Shown) -> None:
     print_line(f"{report.model}: kind {report.kind}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")
-    print_line(f"  may be asked by: {', '.join(report.analysts) or 'everybody'}")
+    print_line(f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED)
     if shown.cost is not None:
         cost = shown.cost
         print_line(

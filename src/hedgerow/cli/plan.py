@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import Format, FormatOption, print_forecast
+from hedgerow.cli.printing import PUBLISHED, Format, FormatOption, print_forecast
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.jobs import Job
@@ -71,7 +71,7 @@ def _print(job: Job) -> None:
     made = job.make_plan()
     print(f"run {job.run_id}: kind {job.kind}, model {job.model}")
     print(f"  uploads: {', '.join(job.uploads)} ({made.n_slots:,} slots)")
-    print(f"  may be asked by: {', '.join(job.analysts) or 'everybody'}")
+    print(f"  may be asked by: {', '.join(job.analysts)}" if job.analysts else PUBLISHED)
     print(
         f"\nEach of the three servers charges this to its account of {job.population}, "
         "before anything is opened:"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from hedgerow.protocols.forecast import NoiseForecast
 
 HERE = Path()
+PUBLISHED = "  published to everybody"
+"""What is said of a model that nobody needs to ask."""
 NOT_ALL = 1
 """Exit code where not all servers have done or told what was asked."""
 INTERRUPTED = 130

@@ -97,7 +97,7 @@ class NoiseForecast:
             f"the noise will drown this model: {worst.what}: noise of about {_shown(worst.noise)} "
             f"records beside {_shown(worst.size)} {worst.beside}, if the table is as large as its "
             f"capacity{f' ({self.note})' if self.note else ''}. Choose a larger epsilon, fewer "
-            "levels, rounds or attributes, or keep the budget; nothing was charged yet"
+            "releases (levels, rounds, attributes), or keep the budget; nothing was charged yet"
         )
 
 

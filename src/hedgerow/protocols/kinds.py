@@ -40,6 +40,6 @@ def answered_kind(name: str) -> AnsweredKind:
         raise Code.BAD_PARAMETER.error(
             expected="a model that is hidden, which the servers answer for",
             found=f"one of kind {name!r}",
-            fix="take what the servers publish; a tree answers by itself",
+            fix="take what the servers publish (`hedgerow models fetch`); a tree answers by itself",
         )
     return kind

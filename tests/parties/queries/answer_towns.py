@@ -26,6 +26,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import train_hidden
+from hedgerow.protocols.run import rehearse
 from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode, pad
@@ -126,6 +127,32 @@ class Town:
                 leakage=leakage.to_json(),
             )
         return plan
+
+    def publish(self, name: str) -> dict[str, Any]:
+        """Give every server one published tree; return what it publishes."""
+        plan = plan_hidden(DOMAIN, noise="none", depth=1).opened()
+        ledger, made = plan.ledger(), rehearse("open", plan)
+        for number, server in enumerate(SERVERS):
+            config = self.configs[server]
+            manifest = ModelManifest(
+                name=name,
+                kind="open",
+                server=number,
+                plan=plan.to_dict(),
+                run=f"{name}-run",
+                job="0" * 64,
+                tag="1" * 32,
+            )
+            write_model(
+                config.state,
+                operator_key(config.folder),
+                manifest,
+                {},
+                ledger=ledger.to_json(),
+                leakage=Leakage([], ledger=ledger).to_json(),
+                tree=made,
+            )
+        return made
 
     def start(self, number: int, limits: RoomLimits = QUICK) -> None:
         config = self.configs[SERVERS[number]]

@@ -24,6 +24,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity
 from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.queries.inquiry import (
     LARGEST_PART,
     MOST_ROWS,
@@ -32,7 +33,7 @@ from hedgerow.parties.queries.inquiry import (
     write_part,
 )
 from hedgerow.parties.store.models import ModelManifest
-from hedgerow.parties.wire.client import Lines, Reply, call
+from hedgerow.parties.wire.client import Lines, Reply, ServerClient, call
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import KINDS, answered_kind, kind_named
@@ -174,6 +175,28 @@ _AGAIN = {
     Code.REQUEST_TOO_SLOW,
 }
 _DTYPES = ("uint16", "uint32", "uint64")
+
+
+class Reader(ServerClient):
+    """What the servers publish, to be read by any member; see `ServerClient`."""
+
+    def fetch(self, model: str) -> dict[str, Any]:
+        """Return what the servers publish of a model, which must be the same at all of them.
+
+        H501 for a model that is hidden, H884 if they differ, or what one of them refuses.
+        """
+        told = self._ask_all("models", {"model": check_name(model, "model")})
+        for reply in told.values():
+            if isinstance(reply, HedgerowError):
+                raise reply
+        found = KnownModel.parse(model, [r for r in told.values() if isinstance(r, Reply)])
+        if found.document is None:
+            raise Code.BAD_PARAMETER.error(
+                expected="a model that is published",
+                found=f"{model}, which is hidden",
+                fix=f"ask it: hedgerow query {model} ROWS",
+            )
+        return found.document
 
 
 class Analyst:
