@@ -149,7 +149,7 @@ def test_a_plan_is_for_the_domain_of_the_estimator_unless_another_is_given(model
     assert model.plan(other).domain is other
     without = type(model)(1.0)
     assert without.plan(other).domain is other
-    for domain, code in ((None, Code.MISSING_DOMAIN), ("domain.toml", Code.BAD_PARAMETER)):
+    for domain, code in ((None, Code.MISSING_DOMAIN), ("domain.toml", Code.WRONG_TYPE)):
         with pytest.raises(HedgerowError) as caught:
             without.plan(domain)
         assert caught.value.code is code

@@ -13,7 +13,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.asking import Analyst, KnownModel
-from hedgerow.parties.roles.catalogue import Catalogue
+from hedgerow.parties.roles.catalogue import Catalogue, ModelsFields
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs import admission, worker
 from hedgerow.parties.runs.jobs import Job
@@ -113,8 +113,7 @@ class Trio:
             library = Library(config.state, key, number)
             catalogue = Catalogue(config.state, key, library, Policy.load(config.folder))
             caller = Caller("zoe", "analyst")
-            verb = catalogue.verbs["models"]
-            fields, payload = verb.function(caller, {"model": job.model}, None)
+            fields, payload = catalogue.models(caller, ModelsFields(model=job.model), None)
             replies.append(Reply(fields, b"".join(payload)))
         return KnownModel.parse(job.model, replies)
 
