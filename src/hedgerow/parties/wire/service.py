@@ -46,6 +46,8 @@ _NO_DESCRIPTOR_SECONDS = 0.2
 _DRAIN_SECONDS = 2.0
 _NEVER_SECONDS = 86_400.0
 _MAX_HEAD_BYTES = requests.MAX_FIELDS_BYTES + (1 << 14)
+_MAX_THROWN_BYTES = 1 << 20
+"""Of a caller that was refused and goes on sending."""
 _MAX_HEADERS = 32
 _ANYBODY = Caller("", "")
 """Who has shown no certificate, where the policy lets everybody look at numbers."""
@@ -129,6 +131,7 @@ class _Line(web.RequestHandler):
         self._timer: asyncio.TimerHandle | None = None
         self.print, self.peer, self.asked = b"", "", 0
         self._is_answered, self._is_ending, self._head = False, False, 0
+        self._is_refused = False
 
     @property
     def caller(self) -> Caller | None:
@@ -152,6 +155,11 @@ class _Line(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Read a header within its time and its length, or payload."""
+        if self._is_refused:
+            self._head += len(data)
+            if self._head > _MAX_THROWN_BYTES:
+                self.cut()
+            return
         if not self._is_answered and not self._is_ending:
             if not self._head:
                 self._wait(self._service.limits.header)
@@ -181,7 +189,8 @@ class _Line(web.RequestHandler):
         large = isinstance(exc, LineTooLong)
         error = _header_too_large() if large else Code.BAD_REQUEST.error(found="no HTTP")
         self._service.note_refusal(self.caller, error)
-        response = _refusal(error)
+        self._is_refused = True
+        response = _refusal(error, _LastWord)
         response.force_close()
         return response
 
@@ -236,7 +245,22 @@ class _Line(web.RequestHandler):
                 b"Connection: close\r\n\r\n%s"
                 % (requests.status_of(error), requests.JSON_TYPE.encode(), len(body), body)
             )
-        self.force_close()
+        self._is_refused = True
+        # Later, for the reason that `_LastWord` has; at once if the caller has gone by then.
+        self._wait(None)
+        self._loop.call_later(_DRAIN_SECONDS, self.force_close)
+
+
+class _LastWord(web.Response):
+    """A refusal of what is still on its way, which is thrown away for a while.
+
+    A connection that is closed with bytes unread is reset, and the refusal is lost with it.
+    """
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """End the reply, and the connection after some time."""
+        await super().write_eof(data)
+        await asyncio.sleep(_DRAIN_SECONDS)
 
 
 @dataclass
@@ -736,10 +760,10 @@ def _carry_out(verb: Verb, caller: Caller, fields: Any, payload: Incoming) -> tu
         raise ValueError("a reply that cannot be sent") from error
 
 
-def _refusal(error: HedgerowError) -> web.Response:
+def _refusal(error: HedgerowError, kind: type[web.Response] = web.Response) -> web.Response:
     headers = {"Server": "hedgerow", "Content-Type": requests.JSON_TYPE}
     status = requests.status_of(error)
-    return web.Response(status=status, body=requests.pack_error(error), headers=headers)
+    return kind(status=status, body=requests.pack_error(error), headers=headers)
 
 
 def _header_too_large() -> HedgerowError:
