@@ -250,6 +250,13 @@ def test_evaluate_counts_as_the_answers_would() -> None:
     # Those whom the model was trained on have paid for all of it before.
     assert model.privacy_.to_json() == charged
     assert [run.what for run in model.runs_].count("evaluate") == 2
+    # The servers see public slots, however many rows there are.
+    few = model.evaluate(ROWS[:3], ILL[:3], epsilon=None)
+    assert few.table.sum() == 3
+    sent = [run.meter.payload for run in model.runs_ if run.what == "evaluate"]
+    assert sent[-1] == sent[0]
+    with pytest.raises(HedgerowError, match="H112"):
+        model.evaluate(ROWS, ILL, epsilon=1.0, slots=len(ROWS) - 1)
     for epsilon in (0.0, -1.0, np.inf, "much"):
         with pytest.raises(HedgerowError, match="H201"):
             model.evaluate(ROWS, ILL, epsilon=epsilon)

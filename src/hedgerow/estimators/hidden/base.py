@@ -38,6 +38,7 @@ from hedgerow.protocols.sharing.integrate import (
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.padding import pad
 
 # Bins per numeric attribute where the domain is read from the data: each is a branch or a cut.
 _BINS = {"binary": 16, "wary": 4}
@@ -232,14 +233,20 @@ class HiddenEstimator(PlannedEstimator[Any]):
         ]
 
     def evaluate(
-        self, X: ArrayLike, y: ArrayLike, *, epsilon: float | None, ranges: int = RANGES
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        epsilon: float | None,
+        ranges: int = RANGES,
+        slots: int | None = None,
     ) -> Evaluation:
         """Count, on the servers, how well the model answers for held-out rows.
 
         Parameters
         ----------
         X : table of shape (n_rows, n_features)
-            Held-out rows; their number is public.
+            Held-out rows.
         y : array-like of shape (n_rows,)
             Their classes.
         epsilon : float or None
@@ -248,6 +255,9 @@ class HiddenEstimator(PlannedEstimator[Any]):
         ranges : int
             Ranges of the score of two classes that the ROC curve is made of: more follow it more
             closely, and each has noise of its own.
+        slots : int, optional
+            Public number of slots for the held-out rows, at least as many as they are; that of the
+            model's own table by default.
 
         Returns
         -------
@@ -259,12 +269,18 @@ class HiddenEstimator(PlannedEstimator[Any]):
         Raises
         ------
         HedgerowError
-            H501 for a model of numbers, and for one with ``noise="votes"``.
+            H501 for a model of numbers, and for one with ``noise="votes"``; H112 for more rows
+            than slots.
         """
         check_is_fitted(self, "model_")
         if epsilon is not None:
             check_epsilon(epsilon)
         rows = encode(self._table(X, reset=False), self.domain_, y)
+        # How many rows were held out is as private as they are; nothing is promised of a domain
+        # that was read from data.
+        if slots is None and self.domain is not None:
+            slots = self.plan_.n_slots
+        rows = pad(rows, rows.n_slots if slots is None else slots, entropy=self._entropy())
         seed = None if self.random_state is None else int(self.random_state)
         found, run = evaluate(
             self.model_,
