@@ -345,7 +345,7 @@ def test_a_draw_that_only_some_servers_hold_is_drawn_again(town: Town) -> None:
         again = question.ask(again=True)
         np.testing.assert_array_equal(value(found), value(again))
         assert found[0].fields["draw"] == again[1].fields["draw"]
-        assert log.state(question.key)[0] == "done"
+        assert log.find([question.key])[question.key].state == "done"
         # As if it had lost its state: what may have been seen is not drawn again.
         where = "WHERE analyst = ? AND id = ?"
         log._store._base.execute(f"DELETE FROM questions {where}", question.key)

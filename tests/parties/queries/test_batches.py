@@ -193,6 +193,10 @@ class Hall:
         for library in self.libraries:
             library.close()
 
+    def state(self, server: int, key: QueryKey) -> tuple[str, str]:
+        found = self.log(server).find([key])[key]
+        return found.state, found.draw
+
     def log(self, server: int):
         return self.libraries[server].book("m").log
 
@@ -300,10 +304,10 @@ def test_halves_leave_when_all_servers_hold_theirs(
     found = hall.turns()
     assert all(isinstance(one, HedgerowError) for one in found)
     assert not any(query.settled.is_set() for query in queries)
-    held = {hall.log(s).state(key) for s in range(3)}
+    held = {hall.state(s, key) for s in range(3)}
     assert len(held) == 1
     assert held.pop()[0] == "held"
-    kept = hall.log(0).state(key)[1]
+    kept = hall.state(0, key)[1]
     monkeypatch.setattr(AnswerRun, "finish", finish)
     found = hall.turns()
     assert found[0][0] == found[1][0] == found[2][0] == 1
@@ -336,14 +340,14 @@ def test_a_server_that_denies_an_answer_it_has_given_gets_no_other_draw(
     monkeypatch.setattr(QueryLog, "finish", fail)
     hall.turns()
     monkeypatch.setattr(QueryLog, "finish", finish)
-    before = {server: hall.log(server).state(key) for server in (honest, held_at)}
+    before = {server: hall.state(server, key) for server in (honest, held_at)}
     assert [state for state, _ in before.values()] == ["done", "held"]
     for _ in range(2):
         hall.forget(liar)
         again = hall.put(0, 20)
         hall.turns()
         assert again[honest].error.code is Code.QUERY_CONFLICT
-        assert {server: hall.log(server).state(key) for server in before} == before
+        assert {server: hall.state(server, key) for server in before} == before
     assert hall.log(honest).rows == 20
     hall.close()
 

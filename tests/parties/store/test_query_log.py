@@ -10,7 +10,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.query_log import Asked, QueryKey, QueryLog
+from hedgerow.parties.store.query_log import Asked, LoggedQuery, QueryKey, QueryLog
 from tests.parties.wire.parties_calls import refuses
 
 ONE, TWO = QueryKey("ann", "1" * 32), QueryKey("bob", "1" * 32)
@@ -40,9 +40,8 @@ def test_a_query_is_charged_once(state: StateFolder) -> None:
     log.charge([asked(ONE, 3)])
     for _ in range(2):
         assert (log.rows, log.rows_of("ann"), log.rows_of("bob")) == (7, 3, 4)
-        assert log.find(ONE) == asked(ONE, 3)
-        assert log.find(QueryKey("ann", "2" * 32)) is None
-        assert log.state(ONE) == ("asked", "")
+        other = QueryKey("ann", "2" * 32)
+        assert log.find([ONE, other]) == {ONE: LoggedQuery(asked(ONE, 3), "asked", "")}
         log.close()
         log = opened(state)
 
@@ -52,7 +51,7 @@ def test_one_request_twice_in_a_charge_leaves_the_log_whole(state: StateFolder) 
     log.charge([asked(TWO, 4)])
     refuses(Code.QUERY_CONFLICT, lambda: log.charge([asked(ONE, 3), asked(ONE, 3)]))
     for _ in range(2):
-        assert (log.rows, log.find(ONE)) == (4, None)
+        assert (log.rows, log.find([ONE])) == (4, {})
         log.close()
         log = opened(state)
     log.charge([asked(ONE, 3)])
@@ -62,18 +61,21 @@ def test_one_request_twice_in_a_charge_leaves_the_log_whole(state: StateFolder) 
 
 def test_the_life_of_a_half(state: StateFolder) -> None:
     log = opened(state)
-    assert log.state(ONE) == (None, "")
+    assert not log.find([ONE])
     log.charge([asked(ONE), asked(TWO)])
     halves = {ONE: np.array([1, 2], np.uint16), TWO: np.array([[3], [4]], np.uint32)}
     log.hold(DRAW, halves, halves)
-    assert log.state(ONE) == ("held", DRAW)
+    assert log.find([ONE])[ONE] == LoggedQuery(asked(ONE), "held", DRAW)
     with pytest.raises(ValueError, match="may not leave"):
         log.half(ONE)
     log.finish([ONE])
     log.finish([ONE])
     for _ in range(2):
-        assert log.state(ONE) == ("done", DRAW)
-        assert log.state(TWO) == ("held", DRAW)
+        found = log.find([ONE, TWO])
+        assert [(found[key].state, found[key].draw) for key in (ONE, TWO)] == [
+            ("done", DRAW),
+            ("held", DRAW),
+        ]
         np.testing.assert_array_equal(log.half(ONE), [1, 2])
         log.close()
         log = opened(state)
@@ -83,14 +85,12 @@ def test_a_later_draw_takes_the_place_of_one_that_did_not_leave(state: StateFold
     log = opened(state)
     log.charge([asked(ONE), asked(TWO)])
     log.hold(DRAW, [ONE, TWO], {ONE: np.ones(2, np.uint16), TWO: np.ones(2, np.uint16)})
-    folder = state.path("queries", "m")
     log.hold(OTHER, [ONE], {ONE: np.zeros(2, np.uint16)})
-    assert {path.name for path in folder.glob("*.bin")} == {
-        f"halves-{DRAW}.bin",
-        f"halves-{OTHER}.bin",
-    }
+    draws = log._store._base.execute("SELECT draw FROM halves ORDER BY draw")
+    assert draws.fetchall() == [(DRAW,), (OTHER,)]
     log.hold("c" * 32, [TWO], {TWO: np.zeros(2, np.uint16)})
-    assert not (folder / f"halves-{DRAW}.bin").exists()
+    draws = log._store._base.execute("SELECT draw FROM halves ORDER BY draw")
+    assert draws.fetchall() == [(OTHER,), ("c" * 32,)]
     log.finish([ONE])
     np.testing.assert_array_equal(log.half(ONE), [0, 0])
 
@@ -108,7 +108,7 @@ def test_what_was_not_charged_is_not_answered(state: StateFolder) -> None:
     log.charge([asked(ONE)])
     for action in (lambda: log.finish([ONE, TWO]), lambda: log.hold(DRAW, [ONE, TWO], {})):
         refuses(Code.JOURNAL_DAMAGED, action)
-        assert log.state(ONE) == ("asked", "")
+        assert log.find([ONE])[ONE].state == "asked"
 
 
 @pytest.mark.parametrize(
@@ -137,15 +137,17 @@ def test_after_a_failure_nothing_is_charged_or_answered(state: StateFolder) -> N
     error = refuses(Code.STATE_NOT_WRITTEN, lambda: log.charge(many))
     assert "full" in error.found
     # Not known to be charged would be charged again.
-    refuses(Code.STATE_NOT_WRITTEN, lambda: log.find(ONE))
+    refuses(Code.STATE_NOT_WRITTEN, lambda: log.find([ONE]))
     assert log.rows == 2
     log.close()
     again = opened(state)
-    assert (again.rows, again.find(ONE), again.find(many[0].key)) == (2, asked(ONE), None)
+    assert again.rows == 2
+    assert again.find([ONE, many[0].key]) == {ONE: LoggedQuery(asked(ONE), "asked", "")}
 
 
-def test_questions_of_earlier_versions_are_not_overlooked(state: StateFolder) -> None:
-    (state.folder("queries", "m") / "journal.jsonl").write_text("{}")
+@pytest.mark.parametrize("name", ["journal.jsonl", f"halves-{DRAW}.bin"])
+def test_questions_of_earlier_versions_are_not_overlooked(state: StateFolder, name: str) -> None:
+    (state.folder("queries", "m") / name).write_text("{}")
     refuses(Code.STATE_VERSION, lambda: Store(state))
 
 
@@ -163,7 +165,9 @@ def test_nothing_is_written_in_the_open(state: StateFolder) -> None:
     log.charge([asked(ONE)])
     half = np.arange(1000, dtype=np.uint32)
     log.hold(DRAW, [ONE], {ONE: half})
-    for path in state.path("queries", "m").iterdir():
+    files = [path for path in state.root.rglob("*") if path.is_file()]
+    assert any(b"halves" in path.read_bytes() for path in files)
+    for path in files:
         assert half[5:50].tobytes() not in path.read_bytes()
         assert path.stat().st_mode & 0o077 == 0
 
@@ -193,7 +197,8 @@ def test_memory_does_not_grow_with_the_queries(state: StateFolder) -> None:
     last = QueryKey("ann", f"{4999:032x}")
     for _ in range(2):
         assert (len(log), log.rows) == (5000, 5000)
-        assert log.state(last) == ("done", f"{4000:032x}")
+        found = log.find([last])[last]
+        assert (found.state, found.draw) == ("done", f"{4000:032x}")
         log.charge([asked(last, 1)])
         assert log.rows == 5000
         log.close()

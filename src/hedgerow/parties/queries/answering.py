@@ -104,15 +104,14 @@ class QueryService:
         with self.room.receiving(caller.name, payload.length):
             part = read_inquiry(inquiry, book.plan.layout, self.config.number, payload, self._key)
         asked = inquiry.asked_by(caller.name, part.digest)
-        known = book.log.find(asked.key)
+        known = book.log.find([asked.key]).get(asked.key)
         if known is not None:
-            check_same(known, asked)
-            if book.log.state(asked.key)[0] == "done":
+            check_same(known.asked, asked)
+            if known.state == "done":
                 if inquiry.again:
                     # Another server may still have to learn that all three hold it.
                     self.room.put(self._pending(asked, inquiry.model))
-                half = book.log.half(asked.key)
-                return _reply(half, book.log.state(asked.key)[1])
+                return _reply(book.log.half(asked.key), known.draw)
         else:
             book.admit(self.policy, asked, before={})
         query = self.room.put(

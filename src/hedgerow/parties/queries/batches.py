@@ -37,7 +37,7 @@ from hedgerow.parties.queries.inquiry import PRINT_BYTES, WHATS
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
 from hedgerow.parties.runs.agreement import exchange_all
 from hedgerow.parties.store.library import Library, ModelBook
-from hedgerow.parties.store.query_log import QueryKey
+from hedgerow.parties.store.query_log import Array, LoggedQuery, QueryKey
 from hedgerow.secure.replicated.core import SERVERS
 
 DRAW_BYTES = TAG_BYTES = 16
@@ -130,23 +130,22 @@ class Row(NamedTuple):
         return [cls(*row) for row in _ROW.iter_unpack(data)]
 
 
-def look_up(
-    said: Announcement, key: QueryKey, book: ModelBook | None, query: Pending | None
-) -> tuple[tuple[int, bytes, int], tuple[bytes, bytes]]:
+Finding = tuple[tuple[int, bytes, int], tuple[bytes, bytes]]
+_NOTHING: Finding = (MISSING, bytes(DRAW_BYTES), 0), (bytes(PRINT_BYTES), bytes(PRINT_BYTES))
+
+
+def look_up(said: Announcement, known: LoggedQuery | None, query: Pending | None) -> Finding:
     """Return what this server has of a query, and the digests of its two shares."""
-    nothing = (bytes(PRINT_BYTES), bytes(PRINT_BYTES))
-    if book is None:
-        return (MISSING, bytes(DRAW_BYTES), 0), nothing
-    state, draw = book.log.state(key)
-    drawn = bytes.fromhex(draw) if draw else bytes(DRAW_BYTES)
-    known = book.log.find(key)
-    if state == "done" and known is not None:
-        return (DONE, drawn, known.n), nothing
+    (_, no_draw, _), no_prints = _NOTHING
+    state, draw = (known.state, known.draw) if known is not None else ("", "")
+    drawn = bytes.fromhex(draw) if draw else no_draw
+    if known is not None and state == "done":
+        return (DONE, drawn, known.asked.n), no_prints
     if query is not None and query.part is not None and query.asked.what == said.what:
         return (HELD if state == "held" else HERE, drawn, query.asked.n), query.prints
-    if state == "held" and known is not None:
-        return (ONLY_HELD, drawn, known.n), nothing
-    return (MISSING, bytes(DRAW_BYTES), 0), nothing
+    if known is not None and state == "held":
+        return (ONLY_HELD, drawn, known.asked.n), no_prints
+    return _NOTHING
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
@@ -161,6 +160,13 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     if DONE in statuses:
         return "lost"
     return "later" if ONLY_HELD in statuses else "run"
+
+
+class _Answer(NamedTuple):
+    """An answer that may leave, and this server's half of it, if it gives one."""
+
+    draw: str
+    half: Array | None
 
 
 MOST_FAILURES = 3
@@ -191,31 +197,32 @@ class BatchSession:
         begun = time.monotonic()
         here = self._gather(said)
         book = self._book(said)
-        rows = self._compare(said, book, here)
+        known = {} if book is None else book.log.find(said.keys)
+        rows = self._compare(said, book, known, here)
         verdicts = {
             key: verdict([rows[s][k] for s in range(SERVERS)]) for k, key in enumerate(said.keys)
         }
-        errors = self._refusals(said, book, here, rows, verdicts)
+        errors = self._refusals(said, book, known, here, rows, verdicts)
         agreed = self._agree(said, errors)
         asked = [key for key in said.keys if verdicts[key] == "run" and agreed[key] == ADMITTED]
         kept = [key for key in said.keys if verdicts[key] == "commit"]
-        draws: dict[QueryKey, str] = {}
+        answers: dict[QueryKey, _Answer] = {}
         if asked:
             assert book is not None
             queries = [query for key in asked if (query := here[key]) is not None]
-            self._run(book, queries, said)
-            draws |= dict.fromkeys(asked, said.draw.hex())
+            halves = self._run(book, queries, said)
+            answers |= {key: _Answer(said.draw.hex(), halves.get(key)) for key in asked}
         if kept:
             assert book is not None
             book.log.finish(kept)
-            draws |= {key: book.log.state(key)[1] for key in kept}
+            answers |= {key: _Answer(known[key].draw, book.log.half(key)) for key in kept}
         for key in said.keys:
-            self._settle(key, here[key], book, draws.get(key), agreed[key], errors.get(key))
-        if draws:
-            event = {"batch": said.draw.hex(), "model": said.model, "queries": len(draws)}
+            self._settle(here[key], answers.get(key), agreed[key], errors.get(key))
+        if answers:
+            event = {"batch": said.draw.hex(), "model": said.model, "queries": len(answers)}
             seconds = round(time.monotonic() - begun, 6)
             _logger.info("batch", extra={"event": event | {"seconds": seconds}})
-        return len(draws)
+        return len(answers)
 
     def _announce(self) -> Announcement:
         room = self.room.limits.batch_queries
@@ -258,10 +265,16 @@ class BatchSession:
         return None
 
     def _compare(
-        self, said: Announcement, book: ModelBook | None, here: Mapping[QueryKey, Pending | None]
+        self,
+        said: Announcement,
+        book: ModelBook | None,
+        known: Mapping[QueryKey, LoggedQuery],
+        here: Mapping[QueryKey, Pending | None],
     ) -> list[list[Row]]:
         """Tell the others what is here, and return what all of them say."""
-        mine = [look_up(said, key, book, here[key]) for key in said.keys]
+        mine = [_NOTHING] * len(said.keys)
+        if book is not None:
+            mine = [look_up(said, known.get(key), here[key]) for key in said.keys]
         size = (len(said.keys) * ROW_BYTES,)
         plan = [
             Route(a, b, size, "uint8") for a in range(SERVERS) for b in range(SERVERS) if a != b
@@ -286,6 +299,7 @@ class BatchSession:
         self,
         said: Announcement,
         book: ModelBook | None,
+        known: Mapping[QueryKey, LoggedQuery],
         here: Mapping[QueryKey, Pending | None],
         rows: list[list[Row]],
         verdicts: Mapping[QueryKey, Verdict],
@@ -308,21 +322,25 @@ class BatchSession:
                     found="parts at two servers that do not belong together"
                 )
                 continue
-            if book.log.find(key) is not None:
-                continue
-            try:
-                book.admit(self.policy, query.asked, before={})
-            except HedgerowError as error:
-                errors[key] = error
+            if key in known:
                 continue
             try:
                 book.admit(self.policy, query.asked, before=ahead)
+                ahead[key.analyst] += query.asked.n
             except HedgerowError:
-                # It fits by itself: those before it may yet be refused elsewhere.
-                errors[key] = None
-                continue
-            ahead[key.analyst] += query.asked.n
+                errors[key] = self._refusal(book, query)
         return errors
+
+    def _refusal(self, book: ModelBook, query: Pending) -> HedgerowError | None:
+        """Return why a query is refused; None if it fits by itself.
+
+        Then those before it in its batch may yet be refused elsewhere.
+        """
+        try:
+            book.admit(self.policy, query.asked, before={})
+        except HedgerowError as error:
+            return error
+        return None
 
     def _agree(
         self, said: Announcement, errors: Mapping[QueryKey, HedgerowError | None]
@@ -337,8 +355,10 @@ class BatchSession:
         final = np.where(refused, REFUSED, np.where(later, LATER, ADMITTED))
         return {key: int(final[k]) for k, key in enumerate(said.keys)}
 
-    def _run(self, book: ModelBook, queries: Sequence[Pending], said: Announcement) -> None:
-        """Charge and answer; everything is durable at all servers when it returns."""
+    def _run(
+        self, book: ModelBook, queries: Sequence[Pending], said: Announcement
+    ) -> dict[QueryKey, Array]:
+        """Charge and answer; everything is durable at all servers when it returns the halves."""
         keys = [query.key for query in queries]
         try:
             book.charge([query.asked for query in queries])
@@ -358,23 +378,19 @@ class BatchSession:
                     )
                     self.room.settle(query, error=error)
             raise
-        for query in queries:
-            query.half = halves.get(query.key)
+        return halves
 
     def _settle(
         self,
-        key: QueryKey,
         query: Pending | None,
-        book: ModelBook | None,
-        draw: str | None,
+        answer: _Answer | None,
         agreed: int,
         error: HedgerowError | None,
     ) -> None:
         if query is None:
             return
-        if draw is not None and book is not None:
-            half = query.half if query.half is not None else book.log.half(key)
-            self.room.settle(query, half=half, draw=draw)
+        if answer is not None:
+            self.room.settle(query, half=answer.half, draw=answer.draw)
         elif agreed == REFUSED:
             elsewhere = Code.QUERY_REFUSED_ELSEWHERE.error(found="a refusal by another server")
             self.room.settle(query, error=error or elsewhere)

@@ -129,6 +129,15 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             leakage TEXT NOT NULL, tree TEXT, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration(
+        """
+        CREATE TABLE halves (
+            model TEXT NOT NULL, draw TEXT NOT NULL, sealed BLOB NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (model, draw)
+        ) STRICT;
+        """,
+        ("queries/*/halves-*.bin",),
+    ),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -218,10 +227,22 @@ class Transaction:
         """Yield all questions to a model; one at a time is in memory."""
         return self._each("questions", "WHERE model = ?", model)
 
-    def count_drawn(self, model: str, draw: str) -> int:
-        """Return how many questions to a model a draw answers."""
-        where = "SELECT count(*) FROM questions WHERE model = ? AND draw = ?"
-        return int(self._base.execute(where, (model, draw)).fetchone()[0])
+    def put_halves(self, model: str, draw: str, sealed: bytes) -> None:
+        """Write the halves of one draw of answers."""
+        self._put("halves", {"model": model, "draw": draw, "sealed": sealed})
+
+    def halves(self, model: str, draw: str) -> bytes | None:
+        """Return the halves of one draw of answers, sealed."""
+        found = self._rows("halves", "WHERE model = ? AND draw = ?", model, draw)
+        return found[0]["sealed"] if found else None
+
+    def drop_unused_halves(self, model: str, draw: str) -> None:
+        """Forget a draw, unless it answers a question."""
+        self._base.execute(
+            "DELETE FROM halves WHERE model = :model AND draw = :draw AND NOT EXISTS "
+            "(SELECT * FROM questions WHERE model = :model AND draw = :draw)",
+            {"model": model, "draw": draw},
+        )
 
     def put_memory(self, run: str, data: bytes) -> None:
         """Write what a party must not forget of a run, in the place of what it knew."""
@@ -380,13 +401,14 @@ class Store:
 
     Made if it does not exist, brought to this version if it is of an earlier one. H867 if it does
     not fit together, H868 if other processes keep it for more than 10 s, H869 if the disk does
-    not take it, H930 if a later version of Hedgerow has written it.
+    not take it, H932 if a later version of Hedgerow has written it.
     """
 
     def __init__(self, state: StateFolder) -> None:
         self.state, self.path = state, state.path(FILE)
         self._lock, self._pid = threading.RLock(), os.getpid()
         self._failed: str | None = None
+        self._patience = PATIENCE
         try:
             with self._numbered():
                 if not os.path.lexists(self.path):
@@ -447,7 +469,9 @@ class Store:
             if self._base.in_transaction:
                 raise ValueError("a transaction within a transaction")
             with self._numbered(), self._rolling_back():
-                self._base.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+                if patience != self._patience:
+                    self._base.execute(f"PRAGMA busy_timeout = {int(1000 * patience)}")
+                    self._patience = patience
                 self._base.execute(f"BEGIN {kind}")
                 yield Transaction(self, self._base)
                 self._base.execute("COMMIT")
@@ -496,7 +520,10 @@ class Store:
             )
 
     def _in_place(self) -> bool:
-        return os.path.lexists(self.path) and _place_of(self.path) == self._place
+        try:
+            return _place_of(self.path) == self._place
+        except FileNotFoundError:
+            return False
 
     def _create(self) -> None:
         """Make an empty database that is there as a whole or not at all."""

@@ -87,7 +87,8 @@ class ModelBook:
 
     def charge(self, asked: list[Asked]) -> None:
         """Charge queries that were not charged before; durable when it returns."""
-        rows = sum(one.n for one in asked if self.log.find(one.key) is None)
+        known = self.log.find(one.key for one in asked)
+        rows = sum(one.n for one in asked if one.key not in known)
         if not rows:
             return
         if self.votes:

@@ -1,8 +1,8 @@
 """`QueryLog`: what a server must not forget about the queries to one model.
 
 A row of the party's store tells the life of a query: it is there, and charged, before anything is
-computed; ``draw`` is set when this server's half of the answer is on its disk; ``done``, when all
-three servers have said that they hold theirs. Only then does a half leave, so an answer that
+computed; ``draw`` is set together with this server's half of the answer; ``done``, when all three
+servers have said that they hold theirs. Only then does a half leave, so an answer that
 anybody may have seen is never drawn a second time. What is held and not done may be drawn again, at
 no charge.
 
@@ -11,7 +11,6 @@ Memory does not grow with the queries: what is known of each of them is looked u
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +21,8 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.parties.store.database import Row, Transaction, open_store
-from hedgerow.parties.store.durable import Claim, StateFolder, remove_leftovers
-from hedgerow.parties.store.vault import About, read_arrays, write_arrays
+from hedgerow.parties.store.durable import Claim, StateFolder
+from hedgerow.parties.store.vault import About, open_arrays, seal_arrays
 
 Array = NDArray[Any]
 State = Literal["asked", "held", "done"]
@@ -47,6 +46,15 @@ class Asked:
     digest: str
 
 
+@dataclass(frozen=True)
+class LoggedQuery:
+    """A request that was charged, how far it has come, and the draw that is held, if any."""
+
+    asked: Asked
+    state: State
+    draw: str
+
+
 class QueryLog:
     """Charges and halves of one model, of this tag, at one server; halves are encrypted.
 
@@ -60,10 +68,9 @@ class QueryLog:
         self._lock = threading.Lock()
         self._rows: Counter[str] = Counter()
         self._questions = 0
-        folder = state.folder(_ROOM, model)
+        state.folder(_ROOM, model)
         self._claim = Claim(state.path(_ROOM, model, "lock"))
         try:
-            remove_leftovers(folder)
             self._store = open_store(state)
             self._open()
         except BaseException:
@@ -82,19 +89,11 @@ class QueryLog:
     def __len__(self) -> int:
         return self._questions
 
-    def find(self, key: QueryKey) -> Asked | None:
-        """Return a request that was charged."""
-        row = self._find(key)
-        return None if row is None else Asked(key, row["what"], row["n"], row["digest"])
-
-    def state(self, key: QueryKey) -> tuple[State | None, str]:
-        """Return how far a request has come, and the draw that is held; None and "" if unknown."""
-        row = self._find(key)
-        if row is None:
-            return None, ""
-        if row["draw"] is None:
-            return "asked", ""
-        return ("done" if row["done"] else "held"), row["draw"]
+    def find(self, keys: Iterable[QueryKey]) -> dict[QueryKey, LoggedQuery]:
+        """Return those of some requests that were charged, all from one moment."""
+        with self._store.snapshot() as made:
+            rows = [(key, made.question(self.model, *key)) for key in keys]
+        return {key: _logged(key, row) for key, row in rows if row is not None}
 
     def charge(self, asked: Sequence[Asked]) -> None:
         """Record requests that were not charged before; durable when it returns.
@@ -130,18 +129,16 @@ class QueryLog:
         The name of the draw is the same at all servers and never used before. Halves are empty at
         the server that gives none.
         """
-        if halves:
-            arrays = {" ".join(key): half for key, half in halves.items()}
-            write_arrays(self._path(draw), arrays, self._key, about=self._about(draw))
+        named = {" ".join(key): half for key, half in halves.items()}
         with self._store.transaction("hold answers") as made:
             rows = [self._charged(made, key) for key in keys]
+            if named:
+                sealed = seal_arrays(named, self._key, about=self._about(draw))
+                made.put_halves(self.model, draw, sealed)
             for row in rows:
                 made.put_question({**row, "draw": draw})
-            before = {row["draw"] for row in rows} - {None, draw}
-            unused = [old for old in before if not made.count_drawn(self.model, old)]
-        for old in unused:
-            with contextlib.suppress(OSError):
-                self._path(old).unlink()
+            for old in {row["draw"] for row in rows} - {None, draw}:
+                made.drop_unused_halves(self.model, old)
 
     def finish(self, keys: Iterable[QueryKey]) -> None:
         """Record that all servers hold the draw: from here on it is the answer; durable."""
@@ -153,13 +150,14 @@ class QueryLog:
 
     def half(self, key: QueryKey) -> Array | None:
         """Return the half of an answer that is done; None at the server that gives none."""
-        state, draw = self.state(key)
-        if state != "done":
-            raise ValueError("a half that may not leave")
-        path = self._path(draw)
-        if not path.exists():
+        with self._store.snapshot() as made:
+            row = made.question(self.model, *key)
+            if row is None or not row["done"]:
+                raise ValueError("a half that may not leave")
+            sealed = made.halves(self.model, row["draw"])
+        if sealed is None:
             return None
-        return read_arrays(path, self._key, about=self._about(draw))[" ".join(key)]
+        return open_arrays(sealed, self._key, about=self._about(row["draw"]))[" ".join(key)]
 
     def close(self) -> None:
         """Let others open it."""
@@ -186,10 +184,6 @@ class QueryLog:
             "questions": questions,
         }
 
-    def _find(self, key: QueryKey) -> Row | None:
-        with self._store.snapshot() as made:
-            return made.question(self.model, *key)
-
     def _charged(self, made: Transaction, key: QueryKey) -> Row:
         row = made.question(self.model, *key)
         if row is None:
@@ -199,9 +193,6 @@ class QueryLog:
             )
         return row
 
-    def _path(self, draw: str) -> Any:
-        return self._state.path(_ROOM, self.model, f"halves-{draw}.bin")
-
     def _about(self, draw: str) -> About:
         return {
             "kind": "halves",
@@ -210,3 +201,8 @@ class QueryLog:
             "server": self._server,
             "draw": draw,
         }
+
+
+def _logged(key: QueryKey, row: Row) -> LoggedQuery:
+    state: State = "asked" if row["draw"] is None else "done" if row["done"] else "held"
+    return LoggedQuery(Asked(key, row["what"], row["n"], row["digest"]), state, row["draw"] or "")

@@ -81,17 +81,26 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], key: bytes, *, about: 
         _write(file, arrays, key, about)
 
 
-def seal_bytes(data: bytes, key: bytes, *, about: About) -> bytes:
-    """Return bytes encrypted as a file would be, for where there is no file."""
+def seal_arrays(arrays: Mapping[str, Array], key: bytes, *, about: About) -> bytes:
+    """Return arrays encrypted as a file would be, for where there is no file."""
     file = io.BytesIO()
-    _write(file, {"": np.frombuffer(data, dtype=np.uint8)}, key, about)
+    _write(file, arrays, key, about)
     return file.getvalue()
 
 
-def open_bytes(sealed: bytes, key: bytes, *, about: About) -> bytes:
+def open_arrays(sealed: bytes, key: bytes, *, about: About) -> dict[str, Array]:
     """Return what was sealed; errors are those of `read_arrays`."""
-    arrays = _read(Path("what was sealed"), io.BytesIO(sealed), len(sealed), key, about)
-    return bytes(arrays[""].tobytes())
+    return _read(Path("what was sealed"), io.BytesIO(sealed), len(sealed), key, about)
+
+
+def seal_bytes(data: bytes, key: bytes, *, about: About) -> bytes:
+    """Return bytes encrypted as a file would be."""
+    return seal_arrays({"": np.frombuffer(data, dtype=np.uint8)}, key, about=about)
+
+
+def open_bytes(sealed: bytes, key: bytes, *, about: About) -> bytes:
+    """Return the bytes that were sealed."""
+    return bytes(open_arrays(sealed, key, about=about)[""].tobytes())
 
 
 def _write(file: BinaryIO, arrays: Mapping[str, Array], key: bytes, about: About) -> None:
