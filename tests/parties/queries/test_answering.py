@@ -12,7 +12,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.queries.inquiry import Inquiry, write_part
 from hedgerow.parties.store.query_log import QueryKey, QueryLog
-from hedgerow.parties.wire.client import Reply
+from hedgerow.parties.wire.client import Reply, wait_for
 from hedgerow.protocols.sharing.queries import query_planes
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.replicated.outside import deal, join_halves
@@ -45,12 +45,14 @@ class Question:
 
     def ask(self, **changes) -> dict[int, Reply | HedgerowError]:
         fields = self.inquiry.model_copy(update=changes).model_dump()
-        return self.analyst._all("query", fields, self.parts)
+        until = time.monotonic() + self.analyst.timeout
+        return wait_for(self.analyst._all("query", fields, self.parts, until=until))
 
     def one(self, server: int, fields: dict | None = None, parts: list | None = None) -> Reply:
         fields = self.inquiry.model_dump() | (fields or {})
         to = self.analyst.config.servers[server]
-        return self.analyst._call(to, "query", fields, parts or self.parts[server], 20.0)
+        part = parts or self.parts[server]
+        return wait_for(self.analyst._ask(to, "query", fields, part, 20.0))
 
 
 def answered(question: Question, *, again: bool = False) -> dict[int, Reply]:
@@ -359,12 +361,21 @@ def test_only_server_0_invites(town: Town) -> None:
         analyst = town.analyst()
         to = analyst.config.servers[1]
         fields = {"session": "00" * 16}
-        refuses(Code.CALLER_NOT_ALLOWED, lambda: analyst._call(to, "query-meet", fields, None, 5.0))
+        refuses(
+            Code.CALLER_NOT_ALLOWED,
+            lambda: wait_for(analyst._ask(to, "query-meet", fields, None, 5.0)),
+        )
         analyst.config = town.configs[SERVERS[2]]
-        refuses(Code.CALLER_NOT_ALLOWED, lambda: analyst._call(to, "query-meet", fields, None, 5.0))
+        refuses(
+            Code.CALLER_NOT_ALLOWED,
+            lambda: wait_for(analyst._ask(to, "query-meet", fields, None, 5.0)),
+        )
         analyst.config = town.configs[SERVERS[0]]
         for bad in ({}, {"session": "xy"}, {"session": 7}, {"session": "00" * 15}):
-            refuses(Code.BAD_REQUEST, lambda b=bad: analyst._call(to, "query-meet", b, None, 5.0))
+            refuses(
+                Code.BAD_REQUEST,
+                lambda b=bad: wait_for(analyst._ask(to, "query-meet", b, None, 5.0)),
+            )
         assert town.analyst().ask("m", table(2)[0]).labels == expected(table(2)[0])
 
 

@@ -1,7 +1,7 @@
 """The analyst's side: what it makes of what servers say."""
 
+import asyncio
 import json
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from hedgerow.parties.queries.asking import (
 )
 from hedgerow.parties.queries.inquiry import LARGEST_PART, MOST_ROWS, Inquiry, part_bytes
 from hedgerow.parties.store.models import ModelManifest
-from hedgerow.parties.wire.client import Reply
+from hedgerow.parties.wire.client import Reply, wait_for
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.tables import Attribute, Domain, encode
 from hedgerow.trees import grow_id3
@@ -97,7 +97,7 @@ class Scripted(Analyst):
         super().__init__(town.configs["ann0"], **{"timeout": 5.0} | options)
         self.script, self.made = list(script), []
 
-    def _call(self, server, verb, fields, payload, seconds):
+    async def _ask(self, server, verb, fields, payload, seconds):
         number = [s.name for s in self.config.servers].index(server.name)
         self.made.append((number, fields, payload))
         said = self.script[min(len([m for m in self.made if m[0] == number]), len(self.script)) - 1]
@@ -243,17 +243,17 @@ class Lasting(Scripted):
 
     def __init__(self, town: Town) -> None:
         super().__init__(town, answers(0, 1))
-        self.back = threading.Event()
+        self.back = asyncio.Event()
 
-    def _call(self, server, verb, fields, payload, seconds):
+    async def _ask(self, server, verb, fields, payload, seconds):
         if server.name == "birch":
             if not self.made:
                 self.made.append((1, fields, payload))
                 raise Code.REQUEST_CUT_OFF.error(found="a server that fell over")
             self.back.set()
-        elif not self.back.wait(30.0):
-            return WAITING
-        return super()._call(server, verb, fields, payload, seconds)
+        else:
+            await asyncio.wait_for(self.back.wait(), 30.0)
+        return await super()._ask(server, verb, fields, payload, seconds)
 
 
 def test_a_server_that_fell_over_is_asked_again_while_the_others_keep_waiting(town: Town) -> None:
@@ -273,7 +273,7 @@ def test_a_model_is_asked_for_again_while_a_server_is_away(town: Town) -> None:
     with town.open():
         real = town.analyst()
         told = {
-            number: real._call(server, "models", {"model": "m"}, None, 20.0)
+            number: wait_for(real._ask(server, "models", {"model": "m"}, None, 20.0))
             for number, server in enumerate(real.config.servers)
         }
     waits: list[str] = []

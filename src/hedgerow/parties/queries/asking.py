@@ -7,9 +7,9 @@ again under its identifier: it is charged once, and its answer is drawn once.
 
 from __future__ import annotations
 
-import queue
+import asyncio
+import contextlib
 import secrets
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ from hedgerow.parties.queries.inquiry import (
     write_part,
 )
 from hedgerow.parties.store.models import ModelManifest
-from hedgerow.parties.wire.client import Lines, Reply, ServerClient, call
+from hedgerow.parties.wire.client import Lines, Reply, ServerClient, ask, wait_for
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import KINDS, answered_kind, kind_named
@@ -219,6 +219,7 @@ class Analyst:
         config.check_servers()
         self._certificates = {s.name: config.certificate(s.name) for s in config.servers}
         self._lines: dict[tuple[str, Identity], Lines] = {}
+        self._unread: set[asyncio.Task[Any]] = set()
 
     def find(self, name: str) -> KnownModel:
         """Ask the servers about a model.
@@ -228,7 +229,7 @@ class Analyst:
         """
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
         while True:
-            found = self._all("models", {"model": name}, [None] * 3, until=end)
+            found = wait_for(self._all("models", {"model": name}, [None] * 3, until=end))
             refused = [r for r in found.values() if isinstance(r, HedgerowError)]
             final = [error for error in refused if error.code not in _AGAIN]
             if not refused:
@@ -287,7 +288,7 @@ class Analyst:
         end, pause = time.monotonic() + self.timeout, _FIRST_PAUSE
         while True:
             begun = time.monotonic()
-            found = self._all("query", inquiry.model_dump(), parts, until=end)
+            found = wait_for(self._all("query", inquiry.model_dump(), parts, until=end))
             refused = [r for r in found.values() if isinstance(r, HedgerowError)]
             refused = [error for error in refused if error.code not in _AGAIN]
             if refused:
@@ -303,62 +304,53 @@ class Analyst:
             time.sleep(max(0.0, pause - (time.monotonic() - begun)))
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _all(
-        self, verb: str, fields: Fields, payloads: list[Payload], *, until: float | None = None
+    async def _all(
+        self, verb: str, fields: Fields, payloads: list[Payload], *, until: float
     ) -> dict[int, Reply | HedgerowError]:
         """Make a request to all servers at once; stop at the first refusal that is final.
 
-        With `until`, a server that is not there is asked again for a while.
+        A server that is not there is asked again for a while.
         """
-        left = self.timeout if until is None else until - time.monotonic()
-        seconds = max(1.0, min(left, POLL_SECONDS))
-        replies: queue.SimpleQueue[tuple[int, Reply | HedgerowError]] = queue.SimpleQueue()
-        end, over = time.monotonic() + seconds, threading.Event()
+        end = time.monotonic() + max(1.0, min(until - time.monotonic(), POLL_SECONDS))
+        over = asyncio.Event()
 
-        def make(number: int, server: Member) -> None:
+        async def make(number: int, server: Member) -> tuple[int, Reply | HedgerowError]:
             asked, pause = fields, _FIRST_PAUSE
             while True:
-                reply: Reply | HedgerowError
                 try:
                     rest = max(1.0, end - time.monotonic())
-                    reply = self._call(server, verb, asked, payloads[number], rest)
+                    return number, await self._ask(server, verb, asked, payloads[number], rest)
                 except HedgerowError as error:
-                    reply = error
-                again = isinstance(reply, HedgerowError) and reply.code in _AGAIN
-                if again:
-                    self._waits(f"waiting for {server.name}: {reply.found}")  # type: ignore[union-attr]
-                # The others may keep this analyst waiting for just what this one has lost.
-                if until is None or not again or time.monotonic() + pause > end:
-                    break
-                if over.wait(pause):
-                    break
+                    if error.code not in _AGAIN:
+                        return number, error
+                    self._waits(f"waiting for {server.name}: {error.found}")
+                    # The others may keep this analyst waiting for just what this one has lost.
+                    if time.monotonic() + pause > end or over.is_set():
+                        return number, error
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(over.wait(), pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 asked = {**fields, "again": True} if "again" in fields else fields
-            replies.put((number, reply))
 
-        servers = self.config.servers
-        for number, server in enumerate(servers):
-            threading.Thread(target=make, args=(number, server), daemon=True).start()
         found: dict[int, Reply | HedgerowError] = {}
-        while len(found) < len(servers):
-            number, reply = replies.get()
-            found[number] = reply
-            if set(HALVES) <= set(_replies_with_answers(found)):
-                break
-            final = isinstance(reply, HedgerowError) and reply.code not in _AGAIN
-            if final and reply.code is not Code.QUERY_REFUSED_ELSEWHERE:  # type: ignore[union-attr]
-                break
+        # What is not waited for ends by itself: cut off, it would take its connection with it.
+        left = {asyncio.ensure_future(make(*one)) for one in enumerate(self.config.servers)}
+        while left and not _is_settled(found):
+            done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            found |= dict(task.result() for task in done)
         over.set()
+        self._unread = {task for task in self._unread | left if not task.done()}
         return dict(sorted(found.items()))
 
-    def _call(
+    async def _ask(
         self, server: Member, verb: str, fields: Fields, payload: Payload, seconds: float
     ) -> Reply:
         # A connection belongs to who has shown its certificate on it.
         identity, certificate = self.config.identity, self._certificates[server.name]
         key = server.name, identity
-        lines = self._lines.setdefault(key, Lines(identity, certificate))
-        return call(
+        if key not in self._lines:
+            self._lines[key] = Lines(identity, certificate)
+        return await ask(
             (server.host, server.port),
             identity,
             certificate,
@@ -369,7 +361,7 @@ class Analyst:
             timeout=seconds,
             connect_timeout=min(seconds, self.config.timeouts.connect),
             # Queries may be made twice.
-            lines=lines,
+            lines=self._lines[key],
         )
 
     def _late(self, inquiry: Inquiry, found: dict[int, Reply | HedgerowError]) -> HedgerowError:
@@ -384,6 +376,14 @@ class Analyst:
             expected=f"an answer to {inquiry.n} rows within {self.timeout:g} s",
             found="; ".join(said) or "none",
         )
+
+
+def _is_settled(found: Mapping[int, Reply | HedgerowError]) -> bool:
+    """Return whether nothing is left to wait for: both halves are there, or a reason for none."""
+    final = {reply.code for reply in found.values() if isinstance(reply, HedgerowError)}
+    if final - _AGAIN - {Code.QUERY_REFUSED_ELSEWHERE}:
+        return True
+    return set(HALVES) <= set(_replies_with_answers(found))
 
 
 def _replies_with_answers(found: Mapping[int, Reply | HedgerowError]) -> dict[int, Reply]:

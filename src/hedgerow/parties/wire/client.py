@@ -3,7 +3,8 @@
 `call` makes one request to another party, `call_member` one to a member of the consortium, and a
 `ServerClient` asks the servers one thing at once. `Lines` keep connections for the next request: a
 handshake costs both sides more than a short request, so who makes many of them makes it once. All
-connections of a process live in the loop of one thread; who calls waits in its own.
+connections of a process live in the loop of one thread; who calls waits in its own. Who has several
+requests to make at once makes them in that loop, with `ask`, and waits once (`wait_for`).
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import random
 import secrets
 import ssl
 import threading
-import time
 import weakref
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
@@ -50,6 +51,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _CLOSE_SECONDS = 1.0
 _THREAD = "calls to parties"
 _NOT_NEEDED = ("User-Agent", "Accept", "Accept-Encoding")
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -75,7 +77,7 @@ _calls = _Calls()
 os.register_at_fork(after_in_child=_calls.__init__)  # type: ignore[misc]
 
 
-def _await(work: Coroutine[Any, Any, _T]) -> _T:
+def wait_for(work: Coroutine[Any, Any, _T]) -> _T:
     """Do something in the loop, and wait for it here."""
     future = asyncio.run_coroutine_threadsafe(work, _calls.loop())
     try:
@@ -83,6 +85,16 @@ def _await(work: Coroutine[Any, Any, _T]) -> _T:
     except BaseException:
         future.cancel()
         raise
+
+
+def _waiting(function: Callable[_P, Coroutine[Any, Any, _T]]) -> Callable[_P, _T]:
+    """Make a function of one that is for the loop."""
+
+    @wraps(function)
+    def waits(*args: _P.args, **options: _P.kwargs) -> _T:
+        return wait_for(function(*args, **options))
+
+    return waits
 
 
 class _OneOf(aiohttp.Fingerprint):
@@ -93,7 +105,8 @@ class _OneOf(aiohttp.Fingerprint):
         self._prints = prints
 
     def check(self, transport: asyncio.Transport) -> None:
-        """Compare the certificate of a connection."""
+        """Compare the certificate of a connection that was made just now."""
+        _talk.get().is_kept = False
         found = fingerprint(transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
         if found not in self._prints:
             raise aiohttp.ServerFingerprintMismatch(self.fingerprint, found, "", 0)
@@ -107,20 +120,16 @@ class Lines:
         self.prints = fingerprints(certificate)
         self._context: ssl.SSLContext | None = None
         self._session: aiohttp.ClientSession | None = None
-        self._lock = threading.Lock()
 
     def context(self) -> ssl.SSLContext:
-        """Return the settings of TLS for new connections, made once."""
-        with self._lock:
-            if self._context is None:
-                self._context = tls_context(self._identity, [self._certificate], server=False)
-            return self._context
+        """Return the settings of TLS for new connections, made once, in the loop of all of them."""
+        if self._context is None:
+            self._context = tls_context(self._identity, [self._certificate], server=False)
+        return self._context
 
     def session(self) -> aiohttp.ClientSession:
         """Return the connections, in the loop of all of them."""
         if self._session is None:
-            tracing = aiohttp.TraceConfig()
-            tracing.on_connection_reuseconn.append(_note_reuse)
             self._session = aiohttp.ClientSession(
                 # Beside the context, which trusts no other certificate, it is compared by itself.
                 connector=aiohttp.TCPConnector(
@@ -131,7 +140,6 @@ class Lines:
                 auto_decompress=False,
                 read_bufsize=requests.BLOCK_BYTES,
                 max_field_size=requests.MAX_FIELDS_BYTES,
-                trace_configs=[tracing],
             )
             # Who forgets to close them, or ends without it, leaves none open.
             self._ending = weakref.finalize(self, _end, self._session, os.getpid())
@@ -142,6 +150,13 @@ class Lines:
         if self._session is not None:
             self._session = None
             self._ending()
+
+    async def end(self) -> None:
+        """As `close`, for the loop."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            self._ending.detach()
+            await session.close()
 
 
 def _end(session: aiohttp.ClientSession, process: int) -> None:
@@ -155,11 +170,6 @@ def _end(session: aiohttp.ClientSession, process: int) -> None:
             ended.result(_CLOSE_SECONDS)
 
 
-async def _note_reuse(session: object, context: Any, parameters: object) -> None:
-    del session, parameters
-    context.trace_request_ctx.is_kept = True
-
-
 @dataclass(frozen=True)
 class Reply:
     """What another party has answered."""
@@ -168,7 +178,7 @@ class Reply:
     payload: bytes
 
 
-def call(
+async def ask(
     address: tuple[str, int],
     identity: Identity,
     certificate: str,
@@ -183,7 +193,7 @@ def call(
     request: str | None = None,
     lines: Lines | None = None,
 ) -> Reply:
-    """Make a request and wait for the reply.
+    """Make a request, in the loop of all of them, and return the reply.
 
     While the other party is busy the request is made again, as long as the timeout allows: it has
     not been carried out then. In no other case is anything sent twice.
@@ -228,16 +238,19 @@ def call(
     try:
         while True:
             try:
-                return _await(talk.ask(deadline))
+                return await talk.ask(deadline)
             except HedgerowError as error:
                 # It is refused before its payload is asked for, so the payload is still there.
                 if error.code is not Code.SERVICE_BUSY or talk.is_spent or deadline.left() < pause:
                     raise
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311
             pause = min(2 * pause, _LONGEST_PAUSE)
     finally:
         if lines is None:
-            used.close()
+            await used.end()
+
+
+call = _waiting(ask)
 
 
 @dataclass
@@ -257,14 +270,14 @@ class _Talk:
     connect_timeout: float
     largest: int
     is_spent: bool = False
-    is_kept: bool = False
-    is_connected: bool = False
+    is_kept: bool = True
     failure: BaseException | None = field(default=None, repr=False)
 
     async def ask(self, deadline: Deadline) -> Reply:
         """Make the request and read the reply; again, if a connection that was kept has ended."""
         while True:
-            self.is_kept = self.is_connected = False
+            self.is_kept = True
+            _talk.set(self)
             try:
                 return await self._once(deadline)
             except HedgerowError as error:
@@ -306,7 +319,6 @@ class _Talk:
             expect100=waits,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.connect_timeout),
-            trace_request_ctx=self,
         )
 
     async def _blocks(self) -> AsyncIterator[memoryview]:
@@ -416,6 +428,10 @@ class _Talk:
         return Code.BAD_REPLY.error(expected=f"a reply of {self.name}", found=found)
 
 
+_talk: ContextVar[_Talk] = ContextVar("talk")
+"""The request that a task makes."""
+
+
 def _words(causes: list[Exception]) -> str:
     """Return what the system says, rather than what a library makes of it."""
     for error in reversed(causes):
@@ -424,7 +440,7 @@ def _words(causes: list[Exception]) -> str:
     return str(causes[-1]) or type(causes[-1]).__name__
 
 
-def call_member(
+async def ask_member(
     config: PartyConfig,
     member: Member,
     verb: str,
@@ -436,7 +452,7 @@ def call_member(
 ) -> Reply:
     """Make a request to a member within this party's timeouts, or within fewer `seconds`."""
     timeouts = config.timeouts
-    return call(
+    return await ask(
         (member.host, member.port if port is None else port),
         config.identity,
         config.certificate(member.name),
@@ -447,6 +463,9 @@ def call_member(
         timeout=timeouts.request if seconds is None else seconds,
         connect_timeout=timeouts.connect if seconds is None else min(timeouts.connect, seconds),
     )
+
+
+call_member = _waiting(ask_member)
 
 
 class ServerClient:
@@ -466,15 +485,19 @@ class ServerClient:
         seconds: float | None = None,
     ) -> dict[str, Reply | HedgerowError]:
         """Return the reply of every server, or why there is none, by its name."""
-        asked = self.servers if servers is None else servers
+        found: dict[str, Reply | HedgerowError] = {}
 
-        def one(server: Member) -> Reply | HedgerowError:
+        async def one(server: Member) -> None:
             try:
-                return call_member(self._config, server, verb, fields, seconds=seconds)
+                reply = await ask_member(self._config, server, verb, fields, seconds=seconds)
+                found[server.name] = reply
             except HedgerowError as error:
-                return error
+                found[server.name] = error
 
-        # At once: each of them may take the whole timeout.
-        with ThreadPoolExecutor(max_workers=len(asked)) as pool:
-            replies = pool.map(one, asked)
-            return {server.name: reply for server, reply in zip(asked, replies, strict=True)}
+        async def every(asked: Sequence[Member]) -> None:
+            # At once: each of them may take the whole timeout.
+            await asyncio.gather(*map(one, asked))
+
+        asked = self.servers if servers is None else servers
+        wait_for(every(asked))
+        return {server.name: found[server.name] for server in asked}
