@@ -60,7 +60,7 @@ def load(town: Consortium, queries: int, each: int, limit: float = 3600.0) -> di
     known = town.analyst().find(MODEL)
     shares = np.array_split(np.arange(queries), len(town.analysts))
     table, sampler = people(100).drop_columns(["ill"]), Sampler(town)
-    before, begun = town.memory(), time.monotonic()
+    before, used, begun = town.memory(), town.processor_seconds(), time.monotonic()
     refused: list[str] = []
     times: list[float] = []
 
@@ -86,6 +86,7 @@ def load(town: Consortium, queries: int, each: int, limit: float = 3600.0) -> di
     finally:
         sampler.end()
     seconds = time.monotonic() - begun
+    spent = {name: s - used[name] for name, s in town.processor_seconds().items()}
     wrong = [f"refused: {text}" for text in refused[:5]]
     if answered != queries:
         wrong.append(f"{answered} rows answered, not {queries}")
@@ -105,6 +106,9 @@ def load(town: Consortium, queries: int, each: int, limit: float = 3600.0) -> di
         "requests_per_s": round(len(times) / seconds, 1),
         "median_request_s": round(float(np.median(times)), 3),
         "longest_request_s": round(max(times), 3),
+        "cpu_ms_per_request": {
+            name: round(1e3 * one / max(1, len(times)), 2) for name, one in spent.items()
+        },
         "memory_mb": {
             name: [round(m[name] / 1e6, 1) for m in (before, settled, after)] for name in SERVERS
         },

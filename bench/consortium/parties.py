@@ -179,6 +179,16 @@ class Consortium:
         statm = {n: Path(f"/proc/{d.pid}/statm").read_text() for n, d in self.daemons.items()}
         return {name: int(text.split()[1]) * page for name, text in statm.items()}
 
+    def processor_seconds(self) -> dict[str, float]:
+        """Return the processor time that each daemon has used, and this process."""
+        processes = {name: daemon.pid for name, daemon in self.daemons.items()}
+        found = {}
+        for name, pid in (processes | {"analysts": os.getpid()}).items():
+            # What follows the name of the program, which is in brackets and may be anything.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            found[name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return found
+
     def upload(self, table: pa.Table, domain: Domain, id: str = "north-1") -> float:
         """Upload a table; return the seconds that it took."""
         path = self.root / f"{id}.parquet"

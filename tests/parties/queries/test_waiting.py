@@ -135,6 +135,36 @@ def test_a_query_that_is_put_off_comes_later() -> None:
     assert waiting.pick() == [one]
 
 
+def test_a_batch_waits_for_those_who_were_answered_just_now() -> None:
+    """No longer than a part of the time of the last one, and for nobody else."""
+    waiting = room(gather=0.5)
+    first = [waiting.put(query(name)) for name in ("ann", "bob")]
+    assert waiting.pick() == first
+    for one in first:
+        waiting.settle(one)
+    waiting.put(query("ann", 1))
+    begins = threading.Thread(target=waiting.wait, args=(5.0, 240.0))
+    begins.start()
+    waiting.put(query("cy"))
+    begins.join(0.1)
+    assert begins.is_alive()
+    waiting.put(query("bob", 1))
+    begins.join(60)
+    assert not begins.is_alive()
+    assert {q.key.analyst for q in waiting.pick()} == {"ann", "bob", "cy"}
+    for one in list(waiting._waiting.values()):
+        waiting.settle(one)
+    # Time that is over, or a room that closes, is not waited out.
+    waiting.put(query("ann", 2))
+    waiting.wait(5.0, 0.0)
+    assert len(waiting.pick()) == 1
+    waiting._last = {"nobody"}
+    closes = threading.Timer(0.05, waiting.close)
+    closes.start()
+    waiting.wait(5.0, 240.0)
+    closes.join()
+
+
 def test_getting_waits_for_what_is_awaited_alone() -> None:
     waiting = room(patience=5.0)
     late = query()

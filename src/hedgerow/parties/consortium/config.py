@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -237,7 +238,7 @@ class PartyConfig(Numbered):
             expected=f"a coordinator among the members of {self.consortium}", found="none"
         )
 
-    @property
+    @cached_property
     def number(self) -> int:
         """Which of the servers this party is; H905 if it is none."""
         if self.role != "server":

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
@@ -180,11 +181,13 @@ class QueryService:
     def _attend(self, network: TLSNetwork) -> None:
         config = self.config
         members = [member.name for member in config.members]
-        table = BatchSession(network, self.library, self.room, self.policy, members)
+        table, seconds = BatchSession(network, self.library, self.room, self.policy, members), 0.0
         while not self._stopping.is_set():
             if config.number == 0:
-                self.room.wait(self._limits.heartbeat)
-            table.turn()
+                self.room.wait(self._limits.heartbeat, seconds)
+            begun = time.monotonic()
+            answered = table.turn()
+            seconds = time.monotonic() - begun if answered else 0.0
 
     def _met(self) -> TLSNetwork:
         """Meet the other servers: as server 0 by inviting them, as another when invited."""

@@ -35,6 +35,8 @@ class RoomLimits:
     `batch_queries`, `batch_rows`: of one batch; a query of more rows is a batch by itself.
     `patience`: seconds for which the others wait for a query that reached server 0 first.
     `heartbeat`: seconds between two messages among servers that have nothing to do.
+    `gather`: the fraction of the time of a batch for which the next one waits for those who were
+    answered in it, and may ask again: a batch of many takes little longer than one of few.
     """
 
     queries: int = 1024
@@ -47,6 +49,7 @@ class RoomLimits:
     batch_rows: int = 8192
     patience: float = 0.25
     heartbeat: float = 1.0
+    gather: float = 0.5
 
 
 @dataclass(eq=False)
@@ -86,6 +89,7 @@ class WaitingRoom:
         self._changed = threading.Condition()
         self._waiting: dict[tuple[str, QueryKey], Pending] = {}
         self._served: dict[str, float] = {}
+        self._last: set[str] = set()
         self._receiving: Counter[str] = Counter()
         self._closed = False
 
@@ -149,12 +153,16 @@ class WaitingRoom:
                 for analyst in turns
             ]
             batch = _in_turn(queues, self.limits)
-            for query in batch:
-                self._served[query.key.analyst] = now
+            self._last = {query.key.analyst for query in batch}
+            self._served |= dict.fromkeys(self._last, now)
             return batch
 
-    def wait(self, seconds: float) -> None:
-        """Wait until something may be due, no longer than `seconds`."""
+    def wait(self, seconds: float, batch: float = 0.0) -> None:
+        """Wait until something may be due, no longer than `seconds`.
+
+        `batch`: seconds that the last batch took, which has ended just now.
+        """
+        gathering = time.monotonic() + self.limits.gather * batch
         with self._changed:
             if self._closed:
                 return
@@ -162,6 +170,7 @@ class WaitingRoom:
             due = min((query.due for query in self._waiting.values()), default=now + seconds)
             if due > now:
                 self._changed.wait(min(seconds, due - now))
+            self._changed.wait_for(self._all_back, max(0.0, gathering - time.monotonic()))
 
     def later(self, query: Pending, *, at_once: bool = False) -> None:
         """Put a query off: at some server it has not arrived, or a batch had no room for it."""
@@ -198,6 +207,10 @@ class WaitingRoom:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    def _all_back(self) -> bool:
+        """Return whether nobody is missing who was in the last batch."""
+        return self._closed or self._last <= {query.key.analyst for query in self._waiting.values()}
 
     def _check_room(self, analyst: str, size: int) -> None:
         if self._closed:

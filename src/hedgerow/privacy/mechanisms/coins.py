@@ -151,6 +151,7 @@ def _finite_float(x: Fraction) -> float:
     return float(min(x, Fraction(sys.float_info.max)))
 
 
+@lru_cache(maxsize=1024)
 def shortest(a: Fraction, log_weight: float) -> Geometric:
     """Find the fewest coins for which weight * p^(2^L) <= 2**-60, p = exp(-a)."""
     for length in range(1, MAX_DIGITS + 1):
