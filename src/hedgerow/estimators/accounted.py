@@ -6,6 +6,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from sklearn.utils import Tags
@@ -337,7 +338,20 @@ class AccountedEstimator(TableEstimator):
         )
 
 
-class PlannedEstimator(AccountedEstimator, Generic[AnyPlan]):
+@dataclass(eq=False, repr=False)
+class PrivateParameters:
+    """Parameters that estimators with a plan have in common."""
+
+    epsilon: float = 1.0
+    domain: Domain | None = None
+    _: KW_ONLY
+    account: Account | str | None = None
+    bad_rows: str = "auto"
+    random_state: int | None = None
+    insecure_domain_from_data: bool = False
+
+
+class PlannedEstimator(PrivateParameters, AccountedEstimator, Generic[AnyPlan]):
     """A private estimator whose fit follows a plan of public numbers."""
 
     # Declares the parameters that a plan follows from, and checks them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -73,42 +74,27 @@ class CARTRegressorOptions(CARTOptions):
     criterion: Literal["squared_error"] | None = Field(None, description=_CRITERION)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _CART(TreeEstimator):
     """Parameters and growth that both tasks share."""
 
     _options_type: ClassVar[type[CARTOptions]]
-    _importance_criterion: str
 
-    def __init__(
-        self,
-        *,
-        criterion: str | None = None,
-        splitter: str = "best",
-        max_depth: int | None = None,
-        min_samples_split: int = 2,
-        min_samples_leaf: int = 1,
-        min_impurity_decrease: float = 0.0,
-        max_features: int | float | str | None = None,
-        max_leaf_nodes: int | None = None,
-        domain: Domain | None = None,
-        max_bins: int = 255,
-        missing: str = "error",
-        random_state: Any = None,
-    ) -> None:
-        self.criterion = criterion
-        self.splitter = splitter
-        self.max_depth = max_depth
-        self.min_samples_split = min_samples_split
-        self.min_samples_leaf = min_samples_leaf
-        self.min_impurity_decrease = min_impurity_decrease
-        self.max_features = max_features
-        self.max_leaf_nodes = max_leaf_nodes
-        self.domain = domain
-        self.max_bins = max_bins
-        self.missing = missing
-        self.random_state = random_state
+    criterion: str | None = None
+    splitter: str = "best"
+    max_depth: int | None = None
+    min_samples_split: int = 2
+    min_samples_leaf: int = 1
+    min_impurity_decrease: float = 0.0
+    max_features: int | float | str | None = None
+    max_leaf_nodes: int | None = None
+    domain: Domain | None = None
+    max_bins: int = 255
+    missing: str = "error"
+    random_state: Any = None
 
-    def _grow(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Grow the tree of a table (NumPy, pandas or Arrow) and its target."""
         options = self._options_type.from_parameters(self.get_params(deep=False))
         criterion = options.criterion or type(self)._importance_criterion
         encoded = self._encode_training(
@@ -167,28 +153,12 @@ class CARTClassifier(PublicModelClassifier, _CART):
         The fitted tree.
     domain_ : Domain
         The domain used.
-    feature_importances_ : ndarray of shape (n_features,)
-        Normalised decrease of impurity per attribute.
-    n_features_in_, feature_names_in_
+    feature_importances_, classes_, n_features_in_, feature_names_in_
         As in scikit-learn.
-    classes_ : ndarray
-        The classes.
     """
 
     _options_type = CARTClassifierOptions
     _importance_criterion = "gini"
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Class labels.
-        """
-        return self._grow(X, y)
 
 
 class CARTRegressor(PublicModelRegressor, _CART):
@@ -202,15 +172,3 @@ class CARTRegressor(PublicModelRegressor, _CART):
 
     _options_type = CARTRegressorOptions
     _importance_criterion = "squared_error"
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Numbers.
-        """
-        return self._grow(X, y)

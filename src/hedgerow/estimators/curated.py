@@ -32,18 +32,15 @@ Counts = TypeVar("Counts")
 
 
 class CuratedEstimator(PlannedEstimator[Counted], PublicModelEstimator, Generic[Counted, Counts]):
-    """A private estimator that counts over rows in memory, or over a table that comes in pieces.
-
-    `fit` of a subclass calls a method which calls `_read_rows`: warnings are counted back from
-    there to the line that called `fit`.
-    """
+    """A private estimator that counts over rows in memory, or over a table that comes in pieces."""
 
     # Counts over a Dask collection: of it, its target, the domain, how batches are made, and where
     # absorbed rows are counted.
     _dask_counts: ClassVar[Callable[..., Any]]
 
     plan_: Counted
-    privacy_: Ledger
+    # Told after every round, for the command line.
+    _tell: Callable[[int, int], None] | None = None
 
     @abstractmethod
     def _counts_of(self, batch: Batch) -> Counts:

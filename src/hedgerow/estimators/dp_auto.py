@@ -6,6 +6,7 @@ The rule is that of `hedgerow.protocols.choice`.
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import Code
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.curated import is_large
 from hedgerow.estimators.dp_boosting import DPBoostingClassifier, DPBoostingRegressor
@@ -25,11 +25,9 @@ from hedgerow.estimators.public_model import (
     PublicModelEstimator,
     PublicModelRegressor,
 )
-from hedgerow.privacy import Ledger
 from hedgerow.protocols.choice import ModelChoice, ModelOptions
 from hedgerow.protocols.contract import Plan
 from hedgerow.tables import Batches, Domain
-from hedgerow.trees.model import Model
 
 CLASSIFIERS = {
     "tree": DPTreeClassifier,
@@ -62,45 +60,28 @@ _OF_EVERY_MODEL = (
 _ALONG = ("_noise", "_charging", "_charged", "_family", "_clone_number", "_warned_of_refit")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _ChosenModel(PlannedEstimator[Plan], PublicModelEstimator):
     """A private model of one table in ``released_``, of a kind that public numbers choose."""
 
     _options_type = ModelOptions
     _model_name = "released_"
 
-    model_: Any
-    choice_: ModelChoice
-    released_: Model
-    privacy_: Ledger
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        model: str = "auto",
-        delta: float = 1e-6,
-        public_seed: int = 0,
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.model = model
-        self.delta = delta
-        self.public_seed = public_seed
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    model: str = "auto"
+    delta: float = 1e-6
+    public_seed: int = 0
 
     @abstractmethod
     def _estimator(self, kind: str, parameters: dict[str, Any]) -> Any:
         """Return the estimator of a kind."""
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
+        """Train on a table in memory, or on `Batches` without `y`; spends ``epsilon``.
+
+        Reveals: what the chosen model reveals, to the public; see its class.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged.
+        """
         self._check_parameters()
         choice = self._options().choose(self.domain, in_memory=not is_large(X))
         chosen = self._chosen_estimator(choice)
@@ -168,19 +149,8 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
         people. Boosting makes use of it, the others need none.
     public_seed : int, default=0
         Of the choices that depend on no row; public.
-    account : Account or str, optional
-        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
-        read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws noise keyed by the operating system. A number makes the noise repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    account, bad_rows, random_state, insecure_domain_from_data
+        As in `DPTreeClassifier`.
 
     Attributes
     ----------
@@ -190,16 +160,8 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
         `DPBoostingClassifier`, `DPTreeClassifier` or `MedianForestClassifier`, fitted.
     released_ : Boosted, Tree or Forest
         The public model.
-    privacy_ : Ledger
-        Every release with its cost and audience.
-    classes_ : ndarray
-        Classes of the domain.
-    domain_ : Domain
-        The domain used.
-    feature_importances_ : ndarray
-        Computed from what was released alone, so it costs nothing more.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    privacy_, classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
+        As in `DPTreeClassifier`.
 
     Examples
     --------
@@ -214,24 +176,6 @@ class DPClassifier(PublicModelClassifier, _ChosenModel):
     >>> print(model.choice_.model, "as", model.choice_.reason)
     boosting as capacity * epsilon = 2000, at least 200
     """
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or `Batches`.
-        y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain. With `Batches` it is left out.
-
-        Notes
-        -----
-        Reveals: what the chosen model reveals, to the public; see its class.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
-        """
-        return self._fit(X, y)
 
     def _estimator(self, kind: str, parameters: dict[str, Any]) -> Any:
         return CLASSIFIERS[kind](**parameters)
@@ -257,24 +201,6 @@ class DPRegressor(PublicModelRegressor, _ChosenModel):
     >>> bool(0 <= model.predict([[50]])[0] <= 200)
     True
     """
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or `Batches`.
-        y : array-like of shape (n_rows,)
-            Numbers. With `Batches` it is left out.
-
-        Notes
-        -----
-        Reveals: what the chosen model reveals, to the public; see its class.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged.
-        """
-        return self._fit(X, y)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the target of each row, within its bounds."""

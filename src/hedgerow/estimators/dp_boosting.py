@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import warn_caller
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import domain_to_plan
 from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
 from hedgerow.protocols.boosting.options import BoostOptions
 from hedgerow.protocols.boosting.plan import BoostPlan
-from hedgerow.protocols.boosting.rounds import Tell, boost
+from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.tables import Batches, Domain
-from hedgerow.trees.boosted import Boosted
 from hedgerow.trees.counts.batches import MakeBatch
 from hedgerow.trees.counts.boosting import BoostCounts, LocalBoostCounts
 from hedgerow.trees.counts.dask import DaskBoostCounts
@@ -25,6 +24,7 @@ from hedgerow.trees.counts.forest import Batch
 from hedgerow.trees.counts.spill import Spill
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
     """Functions of private boosting in ``boosted_``, for either task."""
 
@@ -32,40 +32,23 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
     _model_name = "boosted_"
     _dask_counts = DaskBoostCounts
 
-    boosted_: Boosted
-    # Told after every round, for the command line.
-    _tell: Tell | None = None
+    delta: float = 1e-6
+    n_estimators: int | str = "auto"
+    max_leaves: int | str = "auto"
+    learning_rate: float | str = "auto"
+    subsample: float = 1.0
+    public_seed: int = 0
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        delta: float = 1e-6,
-        n_estimators: int | str = "auto",
-        max_leaves: int | str = "auto",
-        learning_rate: float | str = "auto",
-        subsample: float = 1.0,
-        public_seed: int = 0,
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.delta = delta
-        self.n_estimators = n_estimators
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.subsample = subsample
-        self.public_seed = public_seed
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
+        """Train on a table; spends ``epsilon`` at ``delta``.
 
-    def _fit(self, X: Any, y: Any) -> Self:
+        One that is not read whole is `Batches`, without `y`, or a Dask collection, of which `y` may
+        be the name of a column.
+
+        Reveals: noisy marginals and noisy sums of gradients or residuals, to the public.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
+        """
         self._check_parameters()
         if self.domain is not None:
             self._warn_of_delta(self.domain)
@@ -162,19 +145,8 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
         records cost less, but not as much less as they tell less: 1 was best wherever measured.
     public_seed : int, default=0
         Of the choices that depend on no row; public.
-    account : Account or str, optional
-        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
-        read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws noise keyed by the operating system. A number makes the noise repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    account, bad_rows, random_state, insecure_domain_from_data
+        As in `DPTreeClassifier`.
 
     Attributes
     ----------
@@ -182,16 +154,8 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
         The released functions, as trees.
     plan_ : BoostPlan
         What was public beforehand.
-    privacy_ : Ledger
-        Every release with its cost and audience.
-    classes_ : ndarray
-        Classes of the domain.
-    domain_ : Domain
-        The domain used.
-    feature_importances_ : ndarray
-        Computed from the released functions alone, so it costs nothing more.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    privacy_, classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
+        As in `DPTreeClassifier`.
 
     Examples
     --------
@@ -206,25 +170,6 @@ class DPBoostingClassifier(PublicModelClassifier, _Boosting):
     >>> model.privacy_.total("public").epsilon <= 2.0
     True
     """
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon`` at ``delta``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; `Batches` or a Dask collection where it is not read whole.
-        y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain. With `Batches` it is left out; with Dask it
-            may be the name of a column.
-
-        Notes
-        -----
-        Reveals: noisy marginals and noisy sums of gradients, to the public.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
-        """
-        return self._fit(X, y)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the raw score: log-odds of the second of two classes, or one column per class."""
@@ -253,24 +198,6 @@ class DPBoostingRegressor(PublicModelRegressor, _Boosting):
     >>> bool(0 <= model.predict([[50]])[0] <= 200)
     True
     """
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon`` at ``delta``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; `Batches` or a Dask collection where it is not read whole.
-        y : array-like of shape (n_rows,)
-            Numbers. With `Batches` it is left out; with Dask it may be the name of a column.
-
-        Notes
-        -----
-        Reveals: noisy marginals and noisy sums of residuals, to the public.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
-        """
-        return self._fit(X, y)
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
         """Predict the target of each row, within its bounds."""

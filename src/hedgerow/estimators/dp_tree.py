@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from numpy.typing import ArrayLike
 
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.protocols.private_tree import PrivateTreeOptions
-from hedgerow.tables import Domain
 from hedgerow.trees import grow_private
 from hedgerow.trees.growing.private import PrivatePlan
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, TreeEstimator):
     """Differentially private decision tree: splits by noisy max, leaves by noisy counts.
 
@@ -62,7 +62,7 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
     domain_ : Domain
         The domain used.
     feature_importances_ : ndarray
-        Computed from the released noisy counts alone, so it costs nothing more.
+        Computed from what was released alone, so it costs nothing more.
     criterion_ : str
         The criterion used.
     n_features_in_, feature_names_in_
@@ -86,45 +86,14 @@ class DPTreeClassifier(PlannedEstimator[PrivatePlan], PublicModelClassifier, Tre
     _noisy_counts = True
     _importance_criterion = "gini"
 
-    criterion_: str
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        max_depth: int | str = "auto",
-        criterion: str = "auto",
-        branching: str = "binary",
-        split_share: float = 0.7,
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.branching = branching
-        self.split_share = split_share
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    max_depth: int | str = "auto"
+    criterion: str = "auto"
+    branching: str = "binary"
+    split_share: float = 0.7
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on a table; spends ``epsilon``.
+        """Train on a table (NumPy, pandas or Arrow) and its class labels; spends ``epsilon``.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain.
-
-        Notes
-        -----
         Reveals: the tree with noisy leaf counts, to the public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
         An interrupted fit leaves ``privacy_`` with what was charged, and no model.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
@@ -29,6 +30,7 @@ class ID3Options(Options):
     )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ID3Classifier(PublicModelClassifier, TreeEstimator):
     """Multiway classification tree; each attribute is used at most once on a path.
 
@@ -50,45 +52,20 @@ class ID3Classifier(PublicModelClassifier, TreeEstimator):
 
     Attributes
     ----------
-    tree_ : Tree
-        The fitted tree.
-    classes_ : ndarray
-        The classes.
-    domain_ : Domain
-        The domain used.
-    feature_importances_ : ndarray of shape (n_features,)
-        Normalised decrease of impurity per attribute.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    tree_, domain_, feature_importances_, classes_, n_features_in_, feature_names_in_
+        As in `CARTClassifier`.
     """
 
     _options_type = ID3Options
 
-    def __init__(
-        self,
-        *,
-        criterion: str = "entropy",
-        max_depth: int | None = None,
-        domain: Domain | None = None,
-        max_bins: int = 8,
-        missing: str = "error",
-    ) -> None:
-        self.criterion = criterion
-        self.max_depth = max_depth
-        self.domain = domain
-        self.max_bins = max_bins
-        self.missing = missing
+    criterion: str = "entropy"
+    max_depth: int | None = None
+    domain: Domain | None = None
+    max_bins: int = 8
+    missing: str = "error"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Grow the tree.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Class labels.
-        """
+        """Grow the tree of a table (NumPy, pandas or Arrow) and its class labels."""
         options = ID3Options.from_parameters(self.get_params(deep=False))
         encoded = self._encode_training(
             X, y, self.domain, max_bins=self.max_bins, missing=self.missing

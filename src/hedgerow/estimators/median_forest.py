@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,20 +13,20 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.curated import CuratedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.public_model import PublicModelClassifier, PublicModelRegressor, normalise
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
-from hedgerow.tables import Batches, Domain
-from hedgerow.trees import Forest, impurity_decrease
+from hedgerow.tables import Batches
+from hedgerow.trees import impurity_decrease
 from hedgerow.trees.counts.batches import BatchCounts, MakeBatch
 from hedgerow.trees.counts.dask import DaskCounts
 from hedgerow.trees.counts.forest import Batch, ForestCounts, ForestShape, ForestSplits, LocalCounts
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     """A forest of private medians in ``forest_``, for either task."""
 
@@ -34,48 +35,28 @@ class _MedianForest(CuratedEstimator[MedianPlan, ForestCounts]):
     _dask_counts = DaskCounts
     _importance_criterion: ClassVar[str]
 
-    forest_: Forest
+    n_estimators: int = 4
+    max_depth: int | str = "auto"
+    variant: str = "flip"
+    max_features: int | str = "auto"
+    split_share: float = 0.6
+    partition: bool = False
+    accounting: str = "strict"
+    depth_budget: str = "uniform"
+    shrinkage: bool = True
+    public_seed: int = 0
+    verbose: int = 0
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        n_estimators: int = 4,
-        max_depth: int | str = "auto",
-        variant: str = "flip",
-        max_features: int | str = "auto",
-        split_share: float = 0.6,
-        partition: bool = False,
-        accounting: str = "strict",
-        depth_budget: str = "uniform",
-        shrinkage: bool = True,
-        public_seed: int = 0,
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.variant = variant
-        self.max_features = max_features
-        self.split_share = split_share
-        self.partition = partition
-        self.accounting = accounting
-        self.depth_budget = depth_budget
-        self.shrinkage = shrinkage
-        self.public_seed = public_seed
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
-        self.verbose = verbose
+    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
+        """Train on a table; spends ``epsilon``.
 
-    def _fit(self, X: Any, y: Any) -> Self:
+        One larger than memory is `Batches`, without `y`, or a Dask dataframe or array: then `y` is
+        a Dask series or array cut like it, or the name of a column of it, by default the target's.
+
+        Reveals: the trees with noisy leaves, to the public, epsilon in total.
+        An error about a value outside the domain is for the owner of the rows, who runs this.
+        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
+        """
         self._check_parameters()
         with self._fitting() as ledger:
             counts, self.plan_, source = self._read_rows(ledger, X, y)
@@ -155,19 +136,8 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
         Draw leaves towards the nodes above them, by the known scale of the noise; costs nothing.
     public_seed : int, default=0
         Of the choices that depend on no row; public.
-    account : Account or str, optional
-        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
-        read. `Account.new` makes one in a file.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws noise keyed by the operating system. A number makes the noise repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given. The ledger then records that the model is
-        NOT private.
+    account, bad_rows, random_state, insecure_domain_from_data
+        As in `DPTreeClassifier`.
     verbose : int, default=0
         1 shows on the error stream how far the growth has come.
 
@@ -177,16 +147,8 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
         The released trees; their leaves are noisy.
     plan_ : MedianPlan
         What was public beforehand.
-    privacy_ : Ledger
-        Every release with its cost and audience.
-    classes_ : ndarray
-        Classes of the domain.
-    domain_ : Domain
-        The domain used.
-    feature_importances_ : ndarray
-        Computed from the released leaves alone, so it costs nothing more.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    privacy_, classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
+        As in `DPTreeClassifier`.
 
     Examples
     --------
@@ -203,27 +165,6 @@ class MedianForestClassifier(PublicModelClassifier, _MedianForest):
     """
 
     _importance_criterion = "gini"
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or, if it is larger than memory, `Batches`, a Dask dataframe
-            or a Dask array.
-        y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain. With `Batches` it is left out; with Dask it
-            is a Dask series or array cut like `X`, or the name of a column of `X`, by default
-            the target's.
-
-        Notes
-        -----
-        Reveals: the trees with noisy leaf counts, to the public, epsilon in total.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
-        """
-        return self._fit(X, y)
 
 
 class MedianForestRegressor(PublicModelRegressor, _MedianForest):
@@ -250,26 +191,6 @@ class MedianForestRegressor(PublicModelRegressor, _MedianForest):
     """
 
     _importance_criterion = "squared_error"
-
-    def fit(self, X: ArrayLike | Batches, y: ArrayLike | str | None = None) -> Self:
-        """Train on a table; spends ``epsilon``.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow; or, if it is larger than memory, `Batches`, a Dask dataframe
-            or a Dask array.
-        y : array-like of shape (n_rows,)
-            Numbers. With `Batches` it is left out; with Dask it is a Dask series or array cut
-            like `X`, or the name of a column of `X`, by default the target's.
-
-        Notes
-        -----
-        Reveals: the trees with noisy leaves, to the public, epsilon in total.
-        An error about a value outside the domain is for the owner of the rows, who runs this.
-        An interrupted fit leaves ``privacy_`` with what was charged, and no model.
-        """
-        return self._fit(X, y)
 
 
 @contextmanager

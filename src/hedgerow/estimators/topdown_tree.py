@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
 from hedgerow.errors import Code, HedgerowError, warn_caller
-from hedgerow.estimators.account import Account
-from hedgerow.estimators.accounted import AccountedEstimator
+from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.hidden.base import check_lists
-from hedgerow.estimators.parameters import (
-    check_domain,
-    domain_to_plan,
-)
+from hedgerow.estimators.parameters import domain_to_plan
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.hidden.options import RunOptions
 from hedgerow.protocols.hidden.programs import mark_collusion
-from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import charge_plan, counts_of
 from hedgerow.protocols.topdown.plan import TopDownPlan
@@ -28,12 +24,14 @@ from hedgerow.protocols.topdown.wire import SERVER_NAMES
 from hedgerow.tables import Domain, Encoded
 
 
-class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstimator):
+@dataclass(kw_only=True, eq=False, repr=False)
+class TopDownTreeClassifier(PlannedEstimator[TopDownPlan], PublicModelClassifier, TreeEstimator):
     """Differentially private decision tree that is grown best-first (DP-TopDown).
 
     The leaf whose split promises the most is split next. Of one table a curator grows the tree
     (``fit``); of the tables of several owners, who show each other no row, ``fit_owners`` does,
     with everything that crosses between them noisy or on secret shares.
+    Paper: wang2020topdown, with the corrections of ``docs/explanation/topdown.md``.
 
     Parameters
     ----------
@@ -69,19 +67,8 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     engine : {"simulate", "processes", "clear"}, default="simulate"
         For "secure-counts": servers in this process, in processes over mutual TLS, or plain
         arrays, from which nothing is hidden.
-    account : Account or str, optional
-        Adds up the fits on the same people; a fit beyond its budget is refused before a row is
-        read.
-    bad_rows : {"auto", "error", "absorb"}, default="auto"
-        What is done with rows that do not fit the domain or its capacity. "error" refuses them, by
-        name, for whoever holds the rows. "absorb" refuses none: they are clipped, moved or left out
-        by public rules, and ``owner_only_`` counts them. "auto" absorbs where there is an account.
-    random_state : int or None, default=None
-        None draws noise keyed by the operating system. A number makes the noise repeatable, which
-        is for tests only: the ledger then records that the model is NOT private.
-    insecure_domain_from_data : bool, default=False
-        Read the domain from the data if none is given (``fit`` only). The ledger then records that
-        the model is NOT private.
+    account, bad_rows, random_state, insecure_domain_from_data
+        As in `DPTreeClassifier`; the last for ``fit`` only.
 
     Attributes
     ----------
@@ -97,10 +84,6 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         With "secure-counts": what the servers opened and sent.
     classes_, domain_, feature_importances_, n_features_in_, feature_names_in_
         As in `DPTreeClassifier`.
-
-    References
-    ----------
-    Paper: wang2020topdown, with the corrections of ``docs/explanation/topdown.md``.
 
     Examples
     --------
@@ -121,65 +104,21 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     _noisy_counts = True
     _importance_criterion = "gini"
 
-    plan_: TopDownPlan
-    traffic_: CoordinatorTraffic
-    secure_run_: TopDownRun | None
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        method: str = "auto",
-        histograms: str = "feature",
-        criterion: str = "gini",
-        n_splits: int = 512,
-        max_depth: int | str = "auto",
-        budget: str | Sequence[float] = "uniform",
-        leaf_share: float = 0.2,
-        min_gain: float = 0.002,
-        error: float = 0.1,
-        accounting: str = "strict",
-        engine: str = "simulate",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.method = method
-        self.histograms = histograms
-        self.criterion = criterion
-        self.n_splits = n_splits
-        self.max_depth = max_depth
-        self.budget = budget
-        self.leaf_share = leaf_share
-        self.min_gain = min_gain
-        self.error = error
-        self.accounting = accounting
-        self.engine = engine
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    method: str = "auto"
+    histograms: str = "feature"
+    criterion: str = "gini"
+    n_splits: int = 512
+    max_depth: int | str = "auto"
+    budget: str | Sequence[float] = "uniform"
+    leaf_share: float = 0.2
+    min_gain: float = 0.002
+    error: float = 0.1
+    accounting: str = "strict"
+    engine: str = "simulate"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on the table of one owner; spends ``epsilon``.
+        """Train on the table of one owner and its class labels; spends ``epsilon``.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Class labels, all of them in the domain.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
         Reveals: the tree with noisy leaf counts, and what the method sends on the way, to the
         public, epsilon in total.
         An error about a value outside the domain is for the owner of the rows, who runs this.
@@ -187,15 +126,13 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         """
         self._check_parameters()
         with self._fitting() as ledger:
-            source = self._before_rows(
-                ledger, lambda domain: self._plan(domain, domain.capacity, 1)
-            )
+            source = self._before_rows(ledger, lambda domain: self._plan(domain, domain.capacity))
             encoded = self._encode_training(
                 X, y, self.domain, max_bins=32, spacing="uniform", missing="error"
             )
             # Without a declared domain nothing is claimed, and the row count serves as capacity.
             capacity = encoded.n_slots if self.domain is None else self.domain.capacity
-            plan = self._plan(encoded.domain, capacity, 1)
+            plan = self._plan(encoded.domain, capacity)
             return self._grow(plan, {"owner 0": encoded}, ledger, source)
 
     def fit_owners(
@@ -203,24 +140,9 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
     ) -> Self:
         """Train on the tables of several owners, of whom none has a record of another.
 
-        Parameters
-        ----------
-        tables : sequence of tables
-            One per owner: all attributes of its own records.
-        ys : sequence of array-likes
-            One per owner.
-        names : sequence of str, optional
-            Of the owners; ``"owner 0"`` and so on by default.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        HedgerowError
-            H203 without a domain, H105 for an owner without rows, H108 for lists of different
-            lengths, H501 for a method that several owners cannot use.
+        Owners are called ``"owner 0"`` and so on by default. H203 without a domain, H105 for an
+        owner without rows, H108 for lists of different lengths, H501 for a method that several
+        owners cannot use.
         """
         self._check_parameters()
         if self.domain is None:
@@ -242,15 +164,7 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
             return self._grow(plan, encoded, ledger, source)
 
     def plan(self, domain: Domain | None = None, n_owners: int = 1) -> TopDownPlan:
-        """Return what a fit would do and charge: it follows from public numbers alone.
-
-        Parameters
-        ----------
-        domain : Domain, optional
-            Public; not the data. The estimator's own if not given.
-        n_owners : int, default=1
-            Owners of tables.
-        """
+        """Return what a fit would do and charge, from a public domain, by default its own."""
         self._check_parameters()
         public = domain_to_plan(domain, self.domain)
         return self._plan(public, public.capacity, n_owners)
@@ -273,7 +187,8 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
                     found=f"{total:,} rows",
                 )
         charge_plan(plan, ledger, source, joint=len(tables) > 1)
-        self.plan_, self.secure_run_ = plan, None
+        self.plan_ = plan
+        self.secure_run_: TopDownRun | None = None
         engine: Any = self.engine
         if plan.method == "secure-counts":
             seed = None if source.private else int(source.integers(1 << 31, 1)[0])
@@ -286,15 +201,12 @@ class TopDownTreeClassifier(AccountedEstimator, PublicModelClassifier, TreeEstim
         self.tree_, self.traffic_ = run.tree, run.traffic
         return self
 
-    def _plan(self, domain: Domain, capacity: int | None, n_owners: int) -> TopDownPlan:
-        return self._options().plan(domain, capacity, n_owners)
-
-    def _options(self) -> TopDownOptions:
-        return TopDownOptions.from_parameters(self.get_params(deep=False))
+    def _plan(self, domain: Domain, capacity: int | None, n_owners: int = 1) -> TopDownPlan:
+        options = TopDownOptions.from_parameters(self.get_params(deep=False))
+        return options.plan(domain, capacity, n_owners)
 
     def _check_parameters(self) -> None:
-        check_domain(self.domain)
-        self._options()
+        super()._check_parameters()
         RunOptions.from_parameters({"engine": self.engine})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,17 +25,17 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS, THEOREM_2, exact, parties_of
-from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.protocols.vertical_id3.plan import VerticalPlan, mark_secret
 from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
 from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
-from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Domain, encode
 from hedgerow.trees.tree import Tree
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     """ID3 over columns at several sites: no site sees another's columns, the class lies at one.
 
@@ -120,65 +121,25 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     _model_name: ClassVar[str] = "root_"
     _options_type: ClassVar[type[VerticalOptions]] = VerticalOptions
     insecure_domain_from_data = False
-    epsilon: float | None  # type: ignore[assignment]
 
-    sites_: list[Site]
-    root_: Token
-    columns_: list[list[int]]
-    n_records_: int
-    server_traffic_: Reading | None
-    # None where no servers took part.
-    _server_learned: list[dict[str, Any]] | None
-
-    def __init__(
-        self,
-        *,
-        n_sites: int = 2,
-        groups: Sequence[Sequence[str | int]] | None = None,
-        class_at: int | str = -1,
-        max_depth: int | None = None,
-        epsilon: float | None = None,
-        cardinality: str = "commutative",
-        engine: str = "simulate",
-        domain: Domain | None = None,
-        max_bins: int = 8,
-        missing: str = "error",
-        ring: str = "needed",
-        answers_to: str = "asker",
-        account: Account | str | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_sites = n_sites
-        self.groups = groups
-        self.class_at = class_at
-        self.max_depth = max_depth
-        self.epsilon = epsilon
-        self.cardinality = cardinality
-        self.engine = engine
-        self.domain = domain
-        self.max_bins = max_bins
-        self.missing = missing
-        self.ring = ring
-        self.answers_to = answers_to
-        self.account = account
-        self.random_state = random_state
+    n_sites: int = 2
+    groups: Sequence[Sequence[str | int]] | None = None
+    class_at: int | str = -1
+    max_depth: int | None = None
+    epsilon: float | None = None  # type: ignore[assignment]
+    cardinality: str = "commutative"
+    engine: str = "simulate"
+    domain: Domain | None = None
+    max_bins: int = 8
+    missing: str = "error"
+    ring: str = "needed"
+    answers_to: str = "asker"
+    account: Account | str | None = None
+    random_state: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Deal the columns of a table to the sites and grow the tree.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,)
-            Class labels.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
         Reveals: to each site what ``what_was_learned_`` lists.
         An interrupted fit leaves ``privacy_`` with what was charged, and no model.
         """
@@ -205,29 +166,17 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     def fit_sites(
         self, tables: Sequence[Any], ys: Sequence[Any], ids: Sequence[Any] | None = None
     ) -> Self:
-        """Grow the tree on the tables of several sites.
+        """Grow the tree on the tables of several sites, with names for the columns.
 
-        Parameters
-        ----------
-        tables : sequence of tables
-            One per site, with names for the columns; None at a site that holds the class alone.
-        ys : sequence of array-likes
-            One per site: the class at one of them and None at the others, or at all of them.
-        ids : sequence of array-likes, optional
-            Row ids of every site, in any order: records that not all sites have are left out, after
-            a private intersection of the ids; ``n_records_`` says how many are left. All are whole
-            numbers or all are text. Without ids, rows are matched by their place.
+        The table is None at a site that holds the class alone; `ys` have the class at one site and
+        None at the others, or at all of them. Row ids are whole numbers at all sites or text at
+        all, in any order: records that not all sites have are left out, after a private
+        intersection of the ids; ``n_records_`` says how many are left. Without ids, rows are
+        matched by their place.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        HedgerowError
-            H109 for ids that are neither whole numbers nor text, H110 for a repeated id, H111 for
-            no id in common or ids of two types, H106 for a column at two sites, H755 for a class at
-            some sites but not at all, or at all of them but not the same.
+        H109 for ids that are neither whole numbers nor text, H110 for a repeated id, H111 for no id
+        in common or ids of two types, H106 for a column at two sites, H755 for a class at some
+        sites but not at all, or at all of them but not the same.
         """
         self._check_parameters()
         with self._fitting() as ledger:
@@ -242,16 +191,9 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             return self._grow(job, [table for _, table in parts], ledger)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Have the sites classify instances; class probabilities for the site that asks.
+        """Have the sites classify instances; probabilities (n_rows, n_classes) for who asks.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Each site looks at its own columns only.
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
+        Each site looks at its own columns only.
         """
         # Before the question: one that is refused must not have been asked.
         if self._answered_to() != "asker":
@@ -265,30 +207,14 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         return _shares(counts)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Have the sites classify instances; the lowest class index wins ties.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
+        """Have the sites classify instances; the lowest class index wins ties."""
         shares = self.predict_proba(X)
         return _most(self.classes_, shares)
 
     def answers_of_class_site(self, X: ArrayLike) -> NDArray[Any]:
-        """Have the sites classify instances for the class site alone, and look there.
+        """Have the sites classify instances for the class site alone; return the labels it keeps.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-            Labels that the class site keeps; no message carried them.
+        No message carried them.
         """
         if self._answered_to() != "class site":
             raise Code.BAD_PARAMETER.error(
@@ -340,7 +266,9 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         announced = {i: table.announced(job, i) for i, table in enumerate(tables)}
         self._charge_growth(VerticalPlan(job, announced, secret, self.domain_), ledger)
         seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
-        self.server_traffic_, self._server_learned = None, None
+        # None where no servers took part.
+        self.server_traffic_: Reading | None = None
+        self._server_learned: list[dict[str, Any]] | None = None
         if secret:
             run = run_secret(job, tables, self.engine, seed=self.random_state, seeds=seeds)  # type: ignore[arg-type]
             self.server_traffic_, self._server_learned = run.meter, run.learned

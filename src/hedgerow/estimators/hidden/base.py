@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,14 +18,13 @@ from hedgerow.errors import Code, HedgerowError, InputError, warn_caller
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import has_columns, read_domain
-from hedgerow.net.meter import Reading
-from hedgerow.privacy import Leakage, Ledger
+from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import check_epsilon
 from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
 from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
 from hedgerow.protocols.kinds import is_published
-from hedgerow.protocols.run import EngineName, Run, Trained, ask, evaluate, train
+from hedgerow.protocols.run import EngineName, ask, evaluate, train
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
     Integrated,
@@ -44,11 +44,12 @@ from hedgerow.tables.padding import pad
 _BINS = {"binary": 16, "wary": 4}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenEstimator(PlannedEstimator[Any]):
     """A scikit-learn estimator that trains on three servers, on shares.
 
-    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, and has a constructor
-    with their names and defaults. One that learns a target inherits from `TableClassifier` or
+    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, and has fields with
+    their names and defaults. One that learns a target inherits from `TableClassifier` or
     `TableRegressor` first; others read the table alone.
     """
 
@@ -57,17 +58,12 @@ class HiddenEstimator(PlannedEstimator[Any]):
     _model_name: ClassVar[str] = "model_"
 
     # Parameters of trees, as they are for all others.
-    noise: str = "everywhere"
-    branching: str = "binary"
-    engine: str
-    n_owners: int
-    partition: str
+    noise = "everywhere"
+    branching = "binary"
 
-    plan_: Any
-    model_: Trained
-    leakage_: Leakage
-    meter_: Reading
-    runs_: list[Run]
+    engine: str = "simulate"
+    n_owners: int = 1
+    partition: str = "horizontal"
 
     def __sklearn_tags__(self) -> Tags:
         return self._tagged(super().__sklearn_tags__())
@@ -89,21 +85,8 @@ class HiddenEstimator(PlannedEstimator[Any]):
         self.domain_ = domain
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Deal a table to the owners and train on the servers.
+        """Deal a table to the owners and train on the servers, with `y` where one is learned.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            NumPy, pandas or Arrow.
-        y : array-like of shape (n_rows,), optional
-            The target, inside the domain; needed where one is learned.
-
-        Returns
-        -------
-        self
-
-        Notes
-        -----
         Reveals: to the servers nothing but public numbers; to the analyst, who asks for
         predictions later, what ``privacy_`` charges.
         An error about a value outside the domain is for the owner of the rows.
@@ -141,29 +124,14 @@ class HiddenEstimator(PlannedEstimator[Any]):
     ) -> Self:
         """Train on the tables of several owners, who hold rows or columns (``partition``).
 
-        Parameters
-        ----------
-        tables : sequence of tables
-            One per owner. "horizontal": all attributes of its own records. "vertical": some
-            attributes of all records; where columns have no names, those of the first owner come
-            first in the domain.
-        ys : sequence of array-likes, optional
-            One per owner, where a target is learned. "vertical": None for all owners but one.
-        ids : sequence of array-likes, optional
-            "vertical": row ids of every owner, in any order, whole numbers or strings.
-        slots : sequence of int, optional
-            "horizontal": public number of slots of each owner, at least its rows; the capacity in
-            equal parts by default.
+        "horizontal": all attributes of each owner's own records; `slots` are public numbers of
+        slots, at least as many as an owner's rows, by default the capacity in equal parts.
+        "vertical": some attributes of all records; where columns have no names, those of the first
+        owner come first in the domain. Then `ys` is None for all owners but one, and `ids` are row
+        ids of every owner, in any order, whole numbers or strings.
 
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        HedgerowError
-            H201 without a domain, H112 for an owner with more rows than slots, H111 for ids that
-            do not align, H107 and H106 for an attribute at no owner or at two.
+        H203 without a domain, H112 for an owner with more rows than slots, H111 for ids that do not
+        align, H107 and H106 for an attribute at no owner or at two.
         """
         self._check_parameters()
         if self.domain is None:
@@ -211,16 +179,8 @@ class HiddenEstimator(PlannedEstimator[Any]):
     def what_was_learned(self, audience: str = "analyst") -> list[dict[str, Any]]:
         """Return one row for every value that was opened to an audience, over all runs.
 
-        Parameters
-        ----------
-        audience : str
-            Such as ``"analyst"`` or ``"server 0"``; what is published, everybody has learned.
-
-        Returns
-        -------
-        list of dict
-            run (what it was for), name, audience, times, values, why; one for each run that
-            opened something.
+        A row has run (what it was for), name, audience, times, values, why. What is published,
+        every audience has learned.
         """
         check_is_fitted(self, "model_")
         if is_published(self._kind):
@@ -243,34 +203,15 @@ class HiddenEstimator(PlannedEstimator[Any]):
     ) -> Evaluation:
         """Count, on the servers, how well the model answers for held-out rows.
 
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-            Held-out rows.
-        y : array-like of shape (n_rows,)
-            Their classes.
-        epsilon : float or None
-            Budget of a held-out record, which pays for all figures together. None counts exactly,
-            and promises nothing.
-        ranges : int
-            Ranges of the score of two classes that the ROC curve is made of: more follow it more
-            closely, and each has noise of its own.
-        slots : int, optional
-            Public number of slots for the held-out rows, at least as many as they are; that of the
-            model's own table by default.
+        `epsilon` is the budget of a held-out record, which pays for all figures together; None
+        counts exactly, and promises nothing. The ROC curve of two classes is made of `ranges` of
+        the score: more follow it more closely, and each has noise of its own. `slots` is the public
+        number of slots for the held-out rows, at least as many as they are; that of the model's own
+        table by default.
 
-        Returns
-        -------
-        Evaluation
-            ``accuracy``, ``auc`` (None of more than two classes), ``confusion``, and ``privacy``,
-            the ledger of the held-out rows. That of the model is not charged: for those whom it
-            was trained on, this is computed from what ``privacy_`` has already paid for.
-
-        Raises
-        ------
-        HedgerowError
-            H501 for a model of numbers, and for one with ``noise="votes"``; H112 for more rows
-            than slots.
+        The ledger of the model is not charged: for those whom it was trained on, this is computed
+        from what ``privacy_`` has already paid for. H501 for a model of numbers, and for one with
+        ``noise="votes"``; H112 for more rows than slots.
         """
         check_is_fitted(self, "model_")
         if epsilon is not None:

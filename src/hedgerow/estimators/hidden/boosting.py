@@ -2,66 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.hidden.regressor import HiddenRegressor
 from hedgerow.estimators.hidden.tree import HiddenClassifier
 from hedgerow.protocols.hidden.boosting import probabilities
-from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.options import BoosterOptions, ServerOptions
-from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Boosting(HiddenEstimator):
     """Parameters and plan that both tasks share."""
 
     _kind: ClassVar[str] = "boosting"
     _options_type: ClassVar[type[ServerOptions]] = BoosterOptions
 
-    plan_: BoostingPlan
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        noise: str = "splits+leaves",
-        n_estimators: int = 20,
-        learning_rate: float = 0.1,
-        max_depth: int = 3,
-        splitter: str = "best",
-        public_seed: int = 0,
-        split_share: float = SPLIT_SHARE,
-        engine: str = "simulate",
-        n_owners: int = 1,
-        partition: str = "horizontal",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.noise = noise
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.splitter = splitter
-        self.public_seed = public_seed
-        self.split_share = split_share
-        self.engine = engine
-        self.n_owners = n_owners
-        self.partition = partition
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    noise: str = "splits+leaves"
+    n_estimators: int = 20
+    learning_rate: float = 0.1
+    max_depth: int = 3
+    splitter: str = "best"
+    public_seed: int = 0
+    split_share: float = SPLIT_SHARE
 
 
 class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
@@ -100,18 +68,9 @@ class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
 
     Attributes
     ----------
-    model_ : Trained
-        The shares of every server; never opened.
-    plan_ : BoostingPlan
-        What was public beforehand.
-    privacy_, leakage_, meter_, runs_
+    model_, plan_, privacy_, leakage_, meter_, runs_, classes_, domain_, n_features_in_,
+    feature_names_in_
         As in `HiddenTreeClassifier`.
-    classes_ : ndarray
-        Classes of the domain.
-    domain_ : Domain
-        The domain used.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------
@@ -128,30 +87,12 @@ class HiddenBoostingClassifier(HiddenClassifier, _Boosting):
     """
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Ask for the scores of each row: log-odds of the second class, or of each class.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,) or (n_rows, n_classes)
-        """
+        """Ask for the scores of each row: log-odds of the second class, or of each class."""
         scores = self._ask(X, "score")
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return class probabilities, computed from the scores; columns as `classes_`.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
+        """Return class probabilities, computed from the scores; columns as `classes_`."""
         return probabilities(self._ask(X, "score"))
 
     def _answers_distributions(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.errors import warn_caller
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden.tree import HiddenClassifier
 from hedgerow.estimators.parameters import is_count
 from hedgerow.protocols.hidden.options import ForestOptions, ServerOptions
@@ -19,6 +19,7 @@ from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenForestClassifier(HiddenClassifier):
     """Forest whose trees are trained and asked on three servers without being seen by anybody.
 
@@ -96,77 +97,28 @@ class HiddenForestClassifier(HiddenClassifier):
 
     _options_type: ClassVar[type[ServerOptions]] = ForestOptions
 
-    plan_: HiddenPlan
+    plan_: HiddenPlan = field(init=False)
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        n_estimators: int = 10,
-        noise: str = "splits+leaves",
-        queries: int = 1000,
-        delta: float = 0.0,
-        sampling: str = "disjoint",
-        sample_rate: float | str = "auto",
-        extra_trees: bool = False,
-        max_features: int | None = None,
-        public_seed: int = 0,
-        max_depth: int | str = "auto",
-        criterion: str = "auto",
-        branching: str = "binary",
-        leaf_release: str = "labels",
-        split_share: float = SPLIT_SHARE,
-        engine: str = "simulate",
-        n_owners: int = 1,
-        partition: str = "horizontal",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.n_estimators = n_estimators
-        self.noise = noise
-        self.queries = queries
-        self.delta = delta
-        self.sampling = sampling
-        self.sample_rate = sample_rate
-        self.extra_trees = extra_trees
-        self.max_features = max_features
-        self.public_seed = public_seed
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.branching = branching
-        self.leaf_release = leaf_release
-        self.split_share = split_share
-        self.engine = engine
-        self.n_owners = n_owners
-        self.partition = partition
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    n_estimators: int = 10
+    noise: str = "splits+leaves"
+    queries: int = 1000
+    delta: float = 0.0
+    sampling: str = "disjoint"
+    sample_rate: float | str = "auto"
+    extra_trees: bool = False
+    max_features: int | None = None
+    public_seed: int = 0
+    max_depth: int | str = "auto"
+    criterion: str = "auto"
+    branching: str = "binary"
+    leaf_release: str = "labels"
+    split_share: float = SPLIT_SHARE
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Ask the servers for the class of each row; they see neither rows nor answers.
 
         With ``noise="votes"`` every row spends one answer of the budget, also one that was asked
-        before; nothing is spent by a call that is refused.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-
-        Raises
-        ------
-        PrivacyError
-            H207 with ``noise="votes"``, if fewer answers are left than rows.
+        before; with fewer answers left than rows the call is refused, H207, and spends nothing.
         """
         return super().predict(X)
 

@@ -8,15 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.estimators.account import Account
-from hedgerow.estimators.hidden.tree import HiddenTreeClassifier
+from hedgerow.estimators.hidden.tree import ServerTree
 from hedgerow.estimators.public_model import PublicModelClassifier, TreeEstimator
 from hedgerow.protocols.hidden.options import OpenTreeOptions, ServerOptions
-from hedgerow.tables import Domain
 from hedgerow.trees import Tree
 
 
-class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassifier):
+class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, ServerTree):
     """Decision tree that three servers train on shares and then open to everybody.
 
     Paper: hiddentrees, ``CDP+PMPC-ID3`` with noise and ``MPC-ID3`` without. With the discrete
@@ -57,43 +55,6 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, HiddenTreeClassif
     _kind = "open"
     _options_type: ClassVar[type[ServerOptions]] = OpenTreeOptions
     _importance_criterion = "gini"
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        noise: str = "splits+leaves",
-        max_depth: int | str = "auto",
-        criterion: str = "auto",
-        branching: str = "binary",
-        mechanism: str = "discrete",
-        leaf_release: str = "counts",
-        split_share: float = 0.7,
-        engine: str = "simulate",
-        n_owners: int = 1,
-        partition: str = "horizontal",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.noise = noise
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.branching = branching
-        self.mechanism = mechanism
-        self.leaf_release = leaf_release
-        self.split_share = split_share
-        self.engine = engine
-        self.n_owners = n_owners
-        self.partition = partition
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
 
     def _train(self, plan: Any, owners: Any, ledger: Any) -> Self:
         super()._train(plan, owners, ledger)

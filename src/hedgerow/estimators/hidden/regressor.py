@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.table import TableRegressor
 from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
-from hedgerow.protocols.hidden.regression_plan import RegressionPlan
-from hedgerow.tables import Domain
 from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
@@ -20,20 +18,11 @@ class HiddenRegressor(TableRegressor, HiddenEstimator):
     """A regressor over a hidden model."""
 
     def predict(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Ask the servers for the target of each row; they see neither rows nor answers.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows,)
-            Within the bounds of the target.
-        """
+        """Ask the servers for the target of each row; they see neither rows nor answers."""
         return self._ask(X, "value")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HiddenTreeRegressor(HiddenRegressor):
     """Regression tree that is trained and asked on three servers without being seen by anybody.
 
@@ -64,16 +53,8 @@ class HiddenTreeRegressor(HiddenRegressor):
 
     Attributes
     ----------
-    model_ : Trained
-        The shares of every server; never opened.
-    plan_ : RegressionPlan
-        What was public beforehand.
-    privacy_, leakage_, meter_, runs_
+    model_, plan_, privacy_, leakage_, meter_, runs_, domain_, n_features_in_, feature_names_in_
         As in `HiddenTreeClassifier`.
-    domain_ : Domain
-        The domain used.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------
@@ -92,35 +73,7 @@ class HiddenTreeRegressor(HiddenRegressor):
     _kind: ClassVar[str] = "regression"
     _options_type: ClassVar[type[ServerOptions]] = RegressionOptions
 
-    plan_: RegressionPlan
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        noise: str = "splits+leaves",
-        max_depth: int | str = "auto",
-        split_share: float = SPLIT_SHARE,
-        grower: str = "auto",
-        engine: str = "simulate",
-        n_owners: int = 1,
-        partition: str = "horizontal",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.noise = noise
-        self.max_depth = max_depth
-        self.split_share = split_share
-        self.grower = grower
-        self.engine = engine
-        self.n_owners = n_owners
-        self.partition = partition
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
+    noise: str = "splits+leaves"
+    max_depth: int | str = "auto"
+    split_share: float = SPLIT_SHARE
+    grower: str = "auto"

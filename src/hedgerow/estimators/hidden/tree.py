@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.metaestimators import available_if
 
-from hedgerow.estimators.account import Account
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.protocols.hidden.answers import distribution
 from hedgerow.protocols.hidden.options import ServerOptions, TreeOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.tables import Domain
+from hedgerow.trees.growing.budget import SPLIT_SHARE
 
 
 def _shows_distributions(model: HiddenClassifier) -> bool:
@@ -30,52 +30,47 @@ class HiddenClassifier(TableClassifier, HiddenEstimator):
         """Whether answers can be distributions, known before the fit."""
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Ask the servers for the class of each row; they see neither rows nor answers.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray, shape (n_rows,)
-        """
+        """Ask the servers for the class of each row; they see neither rows nor answers."""
         index = self._ask(X, "class")
         labels: NDArray[Any] = self.classes_[index]
         return labels
 
     @available_if(_shows_distributions)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Ask for class probabilities, from what was released with noise; columns as `classes_`.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
+        """Ask for class probabilities, from what was released with noise; columns as `classes_`."""
         return distribution(self._ask(X, "distribution"))
 
     @available_if(_shows_distributions)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return logarithms of class probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (n_rows, n_features)
-
-        Returns
-        -------
-        NDArray[float64], shape (n_rows, n_classes)
-        """
+        """Return logarithms of class probabilities, (n_rows, n_classes)."""
         with np.errstate(divide="ignore"):
             logs: NDArray[np.float64] = np.log(self.predict_proba(X))
         return logs
 
 
-class HiddenTreeClassifier(HiddenClassifier):
+@dataclass(kw_only=True, eq=False, repr=False)
+class ServerTree(HiddenClassifier):
+    """One classification tree of three servers, hidden or opened."""
+
+    noise: str = "splits+leaves"
+    max_depth: int | str = "auto"
+    criterion: str = "auto"
+    branching: str = "binary"
+    mechanism: str = "discrete"
+    leaf_release: str = "counts"
+    split_share: float = SPLIT_SHARE
+
+    plan_: HiddenPlan = field(init=False)
+
+    def _answers_distributions(self) -> bool:
+        if hasattr(self, "plan_"):
+            return self.plan_.shows_counts
+        counts = self.mechanism == "discrete" and self.leaf_release == "counts"
+        return counts and self.noise in ("leaves", "splits+leaves")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class HiddenTreeClassifier(ServerTree):
     """Decision tree that is trained and asked on three servers without being seen by anybody.
 
     Paper: hiddentrees. Owners share their rows or columns with three servers, of which at most one
@@ -169,49 +164,4 @@ class HiddenTreeClassifier(HiddenClassifier):
 
     _options_type: ClassVar[type[ServerOptions]] = TreeOptions
 
-    plan_: HiddenPlan
-
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        domain: Domain | None = None,
-        *,
-        noise: str = "splits+leaves",
-        max_depth: int | str = "auto",
-        criterion: str = "auto",
-        branching: str = "binary",
-        mechanism: str = "discrete",
-        leaf_release: str = "counts",
-        split_share: float = 0.7,
-        grower: str = "auto",
-        engine: str = "simulate",
-        n_owners: int = 1,
-        partition: str = "horizontal",
-        account: Account | str | None = None,
-        bad_rows: str = "auto",
-        random_state: int | None = None,
-        insecure_domain_from_data: bool = False,
-    ) -> None:
-        self.epsilon = epsilon
-        self.domain = domain
-        self.noise = noise
-        self.max_depth = max_depth
-        self.criterion = criterion
-        self.branching = branching
-        self.mechanism = mechanism
-        self.leaf_release = leaf_release
-        self.split_share = split_share
-        self.grower = grower
-        self.engine = engine
-        self.n_owners = n_owners
-        self.partition = partition
-        self.account = account
-        self.bad_rows = bad_rows
-        self.random_state = random_state
-        self.insecure_domain_from_data = insecure_domain_from_data
-
-    def _answers_distributions(self) -> bool:
-        if hasattr(self, "plan_"):
-            return self.plan_.shows_counts
-        counts = self.mechanism == "discrete" and self.leaf_release == "counts"
-        return counts and self.noise in ("leaves", "splits+leaves")
+    grower: str = "auto"
