@@ -40,11 +40,31 @@ WORD = 64
 """Bits are packed into words of so many."""
 
 
-class Silent:
+class Silent(ABC):
     """Refuses every way in which Python could look at a value."""
 
     engine: Engine
-    shape: tuple[int, ...]
+    data: NDArray[Any]
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the secret array."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of the secret array."""
+        return len(self.shape)
+
+    @abstractmethod
+    def _check(self, other: Any) -> None:
+        """Refuse another array that does not fit."""
+
+    def _aligned(self, other: Self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the data of two arrays with equally many axes."""
+        self._check(other)
+        ndim = max(self.ndim, other.ndim)
+        return lift(self.data, self.ndim, ndim), lift(other.data, other.ndim, ndim)
 
     def __bool__(self) -> NoReturn:
         raise _refusal("a truth value (in if, while, and, or, not)")
@@ -97,14 +117,9 @@ class Secret(Silent):
         assert self.data.dtype == self.ring.dtype, f"{self.data.dtype} for {self!r}"
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """Shape of the secret array."""
         return self.data.shape[self.engine.share_axes :]
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes of the secret array."""
-        return len(self.shape)
 
     @property
     def size(self) -> int:
@@ -272,11 +287,6 @@ class Secret(Silent):
                 + ("" if other.engine is self.engine else " of two engines")
             )
 
-    def _aligned(self, other: Secret) -> tuple[NDArray[Any], NDArray[Any]]:
-        self._check(other)
-        ndim = max(self.ndim, other.ndim)
-        return lift(self.data, self.ndim, ndim), lift(other.data, other.ndim, ndim)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SecretBits(Silent):
@@ -296,14 +306,9 @@ class SecretBits(Silent):
         assert self.data.shape[-1] == words(self.n), f"{self.data.shape} for {self!r}"
 
     @property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """Shape of the secret array of bits."""
         return (*self.data.shape[self.engine.share_axes : -1], self.n)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
 
     def __repr__(self) -> str:
         return f"<SecretBits {self.shape}>"
@@ -365,11 +370,6 @@ class SecretBits(Silent):
     def _check(self, other: SecretBits) -> None:
         if other.engine is not self.engine or other.n != self.n:
             raise Code.SECRETS_DO_NOT_FIT.error(found=f"{self!r} and {other!r}")
-
-    def _aligned(self, other: SecretBits) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        self._check(other)
-        ndim = max(self.ndim, other.ndim)
-        return lift(self.data, self.ndim, ndim), lift(other.data, other.ndim, ndim)
 
 
 AnySecret = TypeVar("AnySecret", Secret, SecretBits)

@@ -56,8 +56,7 @@ from hedgerow.protocols.topdown.wire import OF_OWNERS, Ask
 from hedgerow.secure.argmax import argmax, cost_argmax
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.noise.batch import Draws, cost_draw_batch, draw_batch
-from hedgerow.secure.noise.discrete import precision
+from hedgerow.secure.noise.discrete import Draws, cost_draw_batch, draw_batch, precision
 from hedgerow.secure.replicated.core import EVERYONE
 from hedgerow.secure.replicated.outside import cost_fit_together
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring

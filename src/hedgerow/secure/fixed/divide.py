@@ -16,13 +16,14 @@ from hedgerow.secure.fixed.fixed_point import (
     check_range,
     check_ring,
     cost_normalise,
+    cost_product,
     cost_rescale,
     flat,
     normalise,
     rescale,
 )
 from hedgerow.secure.ring import Z64
-from hedgerow.secure.secret import Engine, Secret, concatenate
+from hedgerow.secure.secret import Engine, Secret, stack
 
 # c - 2 z with c = 4 (sqrt(3) - 1) is the line of slope -2 that is closest to 1/z on [1/2, 1] in
 # relative error: at most 0.0718 = 2^-3.8. A slope of -2 needs no truncation.
@@ -72,15 +73,12 @@ def cost_divide(
     """State the cost of `divide` for a result of a shape."""
     n, wide = prod(shape), _check(bits, fraction, quotient_bits)
     once = engine.cost("mul", shape=(n,), ring=Z64)
-    rounding, twice = cost_rescale(engine, (n,), FRACTION), (2, n)
-    both = engine.cost("mul", shape=twice, ring=Z64) + cost_rescale(engine, twice, FRACTION)
     return (
         cost_a2b(engine, n, Z64, bits)
         + cost_normalise(engine, bits, n)
         + (once if secret_numerator else NOTHING)
         + cost_rescale(engine, (n,), bits - wide)
-        + (once + rounding) * 2
-        + both * 2
+        + cost_inverse(engine, n)
         + once
         + cost_rescale(engine, (n,), wide + FRACTION - fraction)
     )
@@ -96,17 +94,14 @@ def inverse(z: Secret) -> Secret:
     y = z * -2 + _LINE
     e = rescale(z * y, FRACTION) * -1 + ONE
     for _ in range(2):
-        both = _stacked(y, e) * _stacked(e + ONE, e)
-        y, e = _parts(rescale(both, FRACTION))
+        both = rescale(stack([y, e]) * stack([e + ONE, e]), FRACTION)
+        y, e = both[0], both[1]
     return rescale(y * (e + ONE), FRACTION)
 
 
-def _stacked(a: Secret, b: Secret) -> Secret:
-    return concatenate([a.reshape(1, *a.shape), b.reshape(1, *b.shape)])
-
-
-def _parts(both: Secret) -> tuple[Secret, Secret]:
-    return both[0], both[1]
+def cost_inverse(engine: Engine, n: int) -> Cost:
+    """State the cost of `inverse` of n numbers."""
+    return (cost_product(engine, (n,)) + cost_product(engine, (2, n))) * 2
 
 
 def _check(bits: int, fraction: int, quotient_bits: int) -> int:

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from hedgerow.errors import Code
+from hedgerow.secure.circuits import sklansky
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Z64
 from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate
@@ -63,6 +64,11 @@ def cost_rescale(engine: Engine, shape: tuple[int, ...], shift: int) -> Cost:
     return engine.cost("truncate", shape=shape, ring=Z64, shift=shift)
 
 
+def cost_product(engine: Engine, shape: tuple[int, ...]) -> Cost:
+    """State the cost of a product of two numbers of `FRACTION` bits, rescaled to as many."""
+    return engine.cost("mul", shape=shape, ring=Z64) + cost_rescale(engine, shape, FRACTION)
+
+
 def polynomial(u: Secret, coefficients: Sequence[int]) -> Secret:
     """Evaluate a polynomial with public coefficients by Estrin's scheme.
 
@@ -92,14 +98,10 @@ def polynomial(u: Secret, coefficients: Sequence[int]) -> Secret:
 def cost_polynomial(engine: Engine, n: int, terms: int) -> Cost:
     """State the cost of `polynomial` with so many coefficients, for n numbers."""
     pairs = (terms + 1) // 2
-    total = engine.cost("mul", shape=(n,), ring=Z64) + cost_rescale(
-        engine, (pairs + 1, n), FRACTION
-    )
+    total = engine.cost("mul", shape=(n,), ring=Z64)
+    total += cost_rescale(engine, (pairs + 1, n), FRACTION)
     while pairs > 1:
-        products = (pairs // 2 + (pairs > 2), n)
-        total += engine.cost("mul", shape=products, ring=Z64) + cost_rescale(
-            engine, products, FRACTION
-        )
+        total += cost_product(engine, (pairs // 2 + (pairs > 2), n))
         pairs -= pairs // 2
     return total
 
@@ -148,7 +150,7 @@ def normalise(x: Secret, planes: SecretBits) -> tuple[Secret, Secret, Secret]:
     """
     bits = check_range("bits", len(planes), 2, MAX_BITS)
     none = ~planes[::-1]
-    for lower, upper in _sklansky(bits):
+    for lower, upper in sklansky(bits):
         joined = none[upper] & none[lower]
         source = np.arange(bits)
         source[upper] = bits + np.arange(upper.size)
@@ -169,7 +171,7 @@ def cost_normalise(engine: Engine, bits: int, n: int) -> Cost:
     """State the cost of `normalise`."""
     digits = (bits - 1).bit_length()
     total = NOTHING
-    for lower, _ in _sklansky(bits):
+    for lower, _ in sklansky(bits):
         total += engine.cost("and_", shape=(lower.size, n))
     return (
         total
@@ -178,15 +180,6 @@ def cost_normalise(engine: Engine, bits: int, n: int) -> Cost:
         + engine.cost("mul", shape=(n,), ring=Z64)
         + cost_rescale(engine, (n,), bits - FRACTION)
     )
-
-
-def _sklansky(k: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return, for each round of a prefix tree, which positions join which."""
-    rounds = []
-    for step in range((k - 1).bit_length()):
-        upper = np.flatnonzero(np.arange(k) >> step & 1)
-        rounds.append(((upper >> step << step) - 1, upper))
-    return rounds
 
 
 def flat(x: Secret) -> Secret:

@@ -11,7 +11,7 @@ from math import prod
 
 from hedgerow.secure.compare import cost_a2b, cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.fixed.divide import inverse
+from hedgerow.secure.fixed.divide import cost_inverse, inverse
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
     MAX_BITS,
@@ -77,10 +77,8 @@ def cost_floor_divide(
     """State the cost of `floor_divide` for a result of a shape."""
     n = prod(shape)
     once = engine.cost("mul", shape=(n,), ring=Z64)
-    rounding = cost_rescale(engine, (n,), FRACTION)
-    both = engine.cost("mul", shape=(2, n), ring=Z64) + cost_rescale(engine, (2, n), FRACTION)
     total = cost_a2b(engine, n, Z64, bits) + cost_normalise(engine, bits, n)
-    total += (once + rounding) * 2 + both * 2
+    total += cost_inverse(engine, n)
     for reach in _pieces(bits, quotient_bits):
         wide = _wide(bits, reach)
         total += once * 3 + cost_rescale(engine, (n,), bits - wide)

@@ -6,7 +6,7 @@ from math import prod
 
 from hedgerow.secure.compare import cost_less_than, less_than
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.fixed.divide import inverse
+from hedgerow.secure.fixed.divide import cost_inverse, inverse
 from hedgerow.secure.fixed.explog import cost_exp, exp
 from hedgerow.secure.fixed.fixed_point import (
     FRACTION,
@@ -53,15 +53,12 @@ def cost_sigmoid(
     """State the cost of `sigmoid` for an array of a shape."""
     _, width = _check(bits, fraction, out)
     n = prod(shape)
-    once, rounding = engine.cost("mul", shape=(n,), ring=Z64), cost_rescale(engine, (n,), FRACTION)
-    both = engine.cost("mul", shape=(2, n), ring=Z64) + cost_rescale(engine, (2, n), FRACTION)
     return (
         cost_less_than(engine, 3 * n, Z64, width)
         + engine.cost("mul", shape=(3, n), ring=Z64)
         + cost_exp(engine, shape, fraction=fraction, low=-LIMIT, high=0, out=FRACTION - 1)
-        + (once + rounding) * 2
-        + both * 2
-        + once
+        + cost_inverse(engine, n)
+        + engine.cost("mul", shape=(n,), ring=Z64)
         + cost_rescale(engine, shape, FRACTION + 1 - out)
     )
 

@@ -280,11 +280,8 @@ class ReplicatedEngine(Engine):
 def _wide(data: Array, ndim: int, shape: tuple[int, ...]) -> Array:
     """Return a copy of share data that is broadcast against a public shape."""
     level = lift(data, ndim, len(shape))
-    return np.array(np.broadcast_to(level, (*level.shape[:2], *_shape(level.shape[2:], shape))))
-
-
-def _shape(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    return np.broadcast_shapes(one, other)
+    wide = np.broadcast_shapes(level.shape[2:], shape)
+    return np.array(np.broadcast_to(level, (*level.shape[:2], *wide)))
 
 
 def _level(x: Secret | SecretBits, y: Secret | SecretBits) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ what is the caller's business.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from numba import types
@@ -40,17 +40,13 @@ def _flip(c: Array, d: Array, plus: Any, out: Array) -> None:
 
 
 @cache
-def multiply(dtype: str) -> Any:
-    """Return `_multiply` for elements of a type."""
+def _of_two_shares(function: Any, dtype: str) -> Any:
     given, out = array_type(dtype, 1, "C"), array_type(dtype, 1, "C", written=True)
-    return compile_for(_multiply, *(given,) * 6, out)
+    return compile_for(function, *(given,) * 6, out)
 
 
-@cache
-def conjoin(dtype: str) -> Any:
-    """Return `_conjoin` for words of a type."""
-    given, out = array_type(dtype, 1, "C"), array_type(dtype, 1, "C", written=True)
-    return compile_for(_conjoin, *(given,) * 6, out)
+multiply, conjoin = partial(_of_two_shares, _multiply), partial(_of_two_shares, _conjoin)
+"""For the name of an element's type, the compiled kernel."""
 
 
 @cache
