@@ -157,40 +157,15 @@ class Domain(Numbered):
         """Draft a domain by READING THE DATA; it has to be checked before it can be public.
 
         The result is marked "read from data", which every private estimator refuses: the largest
-        salary is somebody's. Check each value, then call `confirm_public`.
+        salary is somebody's. Check each value, then call `confirm_public`. It warns of that, unless
+        `quiet`, for callers that make no claim of privacy.
 
-        Parameters
-        ----------
-        frame : table
-            Anything that `encode` takes.
-        target : array-like (n,) or str, optional
-            The label, or the name of its column in `frame`.
-        max_bins : int, default=255
-            Most bins for the values of a numeric attribute.
-        spacing : {"quantile", "uniform"}, default="quantile"
-            "quantile": at most `max_bins` distinct values get a bin each (nothing is lost), more
-            are cut at quantiles. "uniform": `max_bins` bins of equal width.
-        missing : {"own bin", "error"}, default="own bin"
-            What to do where a column has missing values.
-        target_name : str, optional
-            Name of the target; taken from `target` where it has one.
-        task : {"auto", "classification", "regression"}, default="auto"
-            Whether the target gets classes or bounds. "auto": numbers are classes if they are
-            whole and there are at most 100 different ones.
-        capacity : int, optional
-            Public upper bound on the number of rows, which is not read from the data.
-        quiet : bool, default=False
-            Leave out the warning; for callers that make no claim of privacy.
-
-        Returns
-        -------
-        Domain
-            With ``provenance == "read from data"``.
-
-        Warns
-        -----
-        HedgerowWarning
-            That the data were read, unless `quiet`.
+        `frame` is anything that `encode` takes, `target` the label (n,), or the name of its column.
+        "quantile" `spacing` gives each of at most `max_bins` distinct values a bin (nothing is
+        lost) and cuts more at quantiles; "uniform" makes `max_bins` bins of equal width. `missing`
+        says what to do where a column has missing values, `target_name` names a target that has no
+        name. With `task` "auto", numbers are classes if they are whole and there are at most 100
+        different ones. `capacity` is public, and not read from the data.
         """
         attributes, label = suggest_facts(
             frame,

@@ -81,10 +81,6 @@ class Encoded:
             ids=None if self.ids is None else self.ids[index],
         )
 
-    def with_presence(self, present: NDArray[np.bool_]) -> Encoded:
-        """Return the same slots with other presence bits, bool (n_slots,)."""
-        return replace(self, present=present)
-
     def within_capacity(self, capacity: int | None, absorbed: AbsorbedRows) -> Encoded:
         """Keep the first `capacity` records and clear the presence of the others.
 
@@ -97,7 +93,7 @@ class Encoded:
         absorbed.count_rows(over=over.size)
         present = self.present.copy()
         present[over] = False
-        return self.with_presence(present)
+        return replace(self, present=present)
 
     def select(self, columns: Iterable[str | int], *, target: bool = True) -> Encoded:
         """Return some columns, names or positions, in that order, with or without the target."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,31 +22,20 @@ Link = Literal["identity", "logistic", "softmax"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Boosted:
+class Boosted(schema.ModelDocument):
     """Boosted trees: ``raw = start + sum of the trees' values``, read through a link.
 
-    Parameters
-    ----------
-    domain : Domain
-        Public description of attributes and target. The raw score has k columns: one for a
-        target with bounds or two classes, K for K > 2 classes.
-    trees : sequence of Tree, or of sequences of Tree
-        Round by round; with k > 1 each round is a sequence of k trees, one per class, or all
-        trees stand in one sequence in that order, which is how they are kept. They are trees with
-        one number per node over the attributes of `domain`; their target is that of
-        `step_domain`, to which trees of another target with bounds are moved.
-    start : float or array of shape (k,)
-        Raw score before the first tree.
-    link : {"identity", "logistic", "softmax"}
-        How the raw score is read: as the target, as the log-odds of the second of two classes,
-        or as the logarithms of the probabilities of K > 2 classes up to a constant.
+    The raw score has k columns: one for a target with bounds or two classes, K for K > 2 classes.
+    `trees` come round by round; with k > 1 each round is a sequence of k trees, one per class, or
+    all stand in one sequence in that order, which is how they are kept. They have one number per
+    node; their target is that of `step_domain`, to which trees of another target with bounds are
+    moved. `start` (k,) is the raw score before the first tree. `link` reads it as the target, as
+    the log-odds of the second of two classes, or as the logarithms of the probabilities of K > 2
+    classes up to a constant.
 
-    Raises
-    ------
-    HedgerowError
-        `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
-        `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if
-        the link does not fit the target or `start` is not k finite numbers.
+    `Code.BAD_TREE` if the trees are not such trees or no finite sum can be promised,
+    `Code.BAD_TARGET` if the domain has no target or one class only, `Code.BAD_PARAMETER` if the
+    link does not fit the target or `start` is not k finite numbers.
     """
 
     domain: Domain
@@ -187,7 +176,7 @@ class Boosted:
         return schema.document("boosted", self.domain, body, privacy, minor=1)
 
     @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Boosted:
+    def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
         domain, body, _ = schema.open_document(document, "boosted")
         minor = schema.minor_version(document)
@@ -195,21 +184,13 @@ class Boosted:
         if not isinstance(body["trees"], list):
             schema.refuse(f"trees of type {type(body['trees']).__name__}")
 
-        def make() -> Boosted:
+        def trees() -> list[Tree]:
             step = step_domain(domain)
-            trees = [Tree(step, **schema.unpack_tree(one, step, minor)) for one in body["trees"]]
-            return cls(domain, trees, schema.floats(body, "start"), body["link"])
+            return [Tree(step, **schema.unpack_tree(one, step, minor)) for one in body["trees"]]
 
-        return schema.build(make)
-
-    def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
-        """Model document as JSON text; floats are written so that they are read back exactly."""
-        return schema.dumps(self.to_dict(privacy=privacy))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Boosted:
-        """Read JSON text as `to_json` writes it."""
-        return cls.from_dict(schema.loads(text))
+        return schema.build(
+            lambda: cls(domain, trees(), schema.floats(body, "start"), body["link"])
+        )
 
     def _needs_classes(self) -> None:
         if not self.is_classifier:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from hedgerow.trees.tree import Tree
 
 
 @dataclass(frozen=True, repr=False)
-class Forest:
+class Forest(schema.ModelDocument):
     """Trees over one domain; the forest answers with the mean of their answers.
 
     `trees`: at least one; all of the same domain. Raises `Code.BAD_TREE` if there is no tree or the
@@ -96,7 +97,7 @@ class Forest:
         return schema.document("forest", self.domain, packed, privacy, minor=minor)
 
     @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Forest:
+    def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
         domain, body, _ = schema.open_document(document, "forest")
         if not isinstance(body, list):
@@ -104,18 +105,7 @@ class Forest:
 
         minor = schema.minor_version(document)
 
-        def make() -> Forest:
-            return cls(
-                tuple(Tree(domain, **schema.unpack_tree(one, domain, minor)) for one in body)
-            )
+        def trees() -> Iterator[Tree]:
+            return (Tree(domain, **schema.unpack_tree(one, domain, minor)) for one in body)
 
-        return schema.build(make)
-
-    def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
-        """Model document as JSON text; floats are written so that they are read back exactly."""
-        return schema.dumps(self.to_dict(privacy=privacy))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Forest:
-        """Read JSON text as `to_json` writes it."""
-        return cls.from_dict(schema.loads(text))
+        return schema.build(lambda: cls(tuple(trees())))

@@ -15,8 +15,9 @@ every refusal is `Code.BAD_MODEL_FILE` or `Code.MODEL_VERSION`.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,28 @@ reason."""
 _INTEGERS = ("kind", "feature", "cut", "first_child")
 _TREE_KEYS = {*_INTEGERS, "value", "weight", "subsets"}
 T = TypeVar("T")
+
+
+class ModelDocument(ABC):
+    """A public model that is written as a document, and read from one."""
+
+    @abstractmethod
+    def to_dict(self, *, privacy: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Model document (see ``model.schema.json``), with the ledger's JSON object if given."""
+
+    @classmethod
+    @abstractmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
+
+    def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
+        """Model document as JSON text; floats are written so that they are read back exactly."""
+        return dumps(self.to_dict(privacy=privacy))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read JSON text as `to_json` writes it."""
+        return cls.from_dict(loads(text))
 
 
 def document(

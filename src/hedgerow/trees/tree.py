@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,37 +18,21 @@ __all__ = ["SplitKind", "Tree"]
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
-class Tree:
+class Tree(schema.ModelDocument):
     """A decision tree for classification or regression; checked and read-only once built.
 
-    Parameters
-    ----------
-    domain : Domain
-        Public description of attributes and target; a target with c classes makes a
-        classification tree with k = c, one with bounds a regression tree with k = 1.
-    kind : uint8 array of shape (n,)
-        `SplitKind` of each node.
-    feature : int32 array of shape (n,)
-        Attribute that a node looks at, -1 in leaves.
-    cut : int32 array of shape (n,)
-        Bin (THRESHOLD, VALUE) or row of `subsets` (SUBSET); stored as -1 where it is not read
-        (LEAF, WARY).
-    first_child : int32 array of shape (n,)
-        First of the children, which are contiguous and come after their parent; -1 in leaves.
-    value : float64 array of shape (n, k)
-        Class counts or the mean of the target. Finite in leaves; the row of an inner node is
-        all NaN when it was not released.
-    weight : float64 array of shape (n,)
-        Records in the node (noisy in private trees), NaN when not released.
-    subsets : bool array of shape (n_subsets, widest bins), optional
-        Bins that a SUBSET split sends to its first child. A row may serve several splits; a table
-        may be as wide as the domain's widest attribute, and is stored only as wide as it is read.
+    A target with c classes makes a classification tree with k = c, one with bounds a regression
+    tree with k = 1. Arrays have an entry per node: `kind` is a `SplitKind`; `feature` -1 in leaves;
+    `cut` a bin (THRESHOLD, VALUE) or a row of `subsets` (SUBSET), stored as -1 where it is not
+    read; `first_child` the first of the children, which are contiguous and come after their parent,
+    -1 in leaves; `value` (n, k) class counts or the mean of the target, finite in leaves, all NaN
+    in an inner node where it was not released; `weight` the records, noisy in private trees, NaN
+    when not released. `subsets` (n_subsets, bins) are the bins that a SUBSET split sends to its
+    first child: a row may serve several splits, and a table may be as wide as the domain's widest
+    attribute, and is stored only as wide as it is read.
 
-    Raises
-    ------
-    HedgerowError
-        `Code.BAD_TREE` if the arrays are not such a tree, `Code.BAD_TARGET` if the domain has
-        no target.
+    `Code.BAD_TREE` if the arrays are not such a tree, `Code.BAD_TARGET` if the domain has no
+    target.
     """
 
     domain: Domain
@@ -209,20 +193,11 @@ class Tree:
         return schema.document("tree", self.domain, body, privacy, minor=minor)
 
     @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Tree:
+    def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read a model document; checked whole, `Code.BAD_MODEL_FILE` otherwise."""
         domain, body, _ = schema.open_document(document, "tree")
         minor = schema.minor_version(document)
         return schema.build(lambda: cls(domain, **schema.unpack_tree(body, domain, minor)))
-
-    def to_json(self, *, privacy: dict[str, Any] | None = None) -> str:
-        """Model document as JSON text; floats are written so that they are read back exactly."""
-        return schema.dumps(self.to_dict(privacy=privacy))
-
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Tree:
-        """Read JSON text as `to_json` writes it."""
-        return cls.from_dict(schema.loads(text))
 
     def _needs_classes(self) -> None:
         if not self.is_classifier:

@@ -36,16 +36,14 @@ from hedgerow.trees.counts.boosting import (
     sums_of,
 )
 from hedgerow.trees.counts.forest import (
+    Add,
     Batch,
     ForestShape,
     ForestSplits,
     PartialForest,
     RowPositions,
-    add_channels,
-    add_histogram,
-    add_sides,
+    SummedCounts,
     descend,
-    histogram_offsets,
     place,
 )
 
@@ -118,9 +116,8 @@ class _Partitions:
 
     def _absorb(self, absorbed: AbsorbedRows, capacity: int | None) -> None:
         """Add up what the workers have absorbed, and clear records beyond the capacity."""
-        look = self._dask.delayed(_absorbed_rows, pure=False)
         sizes = []
-        for n_records, part in self._dask.compute(*[look(part) for part in self._parts]):
+        for n_records, part in self._each(_absorbed_rows):
             sizes.append(n_records)
             absorbed.add(part)
         if capacity is not None and sum(sizes) > capacity:
@@ -132,8 +129,7 @@ class _Partitions:
                 for part, n in zip(self._parts, before, strict=True)
             ]
             self._parts = self._dask.persist(*tasks)
-        look = self._dask.delayed(_look, pure=False)
-        self._known = list(self._dask.compute(*[look(part) for part in self._parts]))
+        self._known = self._each(_look)
 
     @property
     def n_records(self) -> int:
@@ -142,11 +138,15 @@ class _Partitions:
 
     def _look(self) -> list[tuple[int, int]]:
         if self._known is None:
-            look = self._dask.delayed(_look, pure=False)
-            self._known = list(self._dask.compute(*[look(part) for part in self._parts]))
+            self._known = self._each(_look)
             if not sum(n for n, _ in self._known):
                 raise Code.EMPTY_TABLE.error(found="no rows in any partition")
         return self._known
+
+    def _each(self, function: Callable[[_Part], Any]) -> list[Any]:
+        """Return what a function says of every partition."""
+        look = self._dask.delayed(function, pure=False)
+        return list(self._dask.compute(*[look(part) for part in self._parts]))
 
     def _reset(self) -> None:
         """Forget the states; from now on a partition must be what it is now."""
@@ -178,11 +178,10 @@ class _Partitions:
         ]
 
 
-class DaskCounts(_Partitions):
+class DaskCounts(_Partitions, SummedCounts):
     """Counts of a forest over the partitions of a Dask dataframe or array; a `ForestCounts`.
 
-    `X`, `y`, `domain`, `make`, `absorbed`: as for `_Partitions`. `most_cells`: bins of one
-    histogram, 8 bytes each: what a worker holds per partition and sends.
+    `most_cells`: bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
     """
 
     def __init__(
@@ -197,14 +196,6 @@ class DaskCounts(_Partitions):
     ) -> None:
         super().__init__(X, y, domain, make, absorbed)
         self.most_cells = most_cells
-        self._forest: PartialForest | None = None
-
-    @property
-    def forest(self) -> PartialForest:
-        """The forest so far."""
-        if self._forest is None:
-            raise Code.BAD_PARAMETER.error(expected="begin() first", found="no forest begun")
-        return self._forest
 
     def begin(self, shape: ForestShape, key: bytes) -> None:
         """Put every row into its roots."""
@@ -212,35 +203,17 @@ class DaskCounts(_Partitions):
         self._reset()
         self._move(_place, key, self._forest)
 
-    def histogram(
-        self, nodes: NDArray[np.int64], features: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Count records by bin; see `ForestCounts.histogram`."""
-        offsets = histogram_offsets(self.forest.shape, features)
-        return self._ask(_histogram, nodes, features, offsets), offsets
-
-    def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
-        """Add up both sides of candidate splits; see `ForestCounts.sides`."""
-        return self._ask(_sides, nodes, splits, self.forest.shape)
-
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""
         self._forest = self.forest.with_level(splits)
         self._move(descend, splits)
 
-    def channels(self) -> NDArray[np.int64]:
-        """Channels of the frontier; see `ForestCounts.channels`."""
-        return self._ask(_channels, self.forest.shape)
+    def _sum(self, add: Add, shape: tuple[int, ...], *question: Any) -> Answer:
+        return self._ask(_sum_of, add, shape, question)
 
 
 class DaskBoostCounts(_Partitions):
-    """Sums of boosting over the partitions of a Dask dataframe or array; a `BoostCounts`.
-
-    `X`: columns of an array are those of the domain, in its order. `y`: name of the target's column
-    in `X`, or the target in the partitions of `X`. `make`: from encoded rows and a number to a
-    `Batch`; runs on the workers. `absorbed`: as for `hedgerow.tables.encode`; the first records up
-    to the domain's capacity are kept.
-    """
+    """Sums of boosting over the partitions of a Dask dataframe or array; a `BoostCounts`."""
 
     _gradients: Gradients
 
@@ -314,33 +287,11 @@ def _place(batch: Batch, _: None, key: bytes, forest: PartialForest) -> RowPosit
     return place(batch, key, forest)
 
 
-def _histogram(
-    batch: Batch,
-    placed: RowPositions,
-    nodes: NDArray[np.int64],
-    features: NDArray[np.int64],
-    offsets: NDArray[np.int64],
+def _sum_of(
+    batch: Batch, placed: RowPositions, add: Add, shape: tuple[int, ...], question: tuple[Any, ...]
 ) -> Answer:
-    out = np.zeros(int(offsets[-1]), dtype=np.int64)
-    add_histogram(batch, placed, nodes, features, offsets, out)
-    return out
-
-
-def _sides(
-    batch: Batch,
-    placed: RowPositions,
-    nodes: NDArray[np.int64],
-    splits: ForestSplits,
-    shape: ForestShape,
-) -> Answer:
-    out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
-    add_sides(batch, placed, nodes, splits, shape, out)
-    return out
-
-
-def _channels(batch: Batch, placed: RowPositions, shape: ForestShape) -> Answer:
-    out = np.zeros((placed.n_nodes, shape.n_channels), dtype=np.int64)
-    add_channels(batch, placed, shape, out)
+    out = np.zeros(shape, dtype=np.int64)
+    add(batch, placed, *question, out)
     return out
 
 

@@ -30,6 +30,8 @@ from hedgerow.trees.layout import SplitKind
 # Work (records times questions) below which a second thread costs more than it brings.
 _FEW = 1 << 15
 _NO_SUBSETS = np.zeros((0, 1), dtype=np.bool_)
+Add = Callable[..., None]
+"""Adds what a batch answers to a question: `add_histogram`, `add_sides` or `add_channels`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,14 +338,14 @@ class ForestCounts(Protocol):
         """Channels of every node on the frontier; int64 (frontier, k)."""
 
 
-class PassedCounts(ABC):
-    """What of `ForestCounts` is one pass over batches of rows that stand in nodes."""
+class SummedCounts(ABC):
+    """What of `ForestCounts` is added up over batches of rows that stand in nodes."""
 
     _forest: PartialForest | None = None
 
     @abstractmethod
-    def _pass(self) -> Iterable[tuple[Batch, RowPositions]]:
-        """Give all batches and where their rows stand."""
+    def _sum(self, add: Add, shape: tuple[int, ...], *question: Any) -> NDArray[np.int64]:
+        """Return zeros of a shape with what ``add(batch, placed, *question, out)`` adds to them."""
 
     @property
     def forest(self) -> PartialForest:
@@ -357,25 +359,31 @@ class PassedCounts(ABC):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count records by bin; see `ForestCounts.histogram`."""
         offsets = histogram_offsets(self.forest.shape, features)
-        counts = np.zeros(int(offsets[-1]), dtype=np.int64)
-        for batch, placed in self._pass():
-            add_histogram(batch, placed, nodes, features, offsets, counts)
-        return counts, offsets
+        shape = (int(offsets[-1]),)
+        return self._sum(add_histogram, shape, nodes, features, offsets), offsets
 
     def sides(self, nodes: NDArray[np.int64], splits: ForestSplits) -> NDArray[np.int64]:
         """Add up both sides of candidate splits; see `ForestCounts.sides`."""
-        shape = self.forest.shape
-        out = np.zeros((len(splits), 2, shape.n_channels), dtype=np.int64)
-        for batch, placed in self._pass():
-            add_sides(batch, placed, nodes, splits, shape, out)
-        return out
+        forest = self.forest.shape
+        return self._sum(add_sides, (len(splits), 2, forest.n_channels), nodes, splits, forest)
 
     def channels(self) -> NDArray[np.int64]:
         """Channels of the frontier; see `ForestCounts.channels`."""
         forest = self.forest
-        out = np.zeros((forest.n_nodes, forest.shape.n_channels), dtype=np.int64)
+        return self._sum(add_channels, (forest.n_nodes, forest.shape.n_channels), forest.shape)
+
+
+class PassedCounts(SummedCounts):
+    """Counts that are one pass over batches in this process."""
+
+    @abstractmethod
+    def _pass(self) -> Iterable[tuple[Batch, RowPositions]]:
+        """Give all batches and where their rows stand."""
+
+    def _sum(self, add: Add, shape: tuple[int, ...], *question: Any) -> NDArray[np.int64]:
+        out = np.zeros(shape, dtype=np.int64)
         for batch, placed in self._pass():
-            add_channels(batch, placed, forest.shape, out)
+            add(batch, placed, *question, out)
         return out
 
 
