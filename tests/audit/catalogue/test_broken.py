@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from hedgerow.audit.catalogue.broken import (
-    ConstantSeed,
-    ExponentialWithCutoff,
-    FloatingPointLaplace,
-    HalvedNoise,
-    NoiseScaledByCount,
-    NoisyMaxWithValue,
     broken_mechanisms,
+    constant_seed,
+    exponential_with_cutoff,
+    floating_point_laplace,
+    halved_noise,
+    noise_scaled_by_count,
+    noisy_max_with_value,
 )
 from hedgerow.audit.engine import AuditTarget, audit
 from hedgerow.audit.registry import targets
@@ -57,40 +57,40 @@ def test_the_claim_that_would_be_true_is_not_refuted() -> None:
 
 
 def test_halved_noise_has_the_spread_of_twice_the_epsilon() -> None:
-    drawn = HalvedNoise(1.0)(np.zeros(100_000, np.int64), seeded())
+    drawn = halved_noise(1.0, np.zeros(100_000, np.int64), seeded())
     p = math.exp(-2.0)
     assert np.mean(drawn == 0) == pytest.approx((1 - p) / (1 + p), abs=0.01)
 
 
 def test_noisy_max_with_value_returns_both() -> None:
-    drawn = NoisyMaxWithValue(50.0)(np.array([[0, 9, 3], [5, 1, 1]]), seeded())
+    drawn = noisy_max_with_value(50.0, np.array([[0, 9, 3], [5, 1, 1]]), seeded())
     np.testing.assert_array_equal(drawn, [[1, 9], [0, 5]])
 
 
 def test_scale_from_the_count_shrinks_with_it() -> None:
     few, many = (
-        NoiseScaledByCount(1.0)(np.ones(n, np.int64), 20_000, seeded()).std() for n in (1, 10)
+        noise_scaled_by_count(1.0, np.ones(n, np.int64), 20_000, seeded()).std() for n in (1, 10)
     )
     assert few == pytest.approx(10 * many, rel=0.05)
 
 
 def test_constant_seed_repeats_itself() -> None:
-    drawn = ConstantSeed(1.0)(np.zeros((50, 3), np.int64), NoiseSource.system())
+    drawn = constant_seed(1.0, np.zeros((50, 3), np.int64), NoiseSource.system())
     assert np.unique(drawn, axis=0).shape[0] == 1
 
 
 def test_cutoff_takes_away_every_chance() -> None:
     scores = np.tile([11, 0], (100_000, 1))
-    assert ExponentialWithCutoff(1.0)(scores, seeded()).max() == 0
+    assert exponential_with_cutoff(1.0, scores, seeded()).max() == 0
     chance = 1 / (1 + math.exp(5.0))
-    kept = ExponentialWithCutoff(1.0)(scores - [1, 0], seeded()).mean()
+    kept = exponential_with_cutoff(1.0, scores - [1, 0], seeded()).mean()
     assert kept == pytest.approx(chance, abs=0.001)
 
 
 def test_last_bits_of_a_floating_point_sum() -> None:
-    exponent, zeros = FloatingPointLaplace(1.0)(np.ones(50_000, np.int64), seeded()).T
+    exponent, zeros = floating_point_laplace(1.0, np.ones(50_000, np.int64), seeded()).T
     assert (zeros[exponent == -1] >= 1).all()
-    exponent, zeros = FloatingPointLaplace(1.0)(np.zeros(50_000, np.int64), seeded()).T
+    exponent, zeros = floating_point_laplace(1.0, np.zeros(50_000, np.int64), seeded()).T
     assert np.mean(zeros[exponent == -1] == 0) == pytest.approx(0.5, abs=0.02)
 
 

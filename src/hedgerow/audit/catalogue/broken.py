@@ -7,7 +7,7 @@ Nothing else in the package imports them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,143 +23,81 @@ from hedgerow.privacy.source import NoiseSource
 Ints = NDArray[np.int64]
 _DELTA = 0.01  # of the Gaussian claim
 _MARGINALS = 4
+_GRID = 100  # of a mean
 
 
-@dataclass(frozen=True)
-class HalvedNoise:
-    """Counts with half of the noise: the factor between scale and epsilon was forgotten."""
-
-    epsilon: float
-
-    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
-        """Add noise to values of any shape."""
-        return TwoSidedGeometric(2 * self.epsilon)(values, source)
+def halved_noise(epsilon: float, values: Ints, source: NoiseSource) -> Ints:
+    """Add half of the noise: the factor between scale and epsilon was forgotten."""
+    return TwoSidedGeometric(2 * epsilon)(values, source)
 
 
-@dataclass(frozen=True)
-class NoisyMaxWithValue:
-    """Noisy max that returns the winner's noisy score too, for the price of the index.
+def noisy_max_with_value(epsilon: float, scores: Ints, source: NoiseSource) -> Ints:
+    """Return the winner's noisy score too, for the price of the index: (..., c) to (..., 2).
 
     The index alone would cost epsilon. The value tells that no other noisy score was larger,
     which is evidence about every one of the c candidates: c * epsilon / 2 in all.
     """
-
-    epsilon: float
-
-    def __call__(self, scores: Ints, source: NoiseSource) -> Ints:
-        """Choose among scores (..., c); returns (..., 2): index and noisy score."""
-        noisy = TwoSidedGeometric(self.epsilon / 2)(scores, source)
-        index = noisy.argmax(axis=-1, keepdims=True)
-        return np.concatenate([index, np.take_along_axis(noisy, index, axis=-1)], axis=-1)
+    noisy = TwoSidedGeometric(epsilon / 2)(scores, source)
+    index = noisy.argmax(axis=-1, keepdims=True)
+    return np.concatenate([index, np.take_along_axis(noisy, index, axis=-1)], axis=-1)
 
 
-@dataclass(frozen=True)
-class NoiseScaledByCount:
-    """Mean of bounded values with noise of scale bound / (epsilon n), n read from the data."""
-
-    epsilon: float
-    bound: int = 1
-    grid: int = 100
-
-    def __call__(self, records: Ints, runs: int, source: NoiseSource) -> Ints:
-        """Release the mean of records (n,), in units of 1 / grid, `runs` times."""
-        mean = round(self.grid * int(records.sum()) / records.size)
-        scale = math.ceil(self.grid * self.bound / records.size)
-        return TwoSidedGeometric(self.epsilon, sensitivity=scale)(np.full(runs, mean), source)
+def noise_scaled_by_count(epsilon: float, records: Ints, runs: int, source: NoiseSource) -> Ints:
+    """Release the mean of records up to 1, with noise of scale 1 / (epsilon n), n of the data."""
+    mean = round(_GRID * int(records.sum()) / records.size)
+    scale = math.ceil(_GRID / records.size)
+    return TwoSidedGeometric(epsilon, sensitivity=scale)(np.full(runs, mean), source)
 
 
-@dataclass(frozen=True)
-class NoiseScaledByLargest:
-    """Sum with the largest value that occurs as its sensitivity, instead of a public bound."""
-
-    epsilon: float
-
-    def __call__(self, records: Ints, runs: int, source: NoiseSource) -> Ints:
-        """Release the sum of records (n,) `runs` times."""
-        largest = int(np.abs(records).max())
-        noise = TwoSidedGeometric(self.epsilon, sensitivity=largest)
-        return noise(np.full(runs, records.sum()), source)
+def noise_scaled_by_largest(epsilon: float, records: Ints, runs: int, source: NoiseSource) -> Ints:
+    """Release a sum with the largest value that occurs as its sensitivity, not a public bound."""
+    noise = TwoSidedGeometric(epsilon, sensitivity=int(np.abs(records).max()))
+    return noise(np.full(runs, records.sum()), source)
 
 
-@dataclass(frozen=True)
-class MonotoneByMistake:
-    """Noisy max with the noise of monotone scores, on scores that rise and fall."""
-
-    epsilon: float
-
-    def __call__(self, scores: Ints, source: NoiseSource) -> Ints:
-        """Choose among scores (..., c)."""
-        return NoisyMax(self.epsilon, monotone=True)(scores, source)
+def monotone_by_mistake(epsilon: float, scores: Ints, source: NoiseSource) -> Ints:
+    """Choose with the noise of monotone scores, by scores that rise and fall."""
+    return NoisyMax(epsilon, monotone=True)(scores, source)
 
 
-@dataclass(frozen=True)
-class ConstantSeed:
-    """Counts with noise of the right law from a seed in the program text."""
-
-    epsilon: float
-
-    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
-        """Add noise to values (runs, ...): each release starts the same stream again."""
-        del source
-        noise = TwoSidedGeometric(self.epsilon)
-        again = noise(np.zeros_like(values[0]), NoiseSource.insecure_seeded(0))
-        return values + again
+def constant_seed(epsilon: float, values: Ints, source: NoiseSource) -> Ints:
+    """Add noise of the right law from a seed in the program text, the same in every release."""
+    del source
+    noise = TwoSidedGeometric(epsilon)
+    return values + noise(np.zeros_like(values[0]), NoiseSource.insecure_seeded(0))
 
 
-@dataclass(frozen=True)
-class ForgottenComposition:
-    """One count per attribute at epsilon each, as if a record were in only one of them."""
-
-    epsilon: float
-
-    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
-        """Add noise to values (..., attributes)."""
-        return TwoSidedGeometric(self.epsilon)(values, source)
+def forgotten_composition(epsilon: float, values: Ints, source: NoiseSource) -> Ints:
+    """Add noise of epsilon to a count per attribute, as if a record were in only one of them."""
+    return TwoSidedGeometric(epsilon)(values, source)
 
 
-@dataclass(frozen=True)
-class GaussianForOneCount:
-    """Gaussian noise for counts that a record moves by 1 each, as if it moved only one of them."""
-
-    epsilon: float
-
-    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
-        """Add noise to values (..., counts)."""
-        return DiscreteGaussian(rho_for(self.epsilon, _DELTA), 1)(values, source)
+def gaussian_for_one_count(epsilon: float, values: Ints, source: NoiseSource) -> Ints:
+    """Add noise to counts that a record moves by 1 each, as if it moved only one of them."""
+    return DiscreteGaussian(rho_for(epsilon, _DELTA), 1)(values, source)
 
 
-@dataclass(frozen=True)
-class ExponentialWithCutoff:
-    """Exponential mechanism whose exponents below -5 count as no chance at all."""
-
-    epsilon: float
-
-    def __call__(self, scores: Ints, source: NoiseSource) -> Ints:
-        """Choose among scores (runs, c)."""
-        exponents = self.epsilon / 2 * (scores - scores.max(axis=-1, keepdims=True))
-        heights = np.where(exponents < -5.0, 0.0, np.exp(exponents)).cumsum(axis=-1)
-        thrown = _uniform(scores.shape[0], source)[:, None] * heights[:, -1:]
-        return np.asarray((heights <= thrown).sum(axis=-1))
+def exponential_with_cutoff(epsilon: float, scores: Ints, source: NoiseSource) -> Ints:
+    """Choose among scores (runs, c) with exponents below -5 as no chance at all."""
+    exponents = epsilon / 2 * (scores - scores.max(axis=-1, keepdims=True))
+    heights = np.where(exponents < -5.0, 0.0, np.exp(exponents)).cumsum(axis=-1)
+    thrown = _uniform(scores.shape[0], source)[:, None] * heights[:, -1:]
+    return np.asarray((heights <= thrown).sum(axis=-1))
 
 
-@dataclass(frozen=True)
-class FloatingPointLaplace:
-    """Laplace noise in binary64: the last bits of the sum remember the value.
+def floating_point_laplace(epsilon: float, values: Ints, source: NoiseSource) -> Ints:
+    """Add Laplace noise in binary64: the last bits of the sum remember the value.
 
     Between 1/4 and 1/2 neighbouring numbers are 2^-54 apart, but 1 - 0.6 can only be a multiple
-    of 2^-53. An odd last bit there excludes the value 1 (Paper: mironov2012significance.)
+    of 2^-53. An odd last bit there excludes the value 1 (Paper: mironov2012significance.) From
+    (runs,) to (runs, 2): exponent, zeros at the end.
     """
-
-    epsilon: float
-
-    def __call__(self, values: Ints, source: NoiseSource) -> Ints:
-        """Add noise to values (runs,); returns (runs, 2): exponent, zeros at the end."""
-        size = -np.log(_uniform(values.size, source)) / self.epsilon
-        sign = 1.0 - 2.0 * source.integers(2, values.size)
-        significand, exponent = np.frexp(values + sign * size)
-        whole = np.ldexp(significand, 53).astype(np.int64)
-        zeros = np.log2((whole & -whole).astype(np.float64))
-        return np.column_stack([exponent, zeros]).astype(np.int64)
+    size = -np.log(_uniform(values.size, source)) / epsilon
+    sign = 1.0 - 2.0 * source.integers(2, values.size)
+    significand, exponent = np.frexp(values + sign * size)
+    whole = np.ldexp(significand, 53).astype(np.int64)
+    zeros = np.log2((whole & -whole).astype(np.float64))
+    return np.column_stack([exponent, zeros]).astype(np.int64)
 
 
 def _uniform(size: int, source: NoiseSource) -> NDArray[np.float64]:
@@ -172,14 +110,14 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[AuditTarget]:
     last = math.floor(10 / epsilon)
     count: list[Pair] = [("0 and 1", 0, 1)]
     targets: dict[str, tuple[Run, list[Pair], float]] = {
-        "halved-noise": (repeated(HalvedNoise(epsilon)), count, 2 * epsilon),
+        "halved-noise": (repeated(partial(halved_noise, epsilon)), count, 2 * epsilon),
         "noisy-max-with-value": (
-            repeated(NoisyMaxWithValue(epsilon)),
+            repeated(partial(noisy_max_with_value, epsilon)),
             [("eight scores of 0 and of 1", [0] * 8, [1] * 8)],
             8 * epsilon / 2,
         ),
         "noise-scaled-by-count": (
-            NoiseScaledByCount(epsilon),
+            partial(noise_scaled_by_count, epsilon),
             [
                 ("one and two records", np.ones(1, np.int64), np.ones(2, np.int64)),
                 ("nine and ten records", np.ones(9, np.int64), np.ones(10, np.int64)),
@@ -187,27 +125,31 @@ def broken_mechanisms(epsilon: float = 1.0) -> list[AuditTarget]:
             math.inf,
         ),
         "noise-scaled-by-largest": (
-            NoiseScaledByLargest(epsilon),
+            partial(noise_scaled_by_largest, epsilon),
             [("an outlier of 10", np.array([1, 1, 1]), np.array([1, 1, 1, 10]))],
             math.inf,
         ),
         "monotone-by-mistake": (
-            repeated(MonotoneByMistake(epsilon)),
+            repeated(partial(monotone_by_mistake, epsilon)),
             [("scores (0, 2) and (1, 1)", [0, 2], [1, 1])],
             2 * epsilon,
         ),
-        "constant-seed": (repeated(ConstantSeed(epsilon)), count, math.inf),
+        "constant-seed": (repeated(partial(constant_seed, epsilon)), count, math.inf),
         "forgotten-composition": (
-            repeated(ForgottenComposition(epsilon)),
+            repeated(partial(forgotten_composition, epsilon)),
             [("four counts of 0 and of 1", [0] * 4, [1] * 4)],
             4 * epsilon,
         ),
         "exponential-with-cutoff": (
-            repeated(ExponentialWithCutoff(epsilon)),
+            repeated(partial(exponential_with_cutoff, epsilon)),
             [(f"gaps of {last} and of {last + 1}", [last, 0], [last + 1, 0])],
             math.inf,
         ),
-        "floating-point-laplace": (repeated(FloatingPointLaplace(epsilon)), count, math.inf),
+        "floating-point-laplace": (
+            repeated(partial(floating_point_laplace, epsilon)),
+            count,
+            math.inf,
+        ),
     }
     return [
         AuditTarget(f"broken/{name}", run, pairs, claimed=epsilon, proven=proven, sound=False)
@@ -239,7 +181,7 @@ def _gaussian(epsilon: float) -> AuditTarget:
     )
     return AuditTarget(
         "broken/gaussian-for-one-count",
-        repeated(GaussianForOneCount(epsilon)),
+        repeated(partial(gaussian_for_one_count, epsilon)),
         [("four counts of 0 and of 1", [0] * _MARGINALS, [1] * _MARGINALS)],
         claimed=epsilon,
         proven=tightest([true], _DELTA).epsilon,

@@ -106,7 +106,9 @@ def private_trees() -> list[AuditTarget]:
 class HasLedger(Protocol):
     """What an auditor draws and what its ledger says."""
 
-    drawn_at: float
+    @property
+    def drawn_at(self) -> float:
+        """The epsilon of the noise."""
 
     def __call__(self, table: Any, runs: int, source: NoiseSource, /) -> NDArray[np.int64]:
         """Return what is seen, one row per model."""
@@ -122,19 +124,21 @@ def target_of(
     sound: bool = True,
     runs: int = RUNS,
     pairs: list[Pair] | None = None,
+    claimed: float = EPSILON,
 ) -> AuditTarget:
-    """Return a target at `EPSILON`, on all families of tables; on one if it takes few runs."""
+    """Return a target, on all families of tables; on one if it takes few runs."""
     if pairs is None:
         pairs = sides(families())
         if runs < FEW:
             pairs = [pair for pair in pairs if pair[0] == "tie of 240 records"]
     guarantee = views.ledger(pairs[0][1]).formal_total("public")
     return AuditTarget(
-        f"{name}@{EPSILON:g}",
+        f"{name}@{claimed:g}",
         views,
         pairs,
-        claimed=EPSILON,
-        proven=guarantee.epsilon if sound else views.drawn_at,
+        claimed=claimed,
+        # Where noise is too small, the ledger may speak of what was planned.
+        proven=guarantee.epsilon if sound else max(guarantee.epsilon, views.drawn_at),
         delta=guarantee.delta,
         sound=sound,
         kind="estimator",

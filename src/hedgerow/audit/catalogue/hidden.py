@@ -166,7 +166,6 @@ class HeldOut:
 
 def hidden_trees() -> list[AuditTarget]:
     """Targets for the sound modes, and for what the paper claims of the others."""
-    pair = [counterexample()]
     noisy = HiddenAnswers({"noise": "splits+leaves", "epsilon": EPSILON}, slots=2 * max(TIES) + 1)
     leaves = HiddenAnswers({"noise": "leaves", "epsilon": EPSILON})
     sampled = HiddenAnswers(
@@ -183,42 +182,20 @@ def hidden_trees() -> list[AuditTarget]:
     alone = [one_record()]
     assert each.claimed is not None
     return [
-        replace(
-            _target(
-                f"hidden-tree/splits+leaves@{EPSILON:g}",
-                noisy,
-                [small_tie(n) for n in TIES],
-                EPSILON,
-            ),
-            runs=SMALL_RUNS,
-        ),
+        _target("splits+leaves", noisy, [small_tie(n) for n in TIES]),
         # A record that was alone decides both answers, by one vote for each class.
-        replace(
-            _target(f"hidden-tree/votes@{EPSILON:g}", Votes(slots=1), alone, EPSILON),
-            runs=SMALL_RUNS,
-        ),
-        replace(
-            _target(f"hidden-tree/evaluation@{EPSILON:g}", HeldOut(), alone, EPSILON),
-            runs=SMALL_RUNS,
-        ),
-        replace(
-            _target(f"hidden-tree/sampled@{each.epsilon:.3g}", sampled, alone, each.epsilon),
+        _target("votes", Votes(slots=1), alone),
+        _target("evaluation", HeldOut(), alone),
+        _target("sampled", sampled, alone, each.epsilon, runs=SAMPLED_RUNS),
+        _target("broken-leaves-alone", leaves, [counterexample()], runs=RUNS, sound=False),
+        _target(
+            "broken-sampled-as-claimed",
+            sampled,
+            alone,
+            each.claimed,
             runs=SAMPLED_RUNS,
-        ),
-        replace(
-            _target(f"hidden-tree/broken-leaves-alone@{EPSILON:g}", leaves, pair, EPSILON),
-            sound=False,
-        ),
-        replace(
-            _target(
-                f"hidden-tree/broken-sampled-as-claimed@{each.claimed:g}",
-                sampled,
-                alone,
-                each.claimed,
-            ),
             proven=each.epsilon,
             sound=False,
-            runs=SAMPLED_RUNS,
         ),
     ]
 
@@ -228,14 +205,23 @@ def _plan(**options: Any) -> HiddenPlan:
 
 
 def _target(
-    name: str, run: HiddenAnswers | HeldOut, pairs: Sequence[Pair], claimed: float
+    name: str,
+    run: HiddenAnswers | HeldOut,
+    pairs: Sequence[Pair],
+    claimed: float = EPSILON,
+    *,
+    runs: int = SMALL_RUNS,
+    **known: Any,
 ) -> AuditTarget:
+    label = f"hidden-tree/{name}@{claimed:.3g}"
     # Finite precision: two answers, or one tree, each below 2**-60.
-    return AuditTarget(name, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=RUNS)
+    return AuditTarget(
+        label, run, pairs, claimed, delta=2.0**-58, kind="protocol", runs=runs, **known
+    )
 
 
 def engine_for(
-    openings: Sequence[Opening], domain: Domain, source: NoiseSource
+    openings: Sequence[Opening], domain: Domain | None, source: NoiseSource
 ) -> tuple[ReplicatedEngine, Ledger]:
     """Return three servers with an owner and an analyst, and an empty ledger."""
     ledger = Ledger(domain=domain)

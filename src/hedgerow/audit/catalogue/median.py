@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit.catalogue.curated import domain_of
+from hedgerow.audit.catalogue.curated import EPSILON, domain_of, target_of
 from hedgerow.audit.catalogue.paths import class_values, known_of, path_evidence, record_of
 from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, Side, families, neighbours, sides
@@ -30,8 +30,6 @@ from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.tables import Domain, Target, encode
 from hedgerow.trees.counts.forest import LocalCounts
 
-EPSILON = 1.0
-RUNS = 100_000
 FIT_RUNS = 1_000
 PAPER_EPSILON = 4.0
 """Of the paper's claim: the larger, the fewer runs show how far off it is."""
@@ -173,16 +171,21 @@ def median_forests() -> list[AuditTarget]:
     equal = sides([equal_attributes()])
     every = sides([*families(), unbalanced()])
     paper = MedianViews({"accounting": "paper", "split_share": 0.98}, drawn_at=PAPER_EPSILON)
+    halved = MedianViews({"split_share": 0.1}, drawn_at=2 * EPSILON)
     base = MedianViews({"variant": "base", "max_features": 1})
     fitted = sides(pair for pair in families() if pair[0] == "single record")
+
+    def target(name: str, views: MedianViews, pairs: list[Pair], **known: Any) -> AuditTarget:
+        return target_of(f"median-forest/{name}", views, pairs=pairs, **known)
+
     return [
-        _target("base", base, every),
-        _target("exp", MedianViews(), every + equal),
-        _target("flip", MedianViews({"variant": "flip"}), every + equal),
-        _target("max", MedianViews({"variant": "max"}), every),
-        _target("leaves", MedianViews({"split_share": 0.1}), every),
-        _target("regression-base", MedianViews(base.options, regression=True), every),
-        _target("regression", MedianViews({"variant": "flip"}, regression=True), every + equal),
+        target("base", base, every),
+        target("exp", MedianViews(), every + equal),
+        target("flip", MedianViews({"variant": "flip"}), every + equal),
+        target("max", MedianViews({"variant": "max"}), every),
+        target("leaves", MedianViews({"split_share": 0.1}), every),
+        target("regression-base", MedianViews(base.options, regression=True), every),
+        target("regression", MedianViews({"variant": "flip"}, regression=True), every + equal),
         AuditTarget(
             f"median-forest/fit@{EPSILON:g}",
             FittedForests(),
@@ -192,39 +195,6 @@ def median_forests() -> list[AuditTarget]:
             kind="estimator",
             runs=FIT_RUNS,
         ),
-        _target(
-            "broken-halved-noise",
-            MedianViews({"split_share": 0.1}, drawn_at=2 * EPSILON),
-            every,
-            sound=False,
-        ),
-        _target(
-            "broken-paper-medians",
-            paper,
-            equal,
-            sound=False,
-            claimed=PAPER_EPSILON,
-        ),
+        target("broken-halved-noise", halved, every, sound=False),
+        target("broken-paper-medians", paper, equal, sound=False, claimed=PAPER_EPSILON),
     ]
-
-
-def _target(
-    name: str,
-    views: MedianViews,
-    pairs: list[Pair],
-    *,
-    sound: bool = True,
-    claimed: float = EPSILON,
-) -> AuditTarget:
-    guarantee = views.ledger(pairs[0][1]).formal_total("public")
-    return AuditTarget(
-        f"median-forest/{name}@{claimed:g}",
-        views,
-        pairs,
-        claimed=claimed,
-        proven=guarantee.epsilon,
-        delta=guarantee.delta,
-        sound=sound,
-        kind="estimator",
-        runs=RUNS,
-    )

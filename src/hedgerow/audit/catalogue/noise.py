@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hedgerow.audit.catalogue.hidden import engine_for
 from hedgerow.audit.engine import AuditTarget
-from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import (
     EACH,
     ROOT,
     By,
-    Leakage,
-    Ledger,
     NoiseSource,
     NoisyMax,
     Opening,
@@ -25,7 +23,6 @@ from hedgerow.privacy import (
 )
 from hedgerow.secure.noise.discrete import precision
 from hedgerow.secure.noise.releases import Charge, add_geometric_noise, open_noisy_max
-from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32
 
 RUNS = 40_000
@@ -33,19 +30,12 @@ RUNS = 40_000
 RUN = ROOT / part(Partition("runs", By.SLOT), EACH)
 RELEASED = "released"
 REASON = "an audit"
-SEED_BYTES = 32
-
-
-def _engine(shape: tuple[int, ...], ledger: Ledger, source: NoiseSource) -> ReplicatedEngine:
-    leakage = Leakage([Opening(RELEASED, "server", shape, release=REASON)], ledger=ledger)
-    seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
-    return ReplicatedEngine(Simulator(3), leakage, insecure_seed=seed)
 
 
 def noisy_counts(mechanism: TwoSidedGeometric, value: int, runs: int, source: NoiseSource) -> Any:
     """Open one noisy count per run."""
-    ledger = Ledger()
-    engine = _engine((runs,), ledger, source)
+    opening = Opening(RELEASED, "server", (runs,), release=REASON)
+    engine, ledger = engine_for([opening], None, source)
     secret = engine.public(np.full(runs, value), Z32)
     noisy = add_geometric_noise(secret, mechanism, Charge(ledger, RUN, "server", REASON))
     opened = engine.open(noisy, RELEASED, "server")
@@ -57,8 +47,8 @@ def noisy_choices(
     mechanism: NoisyMax, scores: NDArray[np.int64], runs: int, source: NoiseSource
 ) -> Any:
     """Open one noisy choice per run."""
-    ledger = Ledger()
-    engine = _engine((runs,), ledger, source)
+    opening = Opening(RELEASED, "server", (runs,), release=REASON)
+    engine, ledger = engine_for([opening], None, source)
     secret = engine.public(np.broadcast_to(scores, (runs, scores.size)), Z32)
     return open_noisy_max(
         secret,
