@@ -286,13 +286,16 @@ class AccountedEstimator(TableEstimator):
         )
         return NoiseSource.insecure_seeded(int(self.random_state))
 
+    def _has_noise(self) -> bool:
+        """Whether a fit with these parameters draws noise."""
+        return True
+
     def _tagged(self, tags: Tags) -> Tags:
-        tags = super()._tagged(tags)
-        tags.non_deterministic = True
+        noisy = tags.non_deterministic = self._has_noise()
         # Noise can drown any signal: no accuracy is promised for a given epsilon.
         for own in (tags.classifier_tags, tags.regressor_tags):
             if own is not None:
-                own.poor_score = True
+                own.poor_score = noisy
         return tags
 
     def _foreseen_marks(self) -> list[Mark]:

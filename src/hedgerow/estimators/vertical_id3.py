@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
@@ -294,7 +293,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             mark_secret(ledger, job)
 
     def _promises(self) -> bool:
-        return super()._promises() and self.epsilon is not None
+        return super()._promises() and self._has_noise()
 
     def _job(self, n_sites: int, class_at: int | None, *, align: bool) -> SiteJob:
         return self._options().job(n_sites, class_at, len(self.classes_), align=align)
@@ -351,11 +350,8 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             "must be None or >= 0",
         )
 
-    def _tagged(self, tags: Tags) -> Tags:
-        tags.non_deterministic = self.epsilon is not None
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.poor_score = self.epsilon is not None
-        return tags
+    def _has_noise(self) -> bool:
+        return self.epsilon is not None
 
     def _answered_to(self) -> str:
         """Return whom the sites agreed to tell the class of an instance."""

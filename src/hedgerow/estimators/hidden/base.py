@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError, InputError, warn_caller
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
-from hedgerow.estimators.table import has_columns, read_domain
+from hedgerow.estimators.table import read_domain
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import check_epsilon
 from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
@@ -38,6 +38,7 @@ from hedgerow.protocols.sharing.integrate import (
 from hedgerow.secure.replicated import EVERYONE
 from hedgerow.tables import Domain, Encoded, encode
 from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.tables.frame import view
 from hedgerow.tables.padding import pad
 
 # Bins per numeric attribute where the domain is read from the data: each is a branch or a cut.
@@ -276,7 +277,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
         return self
 
     def _promises(self) -> bool:
-        return super()._promises() and self.noise != "none"
+        return super()._promises() and self._has_noise()
 
     def _encode_rows(self, X: Any, y: Any) -> Encoded:
         return self._encode_training(X, y, self.domain)
@@ -296,14 +297,8 @@ class HiddenEstimator(PlannedEstimator[Any]):
         text = f"hedgerow placement {self.random_state}".encode()
         return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
 
-    def _tagged(self, tags: Tags) -> Tags:
-        noisy = self.noise != "none"
-        tags.non_deterministic = noisy
-        # Noise can drown any signal: no accuracy is promised for a given epsilon.
-        for of_kind in (tags.classifier_tags, tags.regressor_tags):
-            if of_kind is not None:
-                of_kind.poor_score = noisy
-        return tags
+    def _has_noise(self) -> bool:
+        return self.noise != "none"
 
 
 def _rows_of_owners(
@@ -422,12 +417,11 @@ def _groups(domain: Domain, tables: Sequence[Any]) -> list[list[int]]:
     groups: list[list[int]] = []
     first = 0
     for i, table in enumerate(tables):
-        names = _names(table)
-        if names is None:
-            width = len(table[0]) if not hasattr(table, "shape") else table.shape[1]
-            group = list(range(first, first + width))
+        frame = view(table)
+        if frame.named:
+            group = [at for at, name in enumerate(domain.names) if name in frame.names]
         else:
-            group = [at for at, name in enumerate(domain.names) if name in names]
+            group = list(range(first, first + len(frame.columns)))
         if not group or group[-1] >= len(domain.names):
             raise Code.MISSING_COLUMN.error(
                 expected=f"attributes among {', '.join(domain.names)}",
@@ -437,15 +431,6 @@ def _groups(domain: Domain, tables: Sequence[Any]) -> list[list[int]]:
         groups.append(group)
         first = group[-1] + 1
     return groups
-
-
-def _names(table: Any) -> set[str] | None:
-    if isinstance(table, Mapping):
-        return set(table)
-    if not has_columns(table):
-        return None
-    names = table.column_names if hasattr(table, "column_names") else table.columns
-    return {str(name) for name in names}
 
 
 def check_lists(tables: Any, ys: Any) -> None:

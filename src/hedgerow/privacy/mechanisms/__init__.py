@@ -3,8 +3,7 @@
 The same laws are drawn in the clear here and under secure computation elsewhere.
 """
 
-from hedgerow.privacy.mechanisms.by_rejection import ByRejection
-from hedgerow.privacy.mechanisms.choice import Choice
+from hedgerow.privacy.mechanisms.choice import ByRejection, Choice
 from hedgerow.privacy.mechanisms.discrete_gaussian import DiscreteGaussian
 from hedgerow.privacy.mechanisms.exponential import ExponentialMechanism
 from hedgerow.privacy.mechanisms.mechanism import LIMIT, Mechanism

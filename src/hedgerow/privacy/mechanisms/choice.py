@@ -5,15 +5,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
+from hedgerow.privacy.mechanisms.coin_kernels import rejecting_choice
+from hedgerow.privacy.mechanisms.coin_streams import feed_rows, in_lanes
+from hedgerow.privacy.mechanisms.coins import MAX_DIGITS, CoinTable
 from hedgerow.privacy.mechanisms.mechanism import (
     LIMIT,
+    check_count,
     check_epsilon,
     check_integers,
     check_sensitivity,
@@ -88,6 +92,40 @@ class Choice(ABC):
         kept = np.clip(scores[allowed], -LIMIT, LIMIT)
         out = np.zeros(scores.size)
         out[allowed] = self._law(kept.max() - kept)
+        return out
+
+
+@dataclass(frozen=True)
+class ByRejection(Choice):
+    """Propose a candidate, keep it with the probability its score earns.
+
+    A rejected candidate is put back (`replace`: the exponential mechanism) or left out
+    (permute-and-flip). The best one is always kept, so c proposals are enough, on average or at
+    most. The coins are exact and nothing is truncated.
+    """
+
+    replace: ClassVar[bool]
+
+    def delta(self, m: int) -> float:
+        """Return 0."""
+        check_count(m)
+        return 0.0
+
+    def _draw(
+        self, scores: NDArray[np.int64], valid: NDArray[np.bool_], source: NoiseSource
+    ) -> NDArray[np.int64]:
+        n, c = scores.shape
+        # A gap is at most 2**62.
+        table = CoinTable("power", self.a, MAX_DIGITS + 2)
+        out = np.empty(n, dtype=np.int64)
+
+        def work(start: int, stop: int, stream: NoiseSource) -> None:
+            part = slice(start, stop)
+            mask = valid[part] if valid.size else valid
+            kernel = partial(rejecting_choice, scores[part], mask, self.replace, out[part])
+            feed_rows(stream, table, stop - start, kernel)
+
+        in_lanes(n, c, source, work)
         return out
 
 

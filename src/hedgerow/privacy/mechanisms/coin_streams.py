@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow import threads
 from hedgerow.privacy.mechanisms import coins as coin_tables
-from hedgerow.privacy.mechanisms.coin_kernels import DONE, MORE_BYTES, rejecting_choice
-from hedgerow.privacy.mechanisms.coins import MAX_DIGITS, CoinTable
+from hedgerow.privacy.mechanisms.coin_kernels import DONE, MORE_BYTES
+from hedgerow.privacy.mechanisms.coins import CoinTable
 from hedgerow.privacy.source import NoiseSource
 
 # Work per lane (coins) below which a thread costs more than it brings, and the most lanes. The
@@ -86,27 +84,3 @@ def feed_rows(
         else:
             constants = table.prefix(2 * constants.shape[1])
         row, used, status = kernel(row, stream, constants)
-
-
-def draw_by_rejection(
-    scores: NDArray[np.int64],
-    valid: NDArray[np.bool_],
-    a: Fraction,
-    source: NoiseSource,
-    *,
-    replace: bool,
-) -> NDArray[np.int64]:
-    """Choose per row, (n, c), by rejection; `valid` is (0, 0) if all candidates are valid."""
-    n, c = scores.shape
-    # A gap is at most 2**62.
-    table = CoinTable("power", a, MAX_DIGITS + 2)
-    out = np.empty(n, dtype=np.int64)
-
-    def work(start: int, stop: int, stream: NoiseSource) -> None:
-        part = slice(start, stop)
-        mask = valid[part] if valid.size else valid
-        kernel = partial(rejecting_choice, scores[part], mask, replace, out[part])
-        feed_rows(stream, table, stop - start, kernel)
-
-    in_lanes(n, c, source, work)
-    return out

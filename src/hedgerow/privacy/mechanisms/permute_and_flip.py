@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.privacy.mechanisms.by_rejection import ByRejection
+from hedgerow.privacy.mechanisms.choice import ByRejection
 from hedgerow.privacy.release import register_mechanism
 
 
