@@ -69,7 +69,7 @@ def jobs(engine: ReplicatedEngine) -> dict[str, Callable[[], object]]:
         "less_than": lambda: less_than(x, y),
         "less_than_32": lambda: less_than(small_x, small_y),
         "matmul": lambda: a @ b,
-        "argmax": lambda: argmax(scores, axis=1),
+        "argmax": lambda: argmax(scores),
         "geometric": lambda: geometric(engine, (DRAWS,), drawn, Z64),
         "sort": lambda: sort_by(keys, keys, bits=KEY_BITS),
     }

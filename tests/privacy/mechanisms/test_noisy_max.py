@@ -10,6 +10,7 @@ from hedgerow.privacy.mechanisms import NoisyMax
 from hedgerow.privacy.mechanisms.coins import Geometric
 from hedgerow.privacy.source import NoiseSource
 from tests.privacy.mechanisms.choice_laws import worst_loss
+from tests.privacy.mechanisms.coin_laws import masses_of
 
 
 def winners(masses: np.ndarray, scores: tuple[int, ...]) -> np.ndarray:
@@ -76,7 +77,7 @@ def test_delta_bounds_the_exact_one(
     # Few digits of few bits: the law as drawn can be enumerated and compared with its neighbours.
     mechanism = NoisyMax(epsilon, monotone=monotone)
     vars(mechanism)["variable"] = Geometric(mechanism.a, length)
-    masses = mechanism.variable.masses(t)
+    masses = masses_of(mechanism.variable, t)
     laws = {s: winners(masses, s) for s in itertools.product(range(-1, 5), repeat=2)}
     exact = 0.0
     for scores, law in laws.items():
@@ -91,7 +92,7 @@ def test_delta_bounds_the_exact_one(
 def test_truncation_bound_is_nearly_attained() -> None:
     mechanism = NoisyMax(1.0)
     vars(mechanism)["variable"] = Geometric(mechanism.a, 3)
-    masses = mechanism.variable.masses()
+    masses = masses_of(mechanism.variable)
     # Candidate 0 wins only with the largest noise, and after the move not at all.
     exact = winners(masses, (0, 6))[0] - math.e * winners(masses, (-1, 7))[0]
     assert mechanism.delta(1) / 4 < exact < mechanism.delta(1)

@@ -10,6 +10,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy.mechanisms import LIMIT, Mechanism, TwoSidedGeometric
 from hedgerow.privacy.mechanisms.coins import Geometric
 from hedgerow.privacy.source import NoiseSource
+from tests.privacy.mechanisms.coin_laws import masses_of
 
 
 @pytest.mark.parametrize(
@@ -127,7 +128,7 @@ def test_delta_bounds_the_exact_one(
     mechanism = TwoSidedGeometric(epsilon, sensitivity)
     variable = Geometric(Fraction(epsilon) / sensitivity, length)
     vars(mechanism)["variable"] = variable
-    masses = variable.masses(t)
+    masses = masses_of(variable, t)
     law = np.pad(np.convolve(masses, masses[::-1]), sensitivity)
     exact = max(
         np.maximum(law - math.exp(epsilon) * np.roll(law, shift), 0).sum()

@@ -9,6 +9,11 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.secure.noise.coin_circuit import Circuit, compile_coins
 
 
+def ands_of(circuit: Circuit) -> list[int]:
+    """Number of ANDs in each round that has any."""
+    return [level.left.size for level in circuit.levels if level.left.size]
+
+
 def run(circuit: Circuit, planes: np.ndarray) -> np.ndarray:
     """Evaluate on public bits (circuit.bits, n)."""
     for level in circuit.levels:
@@ -51,7 +56,7 @@ def test_coins_of_one_circuit_are_independent(case: tuple[int, int]) -> None:
 @given(st.integers(2, 100).flatmap(lambda t: st.tuples(st.just(t), st.integers(0, 2**t))))
 def test_depth_is_logarithmic_and_ands_are_few(case: tuple[int, int]) -> None:
     t, constant = case
-    ands = compile_coins((constant,), t).ands
+    ands = ands_of(compile_coins((constant,), t))
     assert len(ands) <= math.ceil(math.log2(t))
     assert sum(ands) <= 1.5 * t
 
@@ -76,7 +81,7 @@ def test_trailing_zeros_and_certain_coins_cost_nothing() -> None:
         [False] * 3,
         [True] * 3,
     ]
-    assert compile_coins((128, 64), 8).ands == (1,)
+    assert ands_of(compile_coins((128, 64), 8)) == [1]
 
 
 @pytest.mark.parametrize(("constants", "t"), [((1,), 0), ((), 3), ((9,), 3), ((-1,), 3)])

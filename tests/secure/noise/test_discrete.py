@@ -23,6 +23,7 @@ from hedgerow.secure.noise.discrete import (
 )
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Engine, SecretBits, words
+from tests.privacy.mechanisms.coin_laws import masses_of
 from tests.secure.engines import metered, reveal, three_servers
 
 DRAWS = 1_000_000
@@ -45,7 +46,7 @@ class ThreeParties(ClearEngine):
 
 
 def masses(drawn: Precision) -> np.ndarray:
-    return drawn.variable.masses(drawn.t)
+    return masses_of(drawn.variable, drawn.t)
 
 
 def two_sided_masses(drawn: Precision) -> np.ndarray:

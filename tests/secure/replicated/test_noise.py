@@ -33,6 +33,7 @@ from hedgerow.secure.noise.releases import (
 )
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z32, Z64
+from tests.privacy.mechanisms.coin_laws import masses_of
 from tests.secure.engines import reveal, three_servers
 from tests.secure.replicated.wires import SEED, apart, everything
 
@@ -61,7 +62,7 @@ def servers(request: pytest.FixtureRequest) -> Any:
 
 def test_law_of_geometric(servers: Any, chi_square: Any) -> None:
     drawn = precision(NoisyMax(1.0), 100)
-    law = drawn.variable.masses(drawn.t)
+    law = masses_of(drawn.variable, drawn.t)
     counts = np.zeros(law.size)
     for _ in range(DRAWS // CHUNK):
         values = reveal(geometric(servers, (CHUNK,), drawn, Z32)).astype(np.int64)
@@ -72,7 +73,7 @@ def test_law_of_geometric(servers: Any, chi_square: Any) -> None:
 
 def test_law_of_two_sided_geometric(servers: Any, chi_square: Any) -> None:
     drawn = precision(TwoSidedGeometric(1.0), DRAWS)
-    one = drawn.variable.masses(drawn.t)
+    one = masses_of(drawn.variable, drawn.t)
     law = np.convolve(one, one[::-1])
     reach, counts = law.size // 2, np.zeros(law.size)
     for _ in range(DRAWS // CHUNK):

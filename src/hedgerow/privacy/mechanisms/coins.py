@@ -133,18 +133,6 @@ class Geometric:
             tail = float(np.logaddexp(tail, math.log(self.length) - (t + 1) * math.log(2)))
         return math.log(m) + tail
 
-    def masses(self, t: int | None = None) -> NDArray[np.float64]:
-        """Probability of each of 2**length values as drawn, with coins of t bits or exact ones."""
-        if t is None:
-            powers = [math.exp(-_finite_float(self.a * 2**i)) for i in range(self.length)]
-            heads = [power / (1 + power) for power in powers]
-        else:
-            heads = [constant / 2**t for constant in self.coins.rounded(t)]
-        masses = np.ones(1)
-        for head in heads:
-            masses = np.concatenate([masses * (1 - head), masses * head])
-        return masses
-
 
 def _finite_float(x: Fraction) -> float:
     """Convert to a float; beyond its range exp(-x) is 0 all the same."""

@@ -152,7 +152,7 @@ class Scores:
             for piece in _slices(nodes * self._n_branches, self._at_once(k)):
                 n = piece.stop - piece.start
                 if self.criterion.kernel == MAX:
-                    total += cost_max(engine, (n, k), ring, -1, self._bits + 1)
+                    total += cost_max(engine, (n, k), ring, self._bits + 1)
                 else:
                     product = "matmul" if classes else "mul"
                     total += engine.cost(product, shape=(n,), ring=Z64)

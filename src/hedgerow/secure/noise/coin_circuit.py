@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,11 +77,6 @@ class Circuit:
 
     bits: int
     levels: tuple[CoinLevel, ...]
-
-    @cached_property
-    def ands(self) -> tuple[int, ...]:
-        """Number of ANDs in each round."""
-        return tuple(level.left.size for level in self.levels if level.left.size)
 
 
 @lru_cache(maxsize=256)

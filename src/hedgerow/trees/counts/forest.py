@@ -93,11 +93,6 @@ class ForestShape:
         """Numbers that describe a node: one per class, or three."""
         return self.n_classes or 3
 
-    @property
-    def copies(self) -> int:
-        """Trees that one row is in."""
-        return 1 if self.partition else self.n_trees
-
 
 @dataclass(frozen=True, eq=False)
 class ForestSplits:
