@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.estimators.parameters import check_epsilon, check_parameter, generator, is_count
+from hedgerow.estimators.parameters import check_parameter, generator, is_count
+from hedgerow.protocols.contract import check_epsilon
 
 
 @pytest.mark.parametrize(("value", "ok"), [(1, True), (np.int32(3), True), (0, False)])

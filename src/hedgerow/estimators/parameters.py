@@ -9,8 +9,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from hedgerow.errors import Code, warn_caller
-from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
-from hedgerow.protocols import contract
 from hedgerow.tables import Domain
 
 
@@ -32,14 +30,6 @@ def is_count(value: Any, least: int = 1) -> bool:
     return (
         isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) >= least
     )
-
-
-def check_epsilon(epsilon: Any, *, noise: Any = None) -> None:
-    """Refuse what is no finite number above 0; it is not used where `noise` is "none"."""
-    contract.check_epsilon(epsilon, noise=noise)
-    # Where epsilon is not used, it need not be one that a plan can be made for.
-    if noise != "none":
-        check_whole_epsilon(float(epsilon))
 
 
 def check_domain(domain: Any) -> None:

@@ -15,12 +15,14 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.accounted import AccountedEstimator
-from hedgerow.estimators.parameters import check_epsilon, check_parameter, is_count
+from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import TableClassifier
 from hedgerow.estimators.vertical_sites import columns_of_sites, empty_site, parts_of_sites
 from hedgerow.net.meter import Reading
 from hedgerow.options import check_option
 from hedgerow.privacy import Ledger
+from hedgerow.privacy.mechanisms.mechanism import check_whole_epsilon
+from hedgerow.protocols.contract import check_epsilon
 from hedgerow.protocols.run import EngineName
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS, THEOREM_2, exact, parties_of
@@ -323,6 +325,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
     def _check_parameters(self) -> None:
         if self.epsilon is not None:
             check_epsilon(self.epsilon)
+            check_whole_epsilon(float(self.epsilon))
             if self.domain is None:
                 raise Code.MISSING_DOMAIN.error(found="domain=None")
             if not self.domain.is_public:

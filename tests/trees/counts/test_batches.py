@@ -64,7 +64,8 @@ def test_the_forest_is_that_of_the_table_in_memory(
     # Nothing kept; some rows and places; everything.
     for cache_bytes, kept_bytes in ((0, 0), (4000, 2000), (1 << 20, 1 << 20)):
         batches = Batches(tmp_path, domain, rows=rows, cache_bytes=cache_bytes)
-        counts = BatchCounts(batches, plan.batch, kept_bytes=kept_bytes)
+        counts = BatchCounts(batches, plan.batch)
+        counts.kept_bytes = kept_bytes
         assert isinstance(counts, ForestCounts)
         assert counts.n_records == N
         assert grown(counts, plan) == expected
@@ -74,8 +75,9 @@ def test_the_forest_is_that_of_the_table_in_memory(
 
 def test_blocks_of_asks_decide_nothing_but_the_order_of_noise(tmp_path: Path) -> None:
     plan = plan_of(CLASSES)
-    counts = [BatchCounts(Batches([table()], CLASSES), plan.batch, most_cells=200), local(plan, N)]
-    counts[1].most_cells = 200
+    counts = [BatchCounts(Batches([table()], CLASSES), plan.batch), local(plan, N)]
+    for each in counts:
+        each.most_cells = 200
     assert grown(counts[0], plan) == grown(counts[1], plan)
 
 

@@ -29,30 +29,22 @@ class BatchCounts(PassedCounts):
     give the same counts, whether they are kept or read again; rows that are cut into other batches
     have other coins of the same law.
 
-    `make`: from encoded rows and a number to a `Batch`. `most_cells`: bins of one histogram, 8
-    bytes each. A level that needs more is asked for in blocks, each of which is a pass. Blocks
-    decide in which order noise is drawn, so a seeded forest is the same again with the same number.
-    `kept_bytes`: memory for the nodes in which rows stand, so that not each pass begins at the
-    roots.
     """
 
-    def __init__(
-        self,
-        batches: Batches,
-        make: MakeBatch,
-        *,
-        most_cells: int = 1 << 24,
-        kept_bytes: int = 1 << 28,
-    ) -> None:
+    most_cells = 1 << 24
+    """Bins of one histogram, 8 bytes each. A level that needs more is asked for in blocks, each of
+    which is a pass. Blocks decide in which order noise is drawn."""
+    kept_bytes = 1 << 28
+    """Memory for the nodes in which rows stand, so that not each pass begins at the roots."""
+
+    def __init__(self, batches: Batches, make: MakeBatch) -> None:
         self.batches = batches
-        self.most_cells = most_cells
         self._make = make
         self._key = b""
-        self._kept_bytes = kept_bytes
         self._lock = Lock()
         # Of some batches: how many levels their rows have come down, and where they stand.
         self._kept: dict[int, tuple[int, RowPositions]] = {}
-        self._room = kept_bytes
+        self._room = 0
 
     @property
     def n_records(self) -> int:
@@ -66,7 +58,7 @@ class BatchCounts(PassedCounts):
                 expected="batches of the domain that was planned for", found="other bins"
             )
         self._forest, self._key = PartialForest(shape), key
-        self._kept, self._room = {}, self._kept_bytes
+        self._kept, self._room = {}, self.kept_bytes
 
     def advance(self, splits: ForestSplits) -> None:
         """Send the rows on; they go when they are next counted."""

@@ -179,23 +179,10 @@ class _Partitions:
 
 
 class DaskCounts(_Partitions, SummedCounts):
-    """Counts of a forest over the partitions of a Dask dataframe or array; a `ForestCounts`.
+    """Counts of a forest over the partitions of a Dask dataframe or array; a `ForestCounts`."""
 
-    `most_cells`: bins of one histogram, 8 bytes each: what a worker holds per partition and sends.
-    """
-
-    def __init__(
-        self,
-        X: Any,
-        y: Any,
-        domain: Domain,
-        make: MakeBatch,
-        absorbed: AbsorbedRows | None = None,
-        *,
-        most_cells: int = 1 << 22,
-    ) -> None:
-        super().__init__(X, y, domain, make, absorbed)
-        self.most_cells = most_cells
+    most_cells = 1 << 22
+    """Bins of one histogram, 8 bytes each: what a worker holds per partition and sends."""
 
     def begin(self, shape: ForestShape, key: bytes) -> None:
         """Put every row into its roots."""
