@@ -1,4 +1,8 @@
-"""A process that throws random frames at a listening port: ``net_noise.py PORT FRAMES SEED``."""
+"""A process that throws random frames at a listening port: ``net_noise.py PORT FRAMES SEED``.
+
+Three of four come behind the preamble of a call, of a session that nobody knows, so that they get
+as far as TLS where calls are taken whatever their session.
+"""
 
 import contextlib
 import random
@@ -10,6 +14,7 @@ import sys
 BATCH = 24
 RESET = struct.pack("ii", 1, 0)
 MAGIC = b"HDGR\x01"
+PREAMBLE = b"HDGS" + bytes(16)
 
 
 def frame(noise: random.Random) -> bytes:
@@ -41,7 +46,8 @@ def shout(port: int, frames: int, seed: int) -> None:
             caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             last = i == count - 1
             with contextlib.suppress(OSError):
-                caller.sendall(MAGIC + noise.randbytes(51) if last else frame(noise))
+                preamble = PREAMBLE if last or noise.randrange(4) else b""
+                caller.sendall(preamble + (MAGIC + noise.randbytes(51) if last else frame(noise)))
             callers.append(caller)
         # Calls are taken in order, and the last one is no TLS for certain: once it is answered,
         # all have been taken, so that calls do not queue up without end.

@@ -5,6 +5,7 @@ import copy
 import os
 import random
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import meeting
 from hedgerow.net.certificates import make_identity, tls_context
-from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header, plan_digest
+from hedgerow.net.frames import HEADER_BYTES, FrameKind, Header, plan_digest, preamble
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.network import Route
@@ -153,6 +154,12 @@ def test_a_hundred_thousand_random_frames_at_the_door(
     assert after["memory"] < before["memory"] + 32
 
 
+def call_tls(raw: socket.socket, context: ssl.SSLContext, session: bytes) -> ssl.SSLSocket:
+    """Begin TLS as a party does that comes to a session."""
+    raw.sendall(preamble(session))
+    return context.wrap_socket(raw)
+
+
 def insider_frames(good: bytes, count: int) -> list[bytes]:
     """Make what a party with a good certificate may send: noise, or a frame with a byte changed."""
     noise = random.Random(5)
@@ -182,7 +189,7 @@ def test_a_thousand_random_frames_of_a_known_party(tmp_path, greets: bool) -> No
         with (
             socket.create_connection(("127.0.0.1", port)) as raw,
             contextlib.suppress(OSError),
-            context.wrap_socket(raw) as tls,
+            call_tls(raw, context, club.session) as tls,
         ):
             tls.sendall((hello if greets else b"") + frame)
             while tls.recv(100):

@@ -19,6 +19,9 @@ offset bytes field
 A receiver knows every field beforehand: the plan is public. Of mail it knows a bound of the length.
 So a header is never trusted, only compared, and no memory is taken for a payload before its header
 has passed.
+
+Before all frames, and before TLS, a caller says in the clear which session it comes to: the preamble
+is the magic ``HDGS`` and the session. A session is no secret, its keys are drawn inside of it.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ SESSION_BYTES = 16
 DIGEST_BYTES = 16
 _HEADER = struct.Struct(">4sBBH16sQ16sQ")
 HEADER_BYTES = _HEADER.size
+PREAMBLE_MAGIC = b"HDGS"
+PREAMBLE_BYTES = len(PREAMBLE_MAGIC) + SESSION_BYTES
 # TLS 1.3: a record holds up to 2**14 bytes and adds a 5-byte header, a type byte and a tag.
 RECORD_BYTES = 1 << 14
 RECORD_OVERHEAD = 22
@@ -53,6 +58,18 @@ class FrameKind(IntEnum):
     GOODBYE = 3
     ABORT = 4
     MAIL = 5
+
+
+def preamble(session: bytes) -> bytes:
+    """Write what a caller says before all else, `PREAMBLE_BYTES` bytes."""
+    return PREAMBLE_MAGIC + session
+
+
+def session_of(data: bytes) -> bytes | None:
+    """Return the session that a preamble names; None for bytes that are no preamble."""
+    if len(data) != PREAMBLE_BYTES or not data.startswith(PREAMBLE_MAGIC):
+        return None
+    return data[len(PREAMBLE_MAGIC) :]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
@@ -44,6 +45,19 @@ class Endpoint:
 def are_linked(one: Endpoint, other: Endpoint) -> bool:
     """Whether two parties can have a connection: one of them has an address."""
     return one.host is not None or other.host is not None
+
+
+class Listener(Protocol):
+    """Where calls come in: a listening socket that does not block, or a `port.Doorway`."""
+
+    def accept(self) -> tuple[socket.socket, object]:
+        """Return a connection; `BlockingIOError` if there is none."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read when there is one."""
+
+    def close(self) -> None:
+        """Take no more calls."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -118,7 +132,7 @@ class Meeting:
         later = range(len(self.roster))
         return [p for p in later if p != self.me and (p > self.me or self.roster[p].host is None)]
 
-    def accept(self, listener: socket.socket) -> Conversation:
+    def accept(self, listener: Listener) -> Conversation:
         """Take calls, one conversation each."""
         while True:
             try:
@@ -146,8 +160,11 @@ class Meeting:
             raw.close()
             return
         self.strangers.add(stream)
+        until = time.monotonic() + _STRANGER_SECONDS
         try:
-            yield from _handshake(stream, time.monotonic() + _STRANGER_SECONDS)
+            # Which session it names is for a `RunPort` to read; the greeting tells for certain.
+            yield from _read_preamble(raw, until)
+            yield from _handshake(stream, until)
             peer = self._who(stream)
             if peer not in self.callers() or peer in self.channels:
                 raise OSError("not expected to call")
@@ -177,7 +194,8 @@ class Meeting:
                     found=str(error.strerror or error),
                 ) from None
             if raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
-                stream = Stream(raw, self.client, server=False)
+                first = frames.preamble(self.session)
+                stream = Stream(raw, self.client, server=False, first=first)
                 try:
                     yield from _handshake(stream, float("inf"))
                     break
@@ -221,6 +239,24 @@ class Meeting:
         )
 
 
+def _read_preamble(raw: socket.socket, until: float) -> Conversation:
+    """Read what a caller says first; `OSError` if it says anything else, or nothing."""
+    data = b""
+    while len(data) < frames.PREAMBLE_BYTES:
+        try:
+            more = raw.recv(frames.PREAMBLE_BYTES - len(data))
+        except BlockingIOError:
+            yield Want(raw.fileno(), READ, until)
+            if time.monotonic() >= until:
+                raise OSError("silent for too long") from None
+            continue
+        if not more:
+            raise OSError("hung up")
+        data += more
+    if frames.session_of(data) is None:
+        raise OSError("no call of a party")
+
+
 def _handshake(stream: Stream, until: float) -> Conversation:
     """Shake hands; `OSError` if it fails or takes too long."""
     while True:
@@ -243,7 +279,7 @@ def meet(
     session: bytes,
     program: bytes,
     deadline: float,
-    listener: socket.socket | None = None,
+    listener: Listener | None = None,
 ) -> dict[int, Channel]:
     """Connect to all other parties.
 

@@ -11,7 +11,6 @@ import socket
 import ssl
 
 _BLOCK = 1 << 17
-_EMPTY = memoryview(b"")
 
 
 class Stream:
@@ -19,17 +18,20 @@ class Stream:
 
     Like an `ssl.SSLSocket` that does not block, it raises `ssl.SSLWantReadError` or
     `ssl.SSLWantWriteError` where it would have to wait, and `OSError` where it fails. It owns the
-    socket. `sent` counts handshake and TLS records too.
+    socket. `first` is sent before all else, in the clear; `sent` counts it, the handshake and TLS
+    records too.
     """
 
-    def __init__(self, raw: socket.socket, context: ssl.SSLContext, *, server: bool) -> None:
+    def __init__(
+        self, raw: socket.socket, context: ssl.SSLContext, *, server: bool, first: bytes = b""
+    ) -> None:
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._raw = raw
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_side=server)
         self._block = memoryview(bytearray(_BLOCK))
-        self._unsent = _EMPTY
+        self._unsent = memoryview(first)
         self.sent = 0
 
     def fileno(self) -> int:

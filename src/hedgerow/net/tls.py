@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,7 +22,7 @@ from hedgerow.net.frames import (
     wire_bytes,
 )
 from hedgerow.net.loop import Conversation, Loop
-from hedgerow.net.meeting import Endpoint, are_linked, meet
+from hedgerow.net.meeting import Endpoint, Listener, are_linked, meet
 from hedgerow.net.network import Array, Network, Route
 
 # A step may take the timeout and the time its bytes need at this rate: no message is too large
@@ -51,7 +50,7 @@ class TLSNetwork(Network):
         program: bytes,
         timeout: float = 60.0,
         meeting_timeout: float | None = None,
-        listener: socket.socket | None = None,
+        listener: Listener | None = None,
     ) -> None:
         super().__init__(len(roster), [party])
         if len(session) != SESSION_BYTES:
