@@ -124,7 +124,6 @@ class Consortium:
                     host=member.host,
                     port=doors[caller, member.port],
                     run_port=doors[caller, member.run_port],
-                    query_port=doors[caller, member.query_port],
                 )
                 if member.role == "server" and member.name != config.name
                 else member
@@ -255,7 +254,7 @@ def free_ports() -> int:
     for first in random.sample(range(28_000, 31_900, 30), 100):
         with ExitStack() as stack:
             try:
-                for port in (first + 10 * i + j for i in range(3) for j in range(3)):
+                for port in (first + 10 * i + j for i in range(3) for j in range(2)):
                     stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             except OSError:
                 continue

@@ -198,9 +198,9 @@ def test_options_of_new() -> None:
         config = PartyConfig.load(Path("wards") / name)
         places = [(server.host, server.ports) for server in config.servers]
         assert places == [
-            ("a.example", (9000, 9001, 9002)),
-            ("b.example", (9999, 10000, 10001)),
-            ("fd00::1", (80, 81, 82)),
+            ("a.example", (9000, 9001)),
+            ("b.example", (9999, 10000)),
+            ("fd00::1", (80, 81)),
         ]
         assert config.timeouts == Timeouts(step=120, clock=5.5)
         assert config.listen == ("0.0.0.0" if config.role == "server" else "")
@@ -269,7 +269,7 @@ def test_what_new_refuses(refused) -> None:
     refused(Code.BAD_PARTY_FILE, *NEW, "--timeout", "pause=3")
     refused(Code.BAD_PARTY_FILE, *NEW, "--timeout", "step=-3")
     refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b,c:99999")
-    refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b,a:7602")
+    refused(Code.BAD_PARTY_FILE, *NEW, "--hosts", "a,b,a:7601")
     refused(Code.BAD_PARTY_FILE, *NEW, "--listen", "no host")
     assert not Path("wards").exists()
     run(*NEW)

@@ -20,8 +20,8 @@ A receiver knows every field beforehand: the plan is public. Of mail it knows a 
 So a header is never trusted, only compared, and no memory is taken for a payload before its header
 has passed.
 
-Before all frames, and before TLS, a caller says in the clear which session it comes to: the preamble
-is the magic ``HDGS`` and the session. A session is no secret, its keys are drawn inside of it.
+Before all frames, and before TLS, a caller says in the clear which session it comes to: its
+preamble is the magic ``HDGS`` and the session, which is no secret; keys are drawn inside of it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Listener(Protocol):
     """Where calls come in: a listening socket that does not block, or a `port.Doorway`."""
 
     def accept(self) -> tuple[socket.socket, object]:
-        """Return a connection; `BlockingIOError` if there is none."""
+        """Return a connection; `BlockingIOError` if there is none, a number if none will come."""
 
     def fileno(self) -> int:
         """Return a descriptor that can be read when there is one."""
@@ -140,6 +140,9 @@ class Meeting:
             except BlockingIOError:
                 yield Want(listener.fileno(), READ)
                 continue
+            except HedgerowError:
+                # No call will come.
+                raise
             except OSError:
                 # The caller hung up before it was answered, or descriptors are short for now.
                 yield Want(until=time.monotonic() + _RETRY_SECONDS)

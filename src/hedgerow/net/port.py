@@ -155,9 +155,9 @@ class RunPort:
                     self._accept()
                 elif isinstance(key.data, bytes):
                     self._forget(key.data)
-                # One that had to go for another has no say, nor has its descriptor's next owner.
-                elif key.data is not None and self._silent.get(key.fd) is key.data:
-                    self._look(key.data, woken=True)
+                # One that had to go just now is left alone, and so is who has its descriptor.
+                elif (caller := self._silent.get(key.fd)) is not None and caller is key.data:
+                    self._look(caller, woken=True)
             now = time.monotonic()
             for caller in [one for one in self._silent.values() if one.until <= now]:
                 self._hang_up(caller)

@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
@@ -68,14 +69,11 @@ def test_roster_and_identity(parties: dict[str, PartyConfig]) -> None:
     zoe = parties["zoe"]
     assert "add CERT" in refuses(Code.MISSING_CERTIFICATE, lambda: zoe.roster("run")).fix
     introduce(parties)
-    for plane, offset in (("run", 1), ("query", 2)):
-        roster = alder.roster(plane)
-        assert [(m.host, m.port) for m in roster] == [
-            ("127.0.0.1", 7600 + offset + 10 * i) for i in range(3)
-        ]
-        assert [fingerprint(m.certificate) for m in roster] == [
-            fingerprint(parties[name].identity.pem) for name in SERVERS
-        ]
+    roster = alder.roster("run")
+    assert [(m.host, m.port) for m in roster] == [("127.0.0.1", 7601 + 10 * i) for i in range(3)]
+    assert [fingerprint(m.certificate) for m in roster] == [
+        fingerprint(parties[name].identity.pem) for name in SERVERS
+    ]
     alder.identity.check()
     assert alder.state.root == alder.folder / "state"
 
@@ -114,7 +112,8 @@ def test_hosts_and_listen(tmp_path: Path) -> None:
         (lambda d: d["members"][1].update(port=65536), "65535"),
         (lambda d: d["members"][1].update(port="7610"), "port"),
         (lambda d: d["members"][1].update(port=7600), "127.0.0.1:7600 is used twice"),
-        (lambda d: d["members"][1].update(query_port=7610), "127.0.0.1:7610 is used twice"),
+        (lambda d: d["members"][1].update(run_port=7610), "127.0.0.1:7610 is used twice"),
+        (lambda d: d["members"][1].update(query_port=7612), "a query_port of birch"),
         (lambda d: d["timeouts"].update(step=0), "step"),
         (lambda d: d["timeouts"].update(step=float("inf")), "step"),
         (lambda d: d["timeouts"].update(clock=float("nan")), "clock"),
@@ -123,6 +122,18 @@ def test_hosts_and_listen(tmp_path: Path) -> None:
 )
 def test_what_is_refused(parties: dict[str, PartyConfig], change, found: str) -> None:
     assert found in changed(parties["alder"], change).found
+
+
+def test_a_file_of_a_version_with_another_port_says_which_lines_to_delete(
+    parties: dict[str, PartyConfig],
+) -> None:
+    def older(document: Any) -> None:
+        for k, member in enumerate(document["members"][:3]):
+            member["query_port"] = 7602 + 10 * k
+
+    error = changed(parties["alder"], older)
+    assert "party.toml" in error.found
+    assert "delete the lines query_port of alder, birch, cedar" in error.fix
 
 
 def test_listen_is_for_servers(parties: dict[str, PartyConfig]) -> None:

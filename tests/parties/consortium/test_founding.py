@@ -56,7 +56,7 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         assert policy.allowed_posters == ("north", "south")
         assert policy.populations == {"patients": Lifetime(epsilon=3.0, delta=1e-6)}
         assert {server.host for server in config.servers} == {"127.0.0.1"}
-        assert len({port for server in config.servers for port in server.ports}) == 9
+        assert len({port for server in config.servers for port in server.ports}) == 6
 
 
 def test_every_option_is_explained(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_every_option_is_explained(tmp_path: Path) -> None:
                 assert re.search(rf"^{inner} = .*# \w", text, re.M), inner
             above = [line for line in reversed(lines[:at]) if not re.match(r"\w", line)]
             assert above[0].startswith("#"), key
-        for key in ("role", "host", "port", "run_port", "query_port") * (name == "party.toml"):
+        for key in ("role", "host", "port", "run_port") * (name == "party.toml"):
             assert re.search(rf"# {key}  ", comments), key
 
 

@@ -59,7 +59,7 @@ def met(tmp_path: Path) -> dict[str, PartyConfig]:
 
 
 def birch_at(port: int, **changes: str) -> Member:
-    return Member(name="birch", role="server", port=port, run_port=1, query_port=2, **changes)
+    return Member(name="birch", role="server", port=port, run_port=1, **changes)
 
 
 def tls_server(server: PartyConfig, trusted: list[str]) -> Callable[[socket.socket], None]:

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
@@ -20,14 +21,19 @@ def main(folder: Path, rows: int) -> None:
         update={"queries_per_model": rows, "queries_per_analyst": rows}
     )
     key = operator_key(folder)
-    answering = QueryService(config, policy, key, limits=RoomLimits(poll=5.0, heartbeat=0.2))
+    port = RunPort(config.me.host, config.me.run_port)
+    limits = RoomLimits(poll=5.0, heartbeat=0.2)
+    answering = QueryService(config, policy, key, port, limits=limits)
     shown = Catalogue(config.state, key, answering.library, policy)
-    with Service(
-        config.identity,
-        known_callers(config),
-        declared_verbs(answering) | declared_verbs(shown),
-        host=config.me.host,
-        port=config.me.port,
+    with (
+        port,
+        Service(
+            config.identity,
+            known_callers(config),
+            declared_verbs(answering) | declared_verbs(shown),
+            host=config.me.host,
+            port=config.me.port,
+        ),
     ):
         answering.start()
         print("up", flush=True)

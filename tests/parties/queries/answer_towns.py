@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.net.port import RunPort
 from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
@@ -73,6 +74,7 @@ class Town:
         made = found_consortium(folder, "wards", members, {"patients": 3.0})
         self.configs = {path.name: PartyConfig.load(path) for path in made}
         self.analysts, self.up = names, {}
+        self.ports: dict[int, RunPort] = {}
         for config in self.configs.values():
             config.timeouts.__dict__.update(connect=5.0, step=10.0)
             make_keys(config)
@@ -157,7 +159,8 @@ class Town:
     def start(self, number: int, limits: RoomLimits = QUICK) -> None:
         config = self.configs[SERVERS[number]]
         key = operator_key(config.folder)
-        answering = QueryService(config, self.policies[number], key, limits=limits)
+        port = RunPort(config.me.host, config.me.run_port)
+        answering = QueryService(config, self.policies[number], key, port, limits=limits)
         shown = Catalogue(config.state, key, answering.library, self.policies[number])
         service = Service(
             config.identity,
@@ -168,11 +171,13 @@ class Town:
         ).start()
         answering.start()
         self.up[number] = (service, answering)
+        self.ports[number] = port
 
     def stop(self, number: int) -> None:
         service, answering = self.up.pop(number)
         answering.stop()
         service.stop(5.0)
+        self.ports.pop(number).close()
 
     @contextmanager
     def open(self, limits: RoomLimits = QUICK) -> Iterator[Town]:

@@ -6,6 +6,7 @@ import signal
 import threading
 from pathlib import Path
 
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
@@ -28,13 +29,14 @@ def serve_runs(folder: Path, log: Path) -> None:
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     config = PartyConfig.load(folder)
     policy = Policy.load(folder)
-    manager = RunManager(config, policy, poll=0.2)
+    me = config.me
+    port = RunPort(me.host, me.run_port)
+    manager = RunManager(config, policy, port, poll=0.2)
     uploads = UploadVerbs(config, policy, operator_key(config.folder))
     verbs = declared_verbs(uploads) | declared_verbs(RunVerbs(manager))
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())
-    me = config.me
-    with Service(config.identity, known_callers(config), verbs, host=me.host, port=me.port):
+    with port, Service(config.identity, known_callers(config), verbs, host=me.host, port=me.port):
         manager.start()
         done.wait()
         manager.stop()

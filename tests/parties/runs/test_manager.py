@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs import admission
@@ -38,6 +39,12 @@ class Fake:
 
 
 class Manager(RunManager):
+    """A manager whose workers are `Fake`; nobody calls at its port."""
+
+    def __init__(self, config: PartyConfig, policy: Policy) -> None:
+        with RunPort(config.me.host, 0) as port:
+            super().__init__(config, policy, port)
+
     def _spawn(self, run: Any, attempt: int, session: bytes) -> None:
         del session
         self._child = Fake(run.id, attempt)  # type: ignore[assignment]
@@ -185,7 +192,7 @@ def test_runs_of_one_member_are_bounded(config: PartyConfig) -> None:
 
 
 def test_roles_of_the_requests(config: PartyConfig) -> None:
-    verbs = declared_verbs(RunVerbs(RunManager(config, Policy.load(config.folder))))
+    verbs = declared_verbs(RunVerbs(managed(config)))
     between = {name for name, verb in verbs.items() if set(verb.roles) == {"server"}}
     assert between == {"run-ready", "run-go"}
     assert "server" not in verbs["job"].roles
@@ -228,7 +235,7 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Manager:
     monkeypatch.setattr(admission, "admit", lambda *_: [])
     monkeypatch.setattr(admission, "charge", lambda *_: True)
     config = consortium(tmp_path)[SERVERS[0]]
-    made = Manager(config, Policy.load(config.folder))
+    made = managed(config)
     made._peers = Others()  # type: ignore[assignment]
     made.accept(job().to_toml(), "north")
     made._coordinate(made.store.all())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meeting import listen
 from hedgerow.parties.consortium import policy as policies
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
@@ -120,7 +121,8 @@ class Trio:
     def _work(self, job: Job, config: PartyConfig) -> BaseException | None:
         session = self.attempts.to_bytes(16, "big")
         try:
-            RunWorker(config.folder, job.run_id, self.attempts, session).work()
+            listener = listen(config.me.host, config.me.run_port)
+            RunWorker(config.folder, job.run_id, self.attempts, session, listener).work()
         except Exception as error:
             return error
         return None

@@ -4,12 +4,14 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hedgerow.net.meter import Meter, Reading, Traffic
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.child import Child
 from hedgerow.parties.runs.store import RunStore
@@ -60,7 +62,7 @@ def test_steps_of_one_attempt_only_stay() -> None:
     assert both.parties == (1,)
 
 
-SESSION = "00" * 16
+SESSION = bytes(16)
 
 
 @pytest.fixture
@@ -70,30 +72,53 @@ def config(tmp_path: Path) -> PartyConfig:
     return made
 
 
-def started(config: PartyConfig, run: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "hedgerow.parties.runs.worker",
-            str(config.folder),
-            run,
-            "1",
+@pytest.fixture
+def port() -> Iterator[RunPort]:
+    with RunPort("127.0.0.1", 0) as made:
+        yield made
+
+
+def started(config: PartyConfig, run: str, port: RunPort) -> subprocess.Popen[str]:
+    with port.expect(SESSION) as doorway:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "hedgerow.parties.runs.worker",
+                str(config.folder),
+                run,
+                "1",
+                SESSION.hex(),
+                str(doorway.fileno()),
+            ],
+            pass_fds=(doorway.fileno(),),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def child_of(config: PartyConfig, port: RunPort, ends: list[Child]) -> Child:
+    with port.expect(SESSION) as doorway:
+        return Child(
+            config.folder,
+            job().run_id,
+            1,
             SESSION,
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+            doorway.fileno(),
+            log=config.state.path("runs", job().run_id, "worker.log"),
+            on_line=lambda child, line: None,
+            on_end=ends.append,
+        )
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_it_ends_when_its_daemon_does(config: PartyConfig) -> None:
-    with started(config, job().run_id) as process:
+def test_it_ends_when_its_daemon_does(config: PartyConfig, port: RunPort) -> None:
+    with started(config, job().run_id, port) as process:
         assert process.stdout is not None
         assert process.stdin is not None
         said = json.loads(process.stdout.readline())
@@ -104,8 +129,8 @@ def test_it_ends_when_its_daemon_does(config: PartyConfig) -> None:
         assert time.monotonic() - begun < 15
 
 
-def test_it_ends_with_a_number_and_no_traceback(config: PartyConfig) -> None:
-    with started(config, "nobody-1") as process:
+def test_it_ends_with_a_number_and_no_traceback(config: PartyConfig, port: RunPort) -> None:
+    with started(config, "nobody-1", port) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         # Its standard input stays open until it has ended.
@@ -116,19 +141,11 @@ def test_it_ends_with_a_number_and_no_traceback(config: PartyConfig) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_does_not_come_is_tried_again(config: PartyConfig) -> None:
+def test_whoever_does_not_come_is_tried_again(config: PartyConfig, port: RunPort) -> None:
     path = config.folder / "party.toml"
     path.write_text(path.read_text().replace("step = 60 ", "step = 1 "))
     ends: list[Child] = []
-    child = Child(
-        config.folder,
-        job().run_id,
-        1,
-        bytes(16),
-        log=config.state.path("runs", job().run_id, "worker.log"),
-        on_line=lambda child, line: None,
-        on_end=ends.append,
-    )
+    child = child_of(config, port, ends)
     end = time.monotonic() + 60
     while not ends and time.monotonic() < end:
         time.sleep(0.05)
@@ -138,19 +155,11 @@ def test_whoever_does_not_come_is_tried_again(config: PartyConfig) -> None:
     assert (child.again, child.met, child.done) == (True, False, False)
 
 
-def test_a_worker_that_is_killed_says_so(config: PartyConfig) -> None:
+def test_a_worker_that_is_killed_says_so(config: PartyConfig, port: RunPort) -> None:
     set_line(config.folder / "party.toml", "consortium", '"wards"')
     ends: list[Child] = []
     log = config.state.path("runs", job().run_id, "worker.log")
-    child = Child(
-        config.folder,
-        job().run_id,
-        1,
-        bytes(16),
-        log=log,
-        on_line=lambda child, line: None,
-        on_end=ends.append,
-    )
+    child = child_of(config, port, ends)
     child.kill()
     while not ends:
         time.sleep(0.01)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.meeting import listen
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs import agreement as run_agreement
 from hedgerow.parties.runs.store import RunStore
@@ -98,7 +99,9 @@ class Attack:
     def _work(self, number: int) -> Code | None:
         self._me.server = number
         session = self.attempts.to_bytes(16, "big")
-        worker = RunWorker(self.configs[number].folder, JOB.run_id, self.attempts, session)
+        config = self.configs[number]
+        listener = listen(config.me.host, config.me.run_port)
+        worker = RunWorker(config.folder, JOB.run_id, self.attempts, session, listener)
         try:
             worker.work()
         except HedgerowError as error:

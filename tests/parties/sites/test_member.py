@@ -53,7 +53,7 @@ def test_beside_servers_and_a_coordinator(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (lambda d: d["members"][1].update(port=0), "a site needs port"),
-        (lambda d: d["members"][1].update(query_port=9), "no other"),
+        (lambda d: d["members"][1].update(run_port=9), "no other"),
         (lambda d: d["members"][1].update(port=7700, host="127.0.0.1"), "used twice"),
         (lambda d: d["members"].pop(1), "3 servers"),
     ],

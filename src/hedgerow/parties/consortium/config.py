@@ -28,7 +28,7 @@ from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import StateFolder, check_private, read_small
 
 Role = Literal["server", "owner", "analyst", "coordinator", "site"]
-Plane = Literal["run", "query", "topdown", "count"]
+Plane = Literal["run", "topdown", "count"]
 
 SERVERS = 3
 MAX_FILE_BYTES = 1 << 20
@@ -54,8 +54,8 @@ class Member(Numbered):
 
     `host`: where a server, a coordinator or a site is reached; others are never called.
     `port`: for requests. The others are those of a server with the other servers: `run_port` for
-    training, `query_port` for answers, `topdown_port` for runs of a coordinator, `count_port` for
-    counting; at `site_port` sites have it count. 0 where there is no need.
+    training and answers, `topdown_port` for runs of a coordinator, `count_port` for counting; at
+    `site_port` sites have it count. 0 where there is no need.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -65,7 +65,6 @@ class Member(Numbered):
     host: str = ""
     port: Port = 0
     run_port: Port = 0
-    query_port: Port = 0
     topdown_port: Port = 0
     site_port: Port = 0
     count_port: Port = 0
@@ -73,7 +72,7 @@ class Member(Numbered):
     @property
     def ports(self) -> tuple[int, ...]:
         """Those that it has."""
-        more = self.run_port, self.query_port, self.topdown_port, self.site_port, self.count_port
+        more = self.run_port, self.topdown_port, self.site_port, self.count_port
         return tuple(port for port in (self.port, *more) if port)
 
     @property
@@ -90,8 +89,8 @@ class Member(Numbered):
     def _address(self) -> Self:
         if self.role == "server":
             check_host(self.host)
-            if not (self.port and self.run_port and self.query_port):
-                raise ValueError("a server needs port, run_port and query_port")
+            if not (self.port and self.run_port):
+                raise ValueError("a server needs port and run_port")
         elif self.takes_calls:
             check_host(self.host)
             if self.ports != (self.port,):
@@ -136,6 +135,24 @@ class PartyConfig(Numbered):
     timeouts: Timeouts = Timeouts()
     members: tuple[Member, ...]
     _folder: Path = PrivateAttr(default=Path())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_version(cls, data: Any) -> Any:
+        """Refuse a file of a version that had a port for answers; say which lines have to go."""
+        members = data.get("members") if isinstance(data, Mapping) else None
+        older = [
+            str(member.get("name"))
+            for member in (members if isinstance(members, list) else ())
+            if isinstance(member, Mapping) and "query_port" in member
+        ]
+        if older:
+            raise Code.BAD_PARTY_FILE.error(
+                expected="servers that train and answer at one port, run_port",
+                found=f"a query_port of {', '.join(older)}, as older versions had it",
+                fix=f"delete the lines query_port of {', '.join(older)}, at all parties",
+            )
+        return data
 
     @field_validator("listen")
     @classmethod
@@ -340,5 +357,8 @@ def read_toml(model: type[_Model], path: Path) -> _Model:
     try:
         return model.model_validate(data)
     except HedgerowError as error:
-        title = "" if error.code is model.code else f"{error.code.spec.title}: "
-        raise model.code.error(found=f"in {path}: {title}{error.found}") from error
+        if error.code is model.code:
+            found = f"in {path}: {error.found}"
+            raise model.code.error(expected=error.expected, found=found, fix=error.fix) from error
+        found = f"in {path}: {error.code.spec.title}: {error.found}"
+        raise model.code.error(found=found) from error

@@ -44,8 +44,7 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 # host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
 #             alone, for study: write the real host name before other machines are used.
 # port        for requests: of owners, of analysts, of the servers and of sites.
-# run_port    for training with the other servers.
-# query_port  for answers with the other servers.
+# run_port    for training and answers with the other servers.
 # topdown_port  for runs of a coordinator with the other servers; only where there is one.
 # site_port   of a server that counts for sites: for their requests; only where there are sites.
 # count_port  for counting with the other servers; only where there are sites.
@@ -205,7 +204,6 @@ def list_members(
             host=host,
             port=port,
             run_port=port + 1,
-            query_port=port + 2,
             topdown_port=port + 3 if coordinator else 0,
             site_port=port + 4 if sites else 0,
             count_port=port + 5 if sites else 0,
@@ -322,8 +320,7 @@ def _member(member: Member) -> str:
     if member.takes_calls:
         lines += [f'host = "{member.host}"', f"port = {member.port}"]
     if member.role == "server":
-        lines += [f"run_port = {member.run_port}", f"query_port = {member.query_port}"]
-        more = ("topdown_port", "site_port", "count_port")
+        more = ("run_port", "topdown_port", "site_port", "count_port")
         lines += [f"{port} = {getattr(member, port)}" for port in more if getattr(member, port)]
     return "\n".join(lines) + "\n"
 

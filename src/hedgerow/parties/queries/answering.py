@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.meeting import listen
+from hedgerow.net.port import RunPort
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.policy import Policy
@@ -51,9 +51,16 @@ class QueryService:
     """
 
     def __init__(
-        self, config: PartyConfig, policy: Policy, key: bytes, *, limits: RoomLimits | None = None
+        self,
+        config: PartyConfig,
+        policy: Policy,
+        key: bytes,
+        port: RunPort,
+        *,
+        limits: RoomLimits | None = None,
     ) -> None:
         self.config, self.policy = config, policy
+        self._port = port
         self._key = key
         self._limits = limits or RoomLimits()
         self.library = Library(config.state, key, config.number)
@@ -224,16 +231,17 @@ class QueryService:
     def _network(self, session: bytes) -> TLSNetwork:
         config = self.config
         program = hashlib.sha256(_PROGRAM + config.list_digest.encode()).digest()
-        return TLSNetwork(
-            config.number,
-            config.roster("query"),
-            config.identity,
-            session=session,
-            program=program,
-            timeout=config.timeouts.step,
-            meeting_timeout=config.timeouts.connect,
-            listener=listen(config.listen or config.me.host, config.me.query_port),
-        )
+        with self._port.expect(session) as doorway:
+            return TLSNetwork(
+                config.number,
+                config.roster("run"),
+                config.identity,
+                session=session,
+                program=program,
+                timeout=config.timeouts.step,
+                meeting_timeout=config.timeouts.connect,
+                listener=doorway,
+            )
 
     def _note(self, error: Exception) -> None:
         """Keep what is in the way, for those who wait, and write it into the log."""

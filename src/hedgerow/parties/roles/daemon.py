@@ -1,7 +1,8 @@
 """`Daemon`: a server of a consortium: takes uploads and jobs, trains, and answers.
 
-It joins what the other modules do: requests (`Service`), uploads, runs and answers. All that counts
-is on the disk, so a daemon that was killed goes on where it was.
+It joins what the other modules do: requests (`Service`), uploads, runs and answers, whose sessions
+with the other servers have one port (`RunPort`). All that counts is on the disk, so a daemon that
+was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Self
 
 from hedgerow import __version__
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, endings, known_callers
 from hedgerow.parties.consortium.policy import Policy
@@ -56,7 +58,7 @@ class Daemon:
     """A server as one object; use `serve` to run it until it is told to stop.
 
     Raises H905 for a party that is no server, H857 if the certificate of a server was not added,
-    H810, H865 or H866 for a key that is not safe, H811 if the port is taken, H899 if another daemon
+    H810, H865 or H866 for a key that is not safe, H811 if a port is taken, H899 if another daemon
     has the state folder.
     """
 
@@ -71,19 +73,21 @@ class Daemon:
         key = operator_key(config.folder)
         # Two daemons on one folder would answer for each other.
         self._claim = Claim(config.state.path("daemon.lock"), Code.ALREADY_SERVED)
-        try:
+        with contextlib.ExitStack() as undoing:
+            undoing.callback(self._claim.release)
+            here = config.servers[number]
+            self.port = RunPort(config.listen or here.host, here.run_port)
+            undoing.callback(self.port.close)
             self._join(number, key, limits)
-        except BaseException:
-            self._claim.release()
-            raise
+            undoing.pop_all()
 
     def _join(self, number: int, key: bytes, limits: ServiceLimits | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
         take_over_uploads(config.state)
         take_over_models(config.state)
-        self.answers = QueryService(config, policy, key)
-        self.runs = RunManager(config, policy)
+        self.answers = QueryService(config, policy, key, self.port)
+        self.runs = RunManager(config, policy, self.port)
         self.begun = time.monotonic()
         answering = (
             self,
@@ -125,6 +129,7 @@ class Daemon:
         self.runs.stop()
         self.answers.stop()
         finished = self.service.stop(patience)
+        self.port.close()
         self._claim.release()
         _log("stopped", finished=finished)
 

@@ -23,6 +23,7 @@ _MAX_LINE = 1 << 16
 class Child:
     """A worker; it lives no longer than this process, which holds the other end of a pipe.
 
+    `doorway`: descriptor of where the calls of the session come in, which it takes with it.
     `log` gets its standard error; `on_line` and `on_end` are called in a thread of their own.
     `met`: whether the three servers have met in this attempt; `stages`: new ones that it has kept;
     `again`: whether another attempt may help against its error.
@@ -34,6 +35,7 @@ class Child:
         run: str,
         attempt: int,
         session: bytes,
+        doorway: int,
         *,
         log: Path,
         on_line: Callable[[Child, Line], None],
@@ -58,7 +60,9 @@ class Child:
                     run,
                     str(attempt),
                     session.hex(),
+                    str(doorway),
                 ],
+                pass_fds=(doorway,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=descriptor,

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs import admission
@@ -83,11 +84,12 @@ class RunManager:
         self,
         config: PartyConfig,
         policy: Policy,
+        port: RunPort,
         accounts: Accounts | None = None,
         *,
         poll: float = POLL,
     ) -> None:
-        self.config, self.policy = config, policy
+        self.config, self.policy, self.port = config, policy, port
         self.accounts = Accounts(config.state, policy) if accounts is None else accounts
         self.store = RunStore(config.state, config.number)
         self._lock = threading.RLock()
@@ -385,15 +387,17 @@ class RunManager:
         watch = self._watch(run)
         watch.waiting_for, watch.reason, watch.progress = (), None, {}
         log = self.config.state.path("runs", run.id, "worker.log")
-        self._child = Child(
-            self.config.folder,
-            run.id,
-            attempt,
-            session,
-            log=log,
-            on_line=self._on_line,
-            on_end=self._on_end,
-        )
+        with self.port.expect(session) as doorway:
+            self._child = Child(
+                self.config.folder,
+                run.id,
+                attempt,
+                session,
+                doorway.fileno(),
+                log=log,
+                on_line=self._on_line,
+                on_end=self._on_end,
+            )
         _log(run, attempt=attempt, worker=self._child.pid)
 
     def _on_line(self, child: Child, line: Line) -> None:

@@ -1,6 +1,6 @@
 """One attempt of a run at one server: a process of its own, started by the daemon.
 
-``python -m hedgerow.parties.runs.worker FOLDER RUN ATTEMPT SESSION``
+``python -m hedgerow.parties.runs.worker FOLDER RUN ATTEMPT SESSION DOORWAY``
 
 It says how it gets on in lines of JSON on its standard output, the last of which is ``done`` or
 ``error``. Its standard input is a pipe that the daemon holds open: when the daemon ends, however it
@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sys
 import threading
 import time
@@ -33,8 +34,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.meeting import listen
+from hedgerow.net.meeting import Listener
 from hedgerow.net.meter import Reading, Traffic
+from hedgerow.net.port import Doorway
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
@@ -122,13 +124,16 @@ def _total(reading: Reading) -> Traffic:
 
 
 class RunWorker:
-    """One attempt."""
+    """One attempt; the other servers call at the listener."""
 
-    def __init__(self, folder: Path, run: str, attempt: int, session: bytes) -> None:
+    def __init__(
+        self, folder: Path, run: str, attempt: int, session: bytes, listener: Listener
+    ) -> None:
         self.config = PartyConfig.load(folder)
         self.state, self.server = self.config.state, self.config.number
         self.key = operator_key(folder)
         self.run, self.attempt, self.session = run, attempt, session
+        self._listener = listener
         self.job = read_job(self.state, run)
         self.plan = self.job.make_plan()
         self.begun = time.monotonic()
@@ -187,7 +192,7 @@ class RunWorker:
             program=self.job.hash.encode(),
             timeout=timeouts.step,
             meeting_timeout=min(timeouts.step, timeouts.rejoin),
-            listener=listen(self.config.listen or me.host, me.run_port),
+            listener=self._listener,
         )
 
     def _train(self) -> Arrays:
@@ -296,9 +301,10 @@ def main(arguments: Sequence[str]) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    folder, run, attempt, session = arguments
+    folder, run, attempt, session, pipe = arguments
     try:
-        RunWorker(Path(folder), run, int(attempt), bytes.fromhex(session)).work()
+        doorway = Doorway(socket.socket(fileno=int(pipe)))
+        RunWorker(Path(folder), run, int(attempt), bytes.fromhex(session), doorway).work()
     except HedgerowError as error:
         _logger.warning("attempt", extra={"event": {"run": run, "outcome": error.code.number}})
         return _fail(error, TRY_AGAIN if error.code in _AGAIN else REFUSED)
