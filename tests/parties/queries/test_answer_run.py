@@ -52,7 +52,7 @@ def test_queries_of_several_analysts_in_blocks(
             for one, dealt in zip(asked, parts, strict=True)
         ]
         with TLSNetwork(
-            server, config.roster("query"), config.identity, session=bytes(16), program=b"test"
+            server, config.roster("run"), config.identity, session=bytes(16), program=b"test"
         ) as network:
             run = AnswerRun(network, library.book("m"), library.shares("m"), "draw")
             found[server] = run.answer(queries, "class")

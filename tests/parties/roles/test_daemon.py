@@ -61,11 +61,14 @@ def test_one_daemon_on_one_state_folder(parties: dict[str, PartyConfig]) -> None
         health(parties, "zoe")
 
 
-def test_a_port_that_is_taken_and_what_is_let_go_then(parties: dict[str, PartyConfig]) -> None:
+@pytest.mark.parametrize("which", ["port", "run_port"])
+def test_a_port_that_is_taken_and_what_is_let_go_then(
+    parties: dict[str, PartyConfig], which: str
+) -> None:
     birch = parties["birch"]
-    with socket.create_server((birch.me.host, birch.me.port)):
+    with socket.create_server((birch.me.host, getattr(birch.me, which))):
         refuses(Code.CANNOT_LISTEN, lambda: daemon(birch))
-    # The state folder is free again.
+    # The state folder and the other port are free again.
     with daemon(birch):
         health(parties, "north")
 
