@@ -8,7 +8,7 @@ import pytest
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
 from hedgerow.secure import sort
-from hedgerow.secure.argmax import max_and_argmax
+from hedgerow.secure.argmax import argmax, max_
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.ring import Z16, Z32
 from tests.secure.replicated.wires import SEED, Recorder, apart
@@ -30,7 +30,7 @@ def program(engine: ReplicatedEngine, party: int | None, seed: int = 0) -> list[
     """Find the largest of each row, sort rows."""
     rows = table(seed)
     x = engine.input(rows if party in (None, 1) else None, 1, rows.shape, Z32)
-    largest, hot = max_and_argmax(x, bits=BITS + 1)
+    largest, hot = max_(x, bits=BITS + 1), argmax(x, bits=BITS + 1)
     ordered = sort.sort_by(x[:, 0], x, bits=BITS)
     found = {"largest": largest, "hot": hot, "sorted": ordered}
     return [engine.open(value, name, "server") for name, value in found.items()]
@@ -78,7 +78,7 @@ def test_what_a_server_receives_is_uniform(server: int, chi_square: Any) -> None
     engine = ReplicatedEngine(network, Leakage([]), insecure_seed=SEED)
     x = engine.input(np.zeros((3000, 4), dtype=int), 0, (3000, 4), Z16)
     network.views[server].clear()
-    max_and_argmax(x)
+    argmax(x)
     received = network.received(server)
     assert received.size > 50_000
     assert chi_square(np.bincount(received, minlength=256), np.full(256, 1 / 256)) > 1e-4
