@@ -9,6 +9,7 @@ import pytest
 from dp_accounting.pld import common, privacy_loss_distribution
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from hedgerow.privacy.optimal import optimal_epsilon
 
@@ -88,6 +89,18 @@ def test_long_sequences() -> None:
     mean, deviation = k * epsilon * math.tanh(epsilon / 2), math.sqrt(k) * epsilon
     assert found == pytest.approx(mean + 4.4 * deviation, rel=0.05)
     assert optimal_epsilon({epsilon: 10_000_000}, delta) == math.inf  # refused, never guessed
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(1_000_000, 1e-4), (200_000, 3e-3), (50_000, 0.2)])
+def test_nothing_that_counts_is_left_out_of_a_long_sequence(k: int, epsilon: float) -> None:
+    """The hockey-stick divergence over all numbers of positive losses, also the far ones."""
+    for delta in (1e-6, 1e-12):
+        found = optimal_epsilon({epsilon: k}, delta)
+        positives = np.arange(k + 1)
+        losses = (2 * positives - k) * epsilon
+        gain = np.where(losses > found, -np.expm1(np.minimum(0.0, found - losses)), 0.0)
+        law = binom.pmf(positives, k, 1 / (1 + math.exp(-epsilon)))
+        assert delta * (1 - 1e-4) < gain @ law <= delta * (1 + 1e-6)
 
 
 def test_many_different_epsilons_stay_below_their_sum() -> None:

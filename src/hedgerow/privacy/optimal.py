@@ -48,9 +48,10 @@ def optimal_epsilon(counts: Mapping[float, int], delta: float) -> float:
     law = np.ones(1)
     for n, count in groups:
         law = _add_group(law, n, count, *_positives(n * step, count, delta))
-    reach = len(law) // 2
-    losses = np.arange(-reach, reach + 1, dtype=np.float64) * np.float64(step)
-    return min(total, _invert(losses, law, delta / (1 + _MARGIN)))
+    # Most cells of a long sequence have nothing.
+    reached = np.flatnonzero(law)
+    losses = (reached - len(law) // 2) * np.float64(step)
+    return min(total, _invert(losses, law[reached], delta / (1 + _MARGIN)))
 
 
 def _grid(sequence: Mapping[float, int], total: float) -> tuple[float, list[tuple[int, int]]]:
@@ -79,7 +80,9 @@ def _positives(
     # Loaded here: SciPy takes longer than all else that a verb of the command line needs.
     from scipy.special import gammaln
 
-    k = np.arange(count + 1)
+    # By Hoeffding, none that is kept is further from the mean than this.
+    mean, far = count / (1 + math.exp(-epsilon)), math.sqrt(count / 2 * (60 - math.log(delta))) + 1
+    k = np.arange(max(0, math.floor(mean - far)), min(count, math.ceil(mean + far)) + 1)
     log_p = (
         gammaln(count + 1)
         - gammaln(k + 1)
@@ -88,8 +91,8 @@ def _positives(
         - (count - k) * np.logaddexp(0, epsilon)
     )
     # What is left out weighs less than (count + 1) e^-60 delta.
-    kept = k[log_p > math.log(delta) - 60]
-    return kept, np.exp(log_p[kept])
+    kept = log_p > math.log(delta) - 60
+    return k[kept], np.exp(log_p[kept])
 
 
 def _add_group(
@@ -101,6 +104,9 @@ def _add_group(
 ) -> NDArray[np.float64]:
     """Add the losses of a group, (2 k - count) n steps with the weight of k, to a centred law."""
     result = np.zeros(len(law) + 2 * count * n)
+    if len(law) == 1:
+        result[2 * n * positives] = weights * law
+        return result
     for k, weight in zip(positives.tolist(), weights.tolist(), strict=True):
         start = 2 * k * n
         result[start : start + len(law)] += weight * law

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
+from hedgerow.parties.consortium.policy import LIFETIME_DELTA, PROTOCOLS, Lifetime, Policy
 from hedgerow.parties.store.durable import make_private
+from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.topdown.options import TopDownOptions
+from hedgerow.protocols.vertical_id3.options import VerticalOptions
+from hedgerow.tables import Target
 
 FIELDS: dict[str, Any] = {
     "largest_epsilon_per_job": 1.0,
@@ -130,6 +134,50 @@ def test_sizes(policy: Policy) -> None:
     ):
         bigger = size | {key: size[key] * 1.001 if key == "epsilon" else size[key] + 1}
         refusal(lambda bigger=bigger: policy.check_size(**bigger), line)
+
+
+HOSTILE = {
+    "trees": {
+        "largest_depth": {"epsilon": 1.0, "max_depth": 1 << 40, "n_trees": 1000},
+        "largest_trees_per_job": {"epsilon": 1.0, "max_depth": 20, "n_trees": 10_000},
+        "queries_per_model": {"noise": "votes", "epsilon": 1e-9, "delta": 1e-6, "queries": 1 << 40},
+    },
+    "open": {"largest_depth": {"noise": "none", "max_depth": 1 << 40}},
+    "regression": {"largest_depth": {"epsilon": 1.0, "max_depth": 1 << 40}},
+    "boosting": {
+        "largest_depth": {"epsilon": 1.0, "n_rounds": 100, "max_depth": 1 << 40},
+        "largest_trees_per_job": {"epsilon": 1.0, "n_rounds": 1000},
+        "largest_epsilon_per_job": {"epsilon": 1.5, "n_rounds": 100},
+    },
+    "topdown": {
+        "largest_depth": {"epsilon": 1.0, "n_splits": 1 << 16, "max_depth": 1 << 16},
+        "largest_epsilon_per_job": {"epsilon": 1e300, "n_splits": 1 << 16},
+    },
+    "ppid3": {
+        "largest_depth": {"max_depth": 1 << 40},
+        "largest_epsilon_per_job": {"cardinality": "secret", "epsilon": 500.0, "max_depth": 2},
+    },
+}
+"""Tables of jobs of every kind, by the line of the policy that is in the way."""
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
+    policy: Policy, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kilobyte that asks for much must not be planned to be refused: that took half a minute."""
+    others = {"topdown": TopDownOptions, "ppid3": VerticalOptions}
+    options = others.get(protocol) or kind_named(protocol).options_type
+
+    def planned(*_: object, **__: object) -> None:
+        raise AssertionError("a plan was made of options that the policy does not allow")
+
+    monkeypatch.setattr(options, "plan", planned)
+    target = Target(name="ill", classes=tuple(f"c{i}" for i in range(10)))
+    for line, table in HOSTILE[protocol].items():
+        size = options.from_table(table).size(target)
+        expected = f"{line} = {getattr(policy, line):g}"
+        refusal(lambda size=size: policy.check_size(**size._asdict()), expected)
 
 
 def test_posters(policy: Policy) -> None:

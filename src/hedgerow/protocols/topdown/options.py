@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, Strict
 
 from hedgerow.errors import Code
-from hedgerow.protocols.contract import AtLeastOne, Auto, Epsilon, Options, Share
+from hedgerow.protocols.contract import AtLeastOne, Auto, Epsilon, Options, Share, Size
 from hedgerow.protocols.topdown.plan import (
     PLAN_FIELDS,
     PLAN_VERSION,
@@ -21,7 +21,7 @@ from hedgerow.protocols.topdown.plan import (
     Method,
     TopDownPlan,
 )
-from hedgerow.tables import Domain
+from hedgerow.tables import Domain, Target
 
 LEAF_SHARE = 0.2
 """Of 0.2, 0.35 and 0.5 (the paper's) the best on adult, bank and credit; splits need the rest."""
@@ -116,6 +116,12 @@ class TopDownOptions(Options):
         None,
         description="Public upper bound on the records of all owners; None: the domain's.",
     )
+
+    def size(self, target: Target | None) -> Size:
+        """See `Options.size`; a depth of 0 is one that a public rule will find."""
+        del target
+        depth = 0 if self.max_depth == "auto" else self.max_depth
+        return Size(depth=depth, epsilon=self.epsilon or 0.0)
 
     def plan(self, domain: Domain, capacity: int | None = None, n_owners: int = 1) -> TopDownPlan:
         """Plan a tree of so many owners at most; a capacity goes before that of options or domain.
