@@ -27,9 +27,13 @@ from bench.ppid3 import proof
 from bench.ppid3.modp import ModpCipher
 from hedgerow import ID3Classifier
 from hedgerow.crypto.commutative import CommutativeCipher, Curve25519Cipher
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Network
+from hedgerow.protocols.contract import Context
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
-from hedgerow.protocols.vertical_id3.secret.run import run_secret
+from hedgerow.protocols.vertical_id3.plan import Session
+from hedgerow.protocols.vertical_id3.programs import grow
+from hedgerow.protocols.vertical_id3.run import joined_tree, members_of, run_vertical
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees import grow_id3
@@ -58,6 +62,7 @@ def timed(
     """Grow a tree over the sites, check that it is ID3's, and return seconds and counts."""
     assert table.domain.target is not None
     job = SiteJob(SITES, SITES - 1, table.domain.target.n_classes or 0, max_depth=max_depth)
+    plan = Session(job, {}, secret=cardinality == "secret")
     tables = [
         SiteTable(
             table.bins[:, group],
@@ -69,13 +74,20 @@ def timed(
     ]
     counts: dict[str, Any] = {}
     start = time.perf_counter()
-    if cardinality == "secret":
-        run = run_secret(job, tables)
+    if plan.secret:
+        run = run_vertical(plan, tables)
         sites, root = run.sites, run.root
         counts = {"server rounds": run.meter.rounds, "server bytes": sum(run.meter.payload)}
     else:
-        sites = [Site(i, job, own, cipher=cipher) for i, own in enumerate(tables)]
-        root = LocalSites(sites).grow()
+
+        def attend(network: Network) -> Site:
+            context = Context(network, members_of(plan), plan)
+            own = tables[context.party]
+            return grow(context, Site(context.party, job, own, cipher=cipher))
+
+        sites = Mesh(SITES).run({(i,): attend for i in range(SITES)})
+        root = sites[0].root
+        assert root is not None
     took = time.perf_counter() - start
     if joined_tree(sites, root, table.domain, GROUPS) != grow_id3(table, max_depth=max_depth):
         raise RuntimeError("the tree over the sites is not that of ID3")

@@ -21,7 +21,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.sites import run as site_run
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.tables import Attribute, Domain, Target
 from tests.parties.sites.site_town import (

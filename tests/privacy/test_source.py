@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from scipy import stats
 
-from hedgerow.privacy.source import NoiseSource
+from hedgerow.privacy.source import SEED_BYTES, NoiseSource
 
 
 def reference(seed: int, n: int) -> bytes:
@@ -151,3 +151,12 @@ def test_seeded_sources_repeat_after_a_fork() -> None:
 
 def test_repr_shows_no_key() -> None:
     assert repr(NoiseSource.insecure_seeded(1)) == "NoiseSource(private=False)"
+
+
+def test_a_seed_that_was_kept_repeats_what_was_drawn() -> None:
+    for source in (NoiseSource.system(), NoiseSource.insecure_seeded(3)):
+        seed = source.bytes(SEED_BYTES).tobytes()
+        first, again = (NoiseSource.from_seed(seed, private=source.private) for _ in range(2))
+        assert first.private == source.private
+        assert np.array_equal(first.bytes(100), again.bytes(100))
+        assert not np.array_equal(first.bytes(100), source.bytes(100))

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from hedgerow import VerticalID3Classifier
-from hedgerow.crypto.sealed import SealingKey
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening, Release
@@ -40,12 +39,9 @@ from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.protocols.vertical_id3.plan import ALL_SERVERS, VerticalPlan
-from hedgerow.protocols.vertical_id3.programs import LocalSites
-from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions, sites_of
-from hedgerow.protocols.vertical_id3.secret.server import CountServers
+from hedgerow.protocols.vertical_id3.run import run_vertical
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees import grow_private
 from hedgerow.trees.counts.boosting import LocalBoostCounts
@@ -308,24 +304,13 @@ def by_sites(groups: list[list[int]]) -> Callable[[VerticalPlan], list[Trained]]
     """Return a growth over columns of several sites: each has a ledger, and an estimator one."""
 
     def train(plan: VerticalPlan) -> list[Trained]:
-        job, tables = plan.job, tables_of(weather(), groups, plan.job.class_at)
-        found = []
-        with Simulator(SERVERS) as network:
-            if plan.secret:
-                keys = {server: SealingKey() for server in range(SERVERS)}
-                job = replace(job, server_keys=tuple(key.public.hex() for key in keys.values()))
-                servers = CountServers(job, keys, lambda: network)
-                sites = sites_of(job, tables, None)
-                LocalSites(sites, to_servers=ServerQuestions(servers.answers)).grow()
-                servers.finish()
-                assert servers.leakage is not None
-                of = ALL_SERVERS
-                learned = [servers.leakage]
-                found.append(Trained(servers.ledger, plan.releases(of), learned, plan.openings(of)))
-            else:
-                sites = sites_of(job, tables, None)
-                LocalSites(sites).grow()
-        for site in sites:
+        tables = tables_of(weather(), groups, plan.job.class_at)
+        run, found = run_vertical(plan, tables), []
+        if plan.secret:
+            of = ALL_SERVERS
+            learned = [run.leakage]
+            found.append(Trained(run.ledger, plan.releases(of), learned, plan.openings(of)))
+        for site in run.sites:
             of = f"site {site.index}"
             found.append(Trained(site.ledger, plan.releases(of), site.leakages, plan.openings(of)))
         return [*found, Trained(ledger_of_estimator(plan, groups), plan.releases())]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, warn_caller
 from hedgerow.estimators.account import Account, account_of
 from hedgerow.estimators.accounted import AccountedEstimator
@@ -28,8 +26,7 @@ from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import OF_QUESTIONS, THEOREM_2, exact, parties_of
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.protocols.vertical_id3.plan import VerticalPlan, mark_secret
-from hedgerow.protocols.vertical_id3.programs import LocalSites, joined_tree
-from hedgerow.protocols.vertical_id3.secret.run import run_secret, sites_of
+from hedgerow.protocols.vertical_id3.run import ask_sites, joined_tree, run_vertical
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Domain, encode
@@ -65,8 +62,9 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         to a site that does not keep to the protocol the class of every record. "secret": on shares
         of three servers, which gives away none of this.
     engine : {"simulate", "processes", "clear"}, default="simulate"
-        With secret counts, where the servers are: in this process, in processes of their own over
-        TLS, or nowhere, that is one process computes on plain numbers.
+        Where sites and servers are while the tree grows: in this process, or each in a process of
+        its own over TLS. With "clear", which needs secret counts, one process computes on plain
+        numbers in the place of the servers.
     domain : Domain or None, default=None
         Public attributes and bins. None reads them from the data, where there is no epsilon.
     max_bins : int, default=8
@@ -265,18 +263,13 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
                 raise empty_site(i)
         secret = self.cardinality == "secret"
         announced = {i: table.announced(job, i) for i, table in enumerate(tables)}
-        self._charge_growth(VerticalPlan(job, announced, secret, self.domain_), ledger)
-        seeds = None if self.random_state is None else [self._seeds(i) for i in range(job.n_sites)]
+        plan = VerticalPlan(job, announced, secret, self.domain_)
+        self._charge_growth(plan, ledger)
+        run = run_vertical(plan, tables, self.engine, seed=self.random_state)  # type: ignore[arg-type]
         # None where no servers took part.
-        self.server_traffic_: Reading | None = None
-        self._server_learned: list[dict[str, Any]] | None = None
-        if secret:
-            run = run_secret(job, tables, self.engine, seed=self.random_state, seeds=seeds)  # type: ignore[arg-type]
-            self.server_traffic_, self._server_learned = run.meter, run.learned
-            self.root_, self.sites_ = run.root, run.sites
-        else:
-            self.sites_ = sites_of(job, tables, seeds)
-            self.root_ = LocalSites(self.sites_).grow()
+        self.server_traffic_: Reading | None = run.meter if secret else None
+        self._server_learned: list[dict[str, Any]] | None = run.learned
+        self.root_, self.sites_ = run.root, run.sites
         self.n_records_ = self.sites_[0].table.n_records
         return self
 
@@ -302,13 +295,6 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
 
     def _options(self) -> VerticalOptions:
         return self._options_type.from_parameters(self.get_params(deep=False))
-
-    def _seeds(self, site: int) -> tuple[bytes, int]:
-        return self._key(site, KEY_BYTES), int.from_bytes(self._key(site, 8), "little")
-
-    def _key(self, site: int, size: int) -> bytes:
-        text = f"hedgerow site {site} seed {self.random_state}".encode()
-        return hashlib.blake2b(text, digest_size=size).digest()
 
     def _class_site(self, n_sites: int) -> int | None:
         if self.class_at == "all":
@@ -336,8 +322,8 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
         check_parameter(
             "engine",
             self.engine,
-            self.engine == "simulate" or self.cardinality == "secret",
-            "must be 'simulate' without cardinality='secret': there are no servers",
+            self.engine != "clear" or self.cardinality == "secret",
+            "must not be 'clear' without cardinality='secret': there are no servers",
         )
         check_parameter("n_sites", self.n_sites, is_count(self.n_sites, 2), "must be at least 2")
         check_parameter(
@@ -369,7 +355,7 @@ class VerticalID3Classifier(TableClassifier, AccountedEstimator):
             # Refused before it is asked: a question shows the sites exact branches.
             account.check([exact("site", THEOREM_2)])
         bins = [query.bins[:, group] for group in self.columns_]
-        found = LocalSites(self.sites_).classify(self.root_, np.arange(query.n_slots), bins)
+        found = ask_sites(self.sites_, np.arange(query.n_slots), bins)
         self._charge_questions()
         return found
 

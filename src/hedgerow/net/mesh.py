@@ -179,7 +179,8 @@ class MeshNetwork(Network):
             loads.setdefault((route.source, route.destination), []).append(k)
         payload, wire = dict.fromkeys(self.local, 0), dict.fromkeys(self.local, 0)
         inbox: dict[int, Array] = {}
-        digest = b"" if len(self.local) == self.n else plan_digest(step, plan, self.agreed)
+        at_home = all(pair[0] in self._local and pair[1] in self._local for pair in loads)
+        digest = b"" if at_home else plan_digest(step, plan, self.agreed)
         for (source, destination), keys in loads.items():
             if source not in self._local:
                 continue

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 _KEY_BYTES = 32
 _NONCE_BYTES = 16
+SEED_BYTES = _KEY_BYTES + _NONCE_BYTES
 _LABEL = b"hedgerow/noise-source/v1/"
 # Encrypting zeros gives the key stream; one block of this size is shared by all requests.
 _ZEROS = memoryview(bytes(1 << 20))
@@ -65,8 +66,15 @@ class NoiseSource:
 
     def spawn(self) -> NoiseSource:
         """Make an independent source from the next bytes: results then do not depend on timing."""
-        seed = self.bytes(_KEY_BYTES + _NONCE_BYTES).tobytes()
-        return NoiseSource(seed[:_KEY_BYTES], seed[_KEY_BYTES:], private=self.private)
+        return self.from_seed(self.bytes(SEED_BYTES).tobytes(), private=self.private)
+
+    @classmethod
+    def from_seed(cls, seed: bytes, *, private: bool) -> NoiseSource:
+        """Repeat the stream of `SEED_BYTES` of another source, as private as that one.
+
+        For whoever keeps them, as secret as the noise, to go on with what it has drawn.
+        """
+        return cls(seed[:_KEY_BYTES], seed[_KEY_BYTES:], private=private)
 
     def bytes(self, n: int) -> NDArray[np.uint8]:
         """Draw n uniform bytes."""

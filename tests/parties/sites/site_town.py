@@ -30,13 +30,15 @@ from hedgerow.parties.sites.store import StoredNodes
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.database import open_store
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
+from hedgerow.protocols.vertical_id3.run import joined_tree
 from hedgerow.protocols.vertical_id3.site import Node, Site, SiteTable
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.trees import Tree
 from tests.parties.consortia import introduce
 from tests.parties.forks import ForkedCommand
 from tests.parties.free_ports import free_ports
+from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER
 
 SITES = ("club", "observatory", "office")

@@ -193,7 +193,8 @@ def test_a_site_that_answers_takes_part_in_nothing_else(tmp_path: Path) -> None:
     own = OwnColumns.load(town.domain("club"), job, 0)
     site = AnsweringSite(0, job.protocol_job(), own.no_rows())
     program = AnsweringProgram(site, job.sites, lambda *_: None, WayBack())
-    site.take_up(town.stored("club", job))
+    stored = town.stored("club", job)
+    site.take_up(stored.nodes, stored.root)
     asked = to_bytes(BringSet(1 << 50, 1, 1, (0, 1)))
     refuses(Code.BAD_SITE_MESSAGE, lambda: program.receive(1, asked))
     assert len({site.new_call() for _ in range(100)}) == 100

@@ -23,7 +23,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
-from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 from tests.parties.sites.site_town import (
     SITES,

@@ -5,8 +5,7 @@ is recorded on the way: over all attempts there is one answer to a question, and
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -34,56 +33,12 @@ from hedgerow.protocols.topdown.programs import (
 from hedgerow.protocols.topdown.run import Owners, topdown_member
 from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer
 from hedgerow.trees.tree import Tree
+from tests.protocols.disks import Disk, KilledError, kills
 from tests.protocols.topdown.secure_counts import plan_of, table_of
 from tests.protocols.topdown.topdown_cases import METHODS, parts, plan, table
 
 COORDINATOR = "coordinator"
 NAMES = ("north", "south", "west")
-
-
-class KilledError(Exception):
-    """Stands for the end of a process."""
-
-
-@dataclass
-class Disk:
-    """The memory of one member, which may end it before or after a durable step."""
-
-    state: bytes | None = None
-    heard: list[bytes] = field(default_factory=list)
-    steps: int = 0
-    kill: tuple[int, str] | None = None
-
-    def load(self) -> bytes | None:
-        return self.state
-
-    def lines(self) -> Iterable[bytes]:
-        return list(self.heard)
-
-    def keep(self, state: bytes) -> None:
-        with _step(self):
-            self.state = state
-
-    def append(self, line: bytes) -> None:
-        with _step(self):
-            self.heard.append(line)
-
-
-class _step:
-    def __init__(self, disk: Disk) -> None:
-        self.disk = disk
-
-    def _end(self, when: str) -> None:
-        if self.disk.kill == (self.disk.steps, when):
-            self.disk.kill = None
-            raise KilledError(when)
-
-    def __enter__(self) -> None:
-        self._end("before")
-
-    def __exit__(self, *error: object) -> None:
-        self._end("after")
-        self.disk.steps += 1
 
 
 class Watched(Mesh):
@@ -176,14 +131,6 @@ def town(method: str) -> Town:
     return Town(made, dict(zip(NAMES, tables, strict=False)))
 
 
-def kills(clean: Town, members: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-    """Return all places where a member of a run that nobody disturbs can be killed."""
-    for member in members:
-        for step in range(clean.disks[member].steps):
-            for when in ("before", "after"):
-                yield member, step, when
-
-
 def noise_of_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an owner's noise follow from the question, so that every run has the same."""
     drawn = Owner._draw
@@ -202,7 +149,7 @@ def test_wherever_a_member_is_killed_the_tree_is_the_same(
     noise_of_the_question(monkeypatch)
     clean = town(method)
     expected = clean.attempt()
-    places = list(kills(clean, [COORDINATOR, *clean.tables]))
+    places = list(kills(clean.disks, [COORDINATOR, *clean.tables]))
     assert len(places) >= 2 * 2 * expected.traffic.rounds
     for place in places:
         again = town(method)
@@ -215,7 +162,7 @@ def test_wherever_members_are_killed_nobody_draws_twice(method: str) -> None:
     """Twice, and with noise that would differ if it were drawn again."""
     clean = town(method)
     clean.check(clean.attempt().tree)
-    for first in kills(clean, [COORDINATOR, *clean.tables]):
+    for first in kills(clean.disks, [COORDINATOR, *clean.tables]):
         again = town(method)
         assert again.killed(*first), first
         # In the second attempt steps are counted from where the first has ended.
@@ -229,7 +176,7 @@ def test_wherever_a_server_is_killed_nothing_is_drawn_twice() -> None:
     clean.check(clean.attempt().tree)
     members = [COORDINATOR, NAMES[1], SERVER_NAMES[1]]
     assert [clean.disks[name].steps for name in members] == [10, 2, 7]
-    for place in kills(clean, members):
+    for place in kills(clean.disks, members):
         again = town("secure-counts")
         assert again.killed(*place), place
         again.check(again.attempt().tree)

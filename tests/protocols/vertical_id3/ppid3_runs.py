@@ -6,11 +6,18 @@ from typing import Any
 import numpy as np
 
 from hedgerow.crypto.commutative import CipherKey, Curve25519Cipher, Elements
+from hedgerow.net.frames import mail_digest
+from hedgerow.net.mesh import Mesh
+from hedgerow.net.network import Network
+from hedgerow.protocols.contract import Context
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.messages import Message, Token, from_bytes
-from hedgerow.protocols.vertical_id3.programs import LocalSites, Tap
+from hedgerow.protocols.vertical_id3.plan import Session
+from hedgerow.protocols.vertical_id3.programs import MESSAGE, grow
+from hedgerow.protocols.vertical_id3.run import members_of
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode
+from tests.protocols.vertical_id3.local_sites import Tap
 
 OUTLOOK = ("sunny", "overcast", "rainy")
 TEMPERATURE = ("hot", "mild", "cool")
@@ -91,10 +98,32 @@ def sites_of(
     ]
 
 
-def grown(sites: Sequence[Site], tap: Tap | None = None) -> tuple[LocalSites, Token]:
-    """Grow a tree."""
-    local = LocalSites(sites, tap)
-    return local, local.grow()
+class TappedMesh(Mesh):
+    """A mesh on which a tap sees every message of a site, and every answer of a server."""
+
+    def __init__(self, n: int, tap: Tap, *, servers: int = 0, **more: Any) -> None:
+        super().__init__(n, **more)
+        self._tap, self._servers = tap, servers
+
+    def send(self, pair: tuple[int, int], digest: bytes, content: Any) -> None:
+        if digest == mail_digest(MESSAGE):
+            sender, to = ((party - self._servers) % self.n for party in pair)
+            self._tap(sender, to, content)
+        super().send(pair, digest, content)
+
+
+def grown(sites: Sequence[Site], tap: Tap | None = None) -> Token:
+    """Grow a tree; returns where it begins."""
+    plan = Session(sites[0].job, {}, secret=False)
+
+    def attend(network: Network) -> Site:
+        context = Context(network, members_of(plan), plan)
+        return grow(context, sites[context.party])
+
+    mesh = Mesh(len(sites)) if tap is None else TappedMesh(len(sites), tap)
+    roots = {site.root for site in mesh.run({(i,): attend for i in range(len(sites))})}
+    assert len(roots) == 1
+    return roots.pop()
 
 
 def growing(sites: Sequence[Site]) -> None:

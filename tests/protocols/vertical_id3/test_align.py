@@ -17,8 +17,9 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
-from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import ManyKeys, Wire, grown, sites_of, weather
 
 GROUPS = [[0, 1], [2], [3]]
@@ -47,10 +48,10 @@ COMMON = [3, 4, 5, 7, 9, 11, 12]
 
 def test_the_common_records_remain_at_every_site() -> None:
     sites = differing(IDS)
-    _, root = grown(sites)
+    root = grown(sites)
     assert all(sorted(site.table.ids.tolist()) == COMMON for site in sites)
     alone = sites_of(weather().rows(np.array(COMMON) - 1), GROUPS, class_at=0)
-    _, expected = grown(alone)
+    expected = grown(alone)
     assert root == expected
     assert [site.nodes for site in sites] == [site.nodes for site in alone]
 

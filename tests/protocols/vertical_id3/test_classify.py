@@ -12,8 +12,9 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
-from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
+from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, Wire, grown, sites_of, weather
 
 # Sunny, hot, normal humidity, weak wind: the instance of section 3.
@@ -25,7 +26,7 @@ KEY = (9).to_bytes(32, "little")
 
 def ready(**job) -> tuple[list[Site], Token]:
     sites = sites_of(weather(), PAPER, **job)
-    _, root = grown(sites)
+    root = grown(sites)
     return sites, root
 
 
@@ -187,7 +188,7 @@ def test_the_asker_is_not_told_who_shares_a_leaf(answers_to: str) -> None:
     for rows in (np.arange(14), np.full(14, 2)):
         # The class and all nodes at site 0, which the asker, site 1, is not on the path of.
         sites = sites_of(table, [[0, 1, 2, 3], []], class_at=0, answers_to=answers_to)
-        _, root = grown(sites)
+        root = grown(sites)
         wire = Wire()
         bins = [table.bins[rows], table.bins[:, :0]]
         found = LocalSites(sites, wire).classify(root, table.ids, bins, asker=1)

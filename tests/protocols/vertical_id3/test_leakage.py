@@ -13,8 +13,8 @@ from hedgerow.protocols.vertical_id3 import node as ppid3_node
 from hedgerow.protocols.vertical_id3.cardinality import ASKED, sizes_name, subsets_name
 from hedgerow.protocols.vertical_id3.leakage import CountNoise
 from hedgerow.protocols.vertical_id3.plan import Session
-from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.protocols.vertical_id3.site import Leaf, Site, SiteTable
+from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import (
     PAPER,
     ManyKeys,
@@ -39,6 +39,7 @@ def received(tap: Wire, site: int) -> Counter[str]:
         wire.Split: named.PLACE,
         wire.LeafReply: named.TOKEN,
         wire.SubtreeGrown: named.TOKEN,
+        wire.Over: named.TOKEN,
         wire.GainReply: named.GAIN,
         wire.BringSet: ASKED,
         wire.Classify: named.INSTANCES,
@@ -94,7 +95,7 @@ def test_what_was_learned_is_what_was_received(groups, class_at, align) -> None:
 
 def test_questions_are_learned_too() -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
-    _, root = grown(sites)
+    root = grown(sites)
     before, tap, table = [learned(site) for site in sites], Wire(), weather()
     bins = [table.bins[:, g] for g in PAPER]
     LocalSites(sites, tap).classify(root, table.ids, bins, asker=1)
@@ -110,7 +111,7 @@ def test_questions_are_learned_too() -> None:
 def test_what_the_class_site_keeps_tells_the_asker_nothing() -> None:
     table = weather()
     sites = sites_of(table, [[0, 1, 2, 3], []], class_at=0, answers_to="class site")
-    _, root = grown(sites)
+    root = grown(sites)
     before, tap = learned(sites[1]), Wire()
     bins = [table.bins, table.bins[:, :0]]
     LocalSites(sites, tap).classify(root, table.ids, bins, asker=1)
@@ -130,9 +131,9 @@ def test_the_table_of_the_weather_run() -> None:
     assert tables[0][named.TOKEN] == (2, 4)
     assert tables[0][named.GAIN] == (3, 3)
     assert tables[0][named.REMAIN] == (4, 4)
-    # The other site runs the four leaves below its two nodes.
+    # The other site runs the four leaves below its two nodes, and is told the root at the end.
     assert tables[1][named.REMAIN] == (4, 4)
-    assert tables[1][named.TOKEN] == (4, 8)
+    assert tables[1][named.TOKEN] == (5, 10)
     assert named.GAIN not in tables[1]
     # Humidity and wind at the root, the two below each value of outlook: 2 values by 2 classes.
     assert tables[1][subsets_name((2, 2))] == (6, 6 * 9)
@@ -240,7 +241,7 @@ def test_noise_has_its_law(chi_square: object) -> None:
 def private(seed: int, epsilon: float):
     source = NoiseSource.insecure_seeded(seed)
     sites = sites_of(weather(), PAPER, class_at=0, epsilon=epsilon, max_depth=2, source=source)
-    _, root = grown(sites)
+    root = grown(sites)
     return sites, root
 
 

@@ -18,7 +18,7 @@ from hedgerow.protocols.vertical_id3.leakage import Announced
 from hedgerow.protocols.vertical_id3.messages import BEST, SIZES
 from hedgerow.protocols.vertical_id3.node import information_gain
 from hedgerow.protocols.vertical_id3.plan import Session, gain_number
-from hedgerow.protocols.vertical_id3.programs import LocalSites
+from hedgerow.protocols.vertical_id3.run import ask_sites
 from hedgerow.protocols.vertical_id3.site import Site
 from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.tables import Encoded
@@ -105,6 +105,7 @@ FIXED = {
     wire.Split: named.PLACE,
     wire.LeafReply: named.TOKEN,
     wire.SubtreeGrown: named.TOKEN,
+    wire.Over: named.TOKEN,
     wire.BringSet: ASKED,
     wire.SealedSet: declared.SEALED,
 }
@@ -259,7 +260,7 @@ def test_questions_about_records_are_exact_whatever_the_noise(answers_to: str) -
     )
     assert all(s.ledger.formal_total(f"site {s.index}").epsilon < 21 for s in run.sites)
     bins = [table.bins[:, group] for group in PAPER]
-    LocalSites(run.sites).classify(run.root, table.ids, bins, asker=1)
+    ask_sites(run.sites, table.ids, bins, asker=1)
     for site in run.sites:
         of_questions = set(learned(site)) & set(named.OF_QUESTIONS)
         for relation in Relation:

@@ -27,8 +27,10 @@ from hedgerow.protocols.vertical_id3.messages import (
     from_bytes,
     to_bytes,
 )
-from hedgerow.protocols.vertical_id3.programs import LocalSites, SiteProgram, joined_tree
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
+from hedgerow.protocols.vertical_id3.run import joined_tree
 from hedgerow.protocols.vertical_id3.site import ANY, Constraints, Interior, Leaf, Site, SiteTable
+from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import (
     DAYS,
     PAPER,
@@ -109,7 +111,7 @@ def changed(sites: list[Site], change) -> None:
 
 def test_a_site_stores_its_own_nodes_and_tokens_alone() -> None:
     sites = sites_of(weather(), dealt(4, 3), class_at=2)
-    _, root = grown(sites)
+    root = grown(sites)
     numbers = [number for site in sites for number in site.nodes]
     assert sorted(numbers) == list(range(1, 9))
     for site in sites:
@@ -147,7 +149,7 @@ def test_nothing_on_the_wire_names_an_attribute_or_a_value() -> None:
 
 def test_a_stored_part_holds_no_record_and_still_answers() -> None:
     sites = sites_of(weather(), PAPER, class_at=0)
-    _, root = grown(sites)
+    root = grown(sites)
     stored = [pickle.dumps(site) for site in sites]
     again = [pickle.loads(data) for data in stored]
     assert all(site.table.n_records == 0 for site in again)

@@ -37,14 +37,7 @@ from hedgerow.parties.sites.store import LearnedRecord, RunRoom, StoredNodes, ch
 from hedgerow.parties.sites.table import OwnColumns
 from hedgerow.parties.store.durable import FILE_MODE
 from hedgerow.parties.wire.requests import error_fields
-from hedgerow.privacy import Leakage
-from hedgerow.protocols.vertical_id3.leakage import (
-    ANSWER,
-    INSTANCES,
-    Announced,
-    exact_releases,
-    growth_openings,
-)
+from hedgerow.protocols.vertical_id3.leakage import exact_releases
 from hedgerow.protocols.vertical_id3.messages import (
     Answers,
     AnswersKept,
@@ -53,7 +46,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     bad_message,
     from_bytes,
 )
-from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Leaf, Site
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from hedgerow.tables.ids import id_bytes
@@ -109,16 +102,6 @@ class AnsweringSite(Site):
     def new_call(self) -> int:
         """Return a number that no earlier process of this site has used, either."""
         return (self.index + 1) << 48 | 1 << 47 | secrets.randbits(47)
-
-    def take_up(self, stored: StoredNodes) -> None:
-        """Answer for these nodes; only what questions show may be learned from here on."""
-        own = Announced(tuple(sorted(self.table.n_values.tolist())), 0, 0)
-        self.nodes, self.root, self.finished = stored.nodes, stored.root, True
-        self.announced = {self.index: own}
-        openings = growth_openings(self.job, self.index, self.announced)
-        openings = [one for one in openings if one.name in (INSTANCES, ANSWER)]
-        self.ledger.charge(*exact_releases(openings))
-        self.leakages = [Leakage(openings, ledger=self.ledger)]
 
     def path_of(self, token: Token, instance: bytes) -> Steps:
         """Return the tokens of an instance from one of this site's up to the first elsewhere."""
@@ -185,7 +168,7 @@ class InstanceAnswers:
         self._site = AnsweringSite(index, self.job.protocol_job(), own.no_rows())
         self._way_back = WayBack()
         self._program = AnsweringProgram(self._site, self.job.sites, saw, self._way_back)
-        self._site.take_up(stored)
+        self._site.take_up(stored.nodes, stored.root)
         self._site.offer(*instances)
         self._learned = LearnedRecord.of_answers(room)
         self._recorded = 0

@@ -36,7 +36,7 @@ from hedgerow.parties.wire.requests import Fields, error_fields
 from hedgerow.protocols.vertical_id3.cardinality import SiteMeter
 from hedgerow.protocols.vertical_id3.leakage import TOKEN
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site
 
 _logger = logging.getLogger(__name__)

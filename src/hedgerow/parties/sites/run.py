@@ -34,7 +34,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.leakage import parties_of
 from hedgerow.protocols.vertical_id3.messages import Token
-from hedgerow.protocols.vertical_id3.programs import SiteProgram
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 
 Tell = Callable[[str, dict[str, Any]], None]

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hedgerow.errors import Code
-from hedgerow.net.network import Network, Route
+from hedgerow.net.network import Network
+from hedgerow.protocols.sharing.saying import said_by_all
 from hedgerow.protocols.topdown.wire import Ask
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.replicated.core import SERVERS
@@ -30,7 +27,6 @@ DIGEST_BYTES = 32
 TAG_BYTES = 32
 _FRESH_BYTES = 16
 _MESSAGE_BYTES = DIGEST_BYTES + 1 + TAG_BYTES + _FRESH_BYTES
-_PAIRS = [(a, b) for a in range(SERVERS) for b in range(SERVERS) if a != b]
 
 
 class Stage(IntEnum):
@@ -67,9 +63,7 @@ def agree(
     """
     digest = hashlib.sha256(b"hedgerow/topdown servers/v2" + question.to_bytes()).digest()
     message = digest + bytes([stage]) + tag + os.urandom(_FRESH_BYTES)
-    mine = np.frombuffer(message, dtype=np.uint8)
-    everything = _exchange(network, "question", {p: mine for p in network.local if p < SERVERS})
-    said = [everything[server].tobytes() for server in range(SERVERS)]
+    said = _say(network, "question", message)
     if any(one[:DIGEST_BYTES] != digest for one in said):
         raise Code.BAD_ASK.error(
             expected="the same question to all three servers",
@@ -93,8 +87,7 @@ def agree(
 
 def await_kept(network: Network) -> None:
     """Return once every server has said that its shares are kept: one round, no payload."""
-    nothing = np.zeros(0, dtype=np.uint8)
-    _exchange(network, "kept", {p: nothing for p in network.local if p < SERVERS})
+    _say(network, "kept", b"")
 
 
 def cost_agreement() -> Cost:
@@ -102,13 +95,6 @@ def cost_agreement() -> Cost:
     return Cost.equal(2, 2 * _MESSAGE_BYTES, SERVERS)
 
 
-def _exchange(
-    network: Network, step: str, mine: Mapping[int, NDArray[np.uint8]]
-) -> dict[int, NDArray[np.uint8]]:
-    size = next(iter(mine.values())).shape
-    plan = [Route(a, b, size, "uint8") for a, b in _PAIRS]
-    # What an engine before agreed on last is not to be compared here.
-    network.agreed = "servers of a tree"
-    outbox = {k: mine[a] for k, (a, _) in enumerate(_PAIRS) if a in mine}
-    heard = network.exchange(step, plan, outbox)
-    return {_PAIRS[k][0]: array for k, array in heard.items()} | dict(mine)
+def _say(network: Network, step: str, message: bytes) -> list[bytes]:
+    mine = {party: message for party in network.local if party < SERVERS}
+    return said_by_all(network, step, mine, "servers of a tree")

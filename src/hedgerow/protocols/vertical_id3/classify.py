@@ -18,11 +18,12 @@ class, whichever it is. An asker that is itself on the path is such a site.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
 from nacl.exceptions import CryptoError
-from nacl.public import PrivateKey, PublicKey, SealedBox
+from nacl.public import Box, PrivateKey, PublicKey, SealedBox
 from numpy.typing import NDArray
 
 from hedgerow.crypto import curve25519
@@ -60,7 +61,7 @@ def classify_instances(
     """
     n, c = len(instances), site.job.n_classes
     call, keep = site.new_call(), site.job.answers_to == "class site"
-    secret = PrivateKey.generate()
+    secret = PrivateKey(site.entropy(_KEY_BYTES))
     key = b"" if keep else bytes(secret.public_key)
     found, missing = np.zeros((n, c), dtype=np.int64), np.ones(n, dtype=np.bool_)
     if not 0 <= root.site < site.job.n_sites:
@@ -127,7 +128,7 @@ def _collect(site: Site, sender: int, message: Classify, leaf: Leaf) -> Task[Non
     """Note the answers of a leaf; once all of a question are there, tell the asker."""
     if site.job.class_at is None:
         counts = np.tile(np.array(leaf.counts, dtype=np.int64), (len(message.rows), 1))
-        yield _seal_answer(message, message.rows, counts)
+        yield _seal_answer(site, message, message.rows, counts)
         return
     of = (message.to, message.call, message.key, message.asked)
     mine = site.collected.get(of, CollectedAnswers())
@@ -145,14 +146,21 @@ def _collect(site: Site, sender: int, message: Classify, leaf: Leaf) -> Task[Non
         return
     site.collected.pop(of, None)
     if message.key:
-        yield _seal_answer(message, tuple(range(message.asked)), mine.counts())
+        yield _seal_answer(site, message, tuple(range(message.asked)), mine.counts())
     else:
         yield Send(message.to, AnswersKept(message.call))
 
 
-def _seal_answer(message: Classify, rows: tuple[int, ...], counts: NDArray[np.int64]) -> Send:
-    sealed = SealedBox(PublicKey(message.key)).encrypt(counts.astype("<i8").tobytes())
-    return Send(message.to, Answers(message.call, rows, bytes(sealed)))
+def _seal_answer(
+    site: Site, message: Classify, rows: tuple[int, ...], counts: NDArray[np.int64]
+) -> Send:
+    """Write what `SealedBox` opens, under a key pair of this site's entropy."""
+    fresh = PrivateKey(site.entropy(_KEY_BYTES))
+    public = bytes(fresh.public_key)
+    nonce = hashlib.blake2b(public + message.key, digest_size=Box.NONCE_SIZE).digest()
+    box = Box(fresh, PublicKey(message.key))
+    sealed = public + box.encrypt(counts.astype("<i8").tobytes(), nonce).ciphertext
+    return Send(message.to, Answers(message.call, rows, sealed))
 
 
 def _point(key: bytes) -> NDArray[np.uint8]:

@@ -18,7 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 VERSION = 2
 _HEAD = b"HP"
 _MAX_SITES = 1 << 10
-ALIGN, ANNOUNCE, READY = 1, 2, 3
+ALIGN, ANNOUNCE, READY, OVER = 1, 2, 3, 4
 """Numbers of the calls that every run has once."""
 RECORDS, NODE, IDS = 0, 1, 2
 """Purposes of a request: all records of each site (alignment), those that may reach a node, or a
@@ -254,6 +254,21 @@ class BeginServers(Message):
 
 
 @dataclass(frozen=True)
+class Over(Message):
+    """Nothing more comes of what the sender has begun; the tree begins at `root`."""
+
+    KIND = 24
+    root: Token
+
+
+@dataclass(frozen=True)
+class Refused(Message):
+    """A site on the path does not have an instance of the question; which one, nobody is told."""
+
+    KIND = 25
+
+
+@dataclass(frozen=True)
 class Half(Message):
     """Half of an answer, uniform by itself; from server 0 or 1 to the site that asked."""
 
@@ -348,7 +363,7 @@ _KINDS: dict[int, type[Message]] = {
             AnswersKept,
             Ready,
         ),
-        *(SealedSet, AskServers, BeginServers, Half),
+        *(SealedSet, AskServers, BeginServers, Half, Over, Refused),
     )
 }
 

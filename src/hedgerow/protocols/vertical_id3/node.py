@@ -44,7 +44,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     Token,
     bad_message,
 )
-from hedgerow.protocols.vertical_id3.site import Leaf, Site
+from hedgerow.protocols.vertical_id3.site import AddNoise, Leaf, Site
 from hedgerow.protocols.vertical_id3.tasks import All, Send, Task, Wait
 
 M = 2**64
@@ -144,8 +144,14 @@ def distribution_counts(site: Site, node: NodeCall) -> Task[NDArray[np.int64]]:
     assert site.table.labels is not None
     own = site.constraints.by(site.table.labels, site.job.n_classes)
     ring = site.job.ring_of((site.index,), node.constrained)
+    add_noise = _noise_of(site)
     counts = yield from site.cardinality.count(site.new_call(), ring, own)
-    return site.noisy(counts.reshape(site.job.n_classes))
+    return add_noise(counts.reshape(site.job.n_classes))
+
+
+def _noise_of(site: Site) -> AddNoise:
+    # On shares the noise is in the counts already.
+    return (lambda counts: counts) if site.job.secret else site.next_noise()
 
 
 def is_same_class(site: Site, node: NodeCall, must: bool) -> Task[Token | None]:
@@ -239,7 +245,7 @@ def compute_info_gain(
     """
     job, constraints = site.job, site.constraints
     p, c = int(constraints.n_values[attribute]), job.n_classes
-    values = constraints.bins[:, attribute].astype(np.int64)
+    values, add_noise = constraints.bins[:, attribute].astype(np.int64), _noise_of(site)
     if job.knows_class(site.index):
         assert site.table.labels is not None
         ring = job.ring_of((site.index,), node.constrained)
@@ -258,7 +264,7 @@ def compute_info_gain(
             found=f"{int(table.sum()):,} records in common of {site.table.n_records:,}",
             fix="align the records first (align=True), or bring the same ids at every site",
         )
-    table = site.noisy(table)
+    table = add_noise(table)
     return information_gain(table), table.sum(axis=0)
 
 

@@ -1,342 +1,473 @@
-"""`SiteProgram`: one site takes part in a vertical ID3, without any I/O.
+"""What each role of a vertical ID3 does, from the first message to its part of the tree.
 
-Whoever drives the program carries the bytes that it returns: `LocalSites` in one process,
-`hedgerow.parties.sites` between machines. Messages of one sender have to arrive in order.
+Members are numbered: the three servers, where counts are secret, then the sites in the order of the
+job. Sites write to each other and to the servers by mail; servers are in lock-step among
+themselves. Questions about instances (`classify`) are among the sites alone. The plan of a context
+is a `Session`; sizes need not have been announced, because no member knows those of the others.
+
+What a site sends follows from its table, from what it draws, and from what it has received. So its
+memory holds the seed of all that it draws, kept before the first message, and every message that it
+has received, kept before anything that follows from it leaves. An attempt begins with all that
+happened before, done again from there; then any two sites tell each other how many messages they
+have had, and go on with the next. Over all attempts there is one message at each place between any
+two of them: who was cut off, or says that it was, gets the same bytes again and nothing else. A
+site that has lost its memory finds that others have had more of it than it can have sent, and
+refuses to go on (H840). What servers keep is in `hedgerow.protocols.vertical_id3.secret.history`.
+
+A ledger that is given is new: sizes decide what there is to charge, and the programs find them out.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import hashlib
+import json
+import struct
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
-from hedgerow.protocols.vertical_id3.align import align, pass_marks
-from hedgerow.protocols.vertical_id3.cardinality import RingCardinality
-from hedgerow.protocols.vertical_id3.classify import classify_instances, pass_on
-from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.leakage import ANNOUNCED, Announced
+from hedgerow.crypto.commutative import Entropy
+from hedgerow.crypto.sealed import KEY_BYTES, SealingKey
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.network import Network
+from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.privacy.source import SEED_BYTES
+from hedgerow.protocols.contract import Context, Program
+from hedgerow.protocols.sharing.saying import said_by_all
+from hedgerow.protocols.vertical_id3.leakage import TOKEN
 from hedgerow.protocols.vertical_id3.messages import (
-    ALIGN,
-    ANNOUNCE,
-    READY,
-    RECORDS,
-    Announce,
-    Answers,
-    AnswersKept,
-    AskGain,
-    AskLeaf,
-    BringSet,
+    OVER,
+    AskServers,
+    BeginServers,
     Classify,
-    Common,
-    CompareStart,
-    Half,
-    Message,
-    NodeCall,
-    PassSet,
-    Ready,
-    Split,
-    Sum,
+    Over,
+    Refused,
     Token,
     bad_message,
+    from_bytes,
+    to_bytes,
 )
-from hedgerow.protocols.vertical_id3.node import OpenGains, add_flag, answer_gain, answer_leaf
-from hedgerow.protocols.vertical_id3.plan import Session, mark_secret
-from hedgerow.protocols.vertical_id3.ppid3 import answer_split, ppid3
-from hedgerow.protocols.vertical_id3.secret.cardinality import SecretCardinality
-from hedgerow.protocols.vertical_id3.site import Interior, Site
-from hedgerow.protocols.vertical_id3.tasks import Desk, Outgoing, Send, Task, Wait
-from hedgerow.tables import Domain
+from hedgerow.protocols.vertical_id3.participant import SiteProgram
+from hedgerow.protocols.vertical_id3.plan import Session
+from hedgerow.protocols.vertical_id3.secret.history import ABOUT, History
+from hedgerow.protocols.vertical_id3.secret.server import (
+    LEADER,
+    CountServers,
+    ServerQuestion,
+    receive_next,
+    send_next,
+)
+from hedgerow.protocols.vertical_id3.site import Site
+from hedgerow.protocols.vertical_id3.tasks import Outgoing
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables.ids import id_bytes
-from hedgerow.trees.layout import SplitKind
-from hedgerow.trees.tree import Tree
 
-Tap = Callable[[int, int, bytes], None]
-ToServers = Callable[[int, int, bytes], Mapping[int, bytes]]
-
-_FIRST = (Announce, Ready)
-_QUESTIONS = (Classify, Answers, AnswersKept)
-_REQUESTS = (NodeCall, BringSet, CompareStart)
-_EARLY = (Announce, Ready, Common, CompareStart, Answers, AnswersKept)
-"""Messages that may come before this site waits for them."""
-_CALLS: Mapping[type[Message], int] = {Announce: ANNOUNCE, Ready: READY, Common: ALIGN}
+KEY, HEARD, MESSAGE = "sealing key", "heard before", "message"
+"""Steps of mail."""
+MAIL = (KEY, HEARD, MESSAGE)
+_NUMBER = struct.Struct("<Q")
+_SENDER = struct.Struct("<H")
 
 
-class SiteProgram:
-    """Runs one site: aligns, announces, grows the tree, and answers questions."""
-
-    def __init__(self, site: Site) -> None:
-        self.site, job = site, site.job
-        self._ring = RingCardinality(
-            site.index,
-            site.cipher,
-            site.form,
-            learn=site.learn,
-            check=site.check_groups,
-            meter=site.meter,
-            entropy=site.entropy,
-        )
-        self._secret = SecretCardinality(site) if job.secret else None
-        site.cardinality = self._secret or self._ring
-        site.gains = self._secret or OpenGains(site)
-        parties = job.n_sites + len(job.server_keys)
-        self._desk = Desk(site.index, parties, self._handle, _EARLY)
-
-    def begin(self) -> list[Outgoing]:
-        """Take part from now on; returns what is to be sent."""
-        self._ring.elements = self.site.cipher.hash(id_bytes(self.site.table.ids), "records")
-        return self.start(self._take_part(), lambda _: None)
-
-    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
-        """Take in a message; H751 to H755, and the end, for what an honest site does not send."""
-        return self._meter(self._desk.receive(sender, data))
-
-    def ask(
-        self,
-        root: Token,
-        instances: Sequence[bytes],
-        done: Callable[[NDArray[np.int64] | None], None],
-    ) -> list[Outgoing]:
-        """Ask for the classes of instances; `done` gets what `classify_instances` returns."""
-        self.site.end_growth()
-        return self.start(classify_instances(self.site, root, instances), done)
-
-    def start(self, task: Task[Any], done: Callable[[Any], None]) -> list[Outgoing]:
-        """Begin a task of this site; `done` gets its result. Returns what is to be sent now."""
-        return self._meter(self._desk.start(task, done))
+class VerticalTerms(Protocol):
+    """What `site` takes from a job, beside its plan; where there is none, one record will do."""
 
     @property
-    def idle(self) -> bool:
-        """Whether this site waits for nothing."""
-        return self._desk.idle
-
-    def _take_part(self) -> Task[None]:
-        """Align, announce, and, at the site that begins, grow the tree."""
-        site, job, k = self.site, self.site.job, self.site.job.n_sites
-        if job.align:
-            yield from align(site, self._ring)
-        own = site.table.announced(job, site.index)
-        for other in range(k):
-            if other != site.index:
-                yield Send(other, Announce(ANNOUNCE, job.digest(), *own))
-        heard = yield Wait(ANNOUNCE, Announce, k - 1)
-        site.announced = {site.index: own}
-        for sender, message in heard:
-            site.learn(ANNOUNCED, ())
-            again = sender in site.announced
-            said = _check_announced(job, sender, message, site.table.n_records, again)
-            site.announced[sender] = said
-        self._prepare()
-        if site.index != job.starter:
-            yield Send(job.starter, Ready(READY))
-            site.finished = True
-            return
-        yield Wait(READY, Ready, k - 1)
-        if self._secret is not None:
-            yield from self._secret.begin()
-        grown = yield from ppid3(site, NodeCall(0, 1, 0, ()))
-        site.root, site.finished = grown.token, True
-        site.end_growth()
-
-    def _prepare(self) -> None:
-        """Declare and charge what growing reveals, now that all sizes are known."""
-        site, job = self.site, self.site.job
-        session = Session(job, dict(site.announced), job.secret)
-        site.noise = session.noise
-        if site.noise is not None and not site.source.private:
-            site.ledger.mark_not_private("the noise was seeded")
-        if self._secret is not None:
-            self._secret.prepare(session)
-            mark_secret(site.ledger, job)
-        due = session.growth_releases(f"site {site.index}", earlier=site.earlier)
-        site.declare(session.growth_openings(site.index), due)
-
-    def _handle(self, sender: int, message: Message) -> Task[None] | None:
-        site, ring = self.site, self._ring
-        _check_time(site.job, sender, message, begun=bool(site.announced), grown=site.grown)
-        match message:
-            case Answers() | AnswersKept() if message.call not in site.open_questions:
-                raise bad_message(f"site {sender}", "an answer that was not asked for")
-            case Ready() if site.index != site.job.starter or site.grown:
-                raise bad_message(f"site {sender}", "Ready, which is not for this site")
-            case Common() if message.owner != site.index:
-                return pass_marks(site, ring, sender, message)
-            case Sum():
-                return add_flag(site, sender, message)
-            case AskLeaf():
-                return answer_leaf(site, sender, message)
-            case AskGain():
-                return answer_gain(site, sender, message)
-            case Split():
-                return answer_split(site, sender, message)
-            case Classify():
-                return pass_on(site, sender, message)
-        task = None if self._secret is None else self._secret.handle(sender, message)
-        return task or ring.handle(sender, message)
-
-    def _meter(self, outgoing: list[Outgoing]) -> list[Outgoing]:
-        meter = self.site.meter
-        meter.messages += len(outgoing)
-        meter.bytes += sum(len(item.data) for item in outgoing)
-        return outgoing
+    def least_records(self) -> int:
+        """Records that all sites must have in common."""
 
 
-class LocalSites:
-    """Sites, in the order of their numbers, that talk in this process: real messages, in a loop.
+@dataclass(frozen=True)
+class Question:
+    """The job of `classify`: the number of the site that asks."""
 
-    `tap` sees every message before it arrives; `to_servers` takes those to servers, and returns
-    what they answer, by server (`hedgerow.protocols.vertical_id3.secret.run.ServerQuestions`).
+    asker: int
+
+
+@dataclass(frozen=True)
+class AnsweringPart:
+    """The table of `classify`: a site with its part of the tree, and how it knows instances.
+
+    The site is as it was after growing, or new with its nodes (`Site.take_up`), for each attempt;
+    what earlier questions have shown is not in a memory but with whoever keeps the site. Ids (n,)
+    and bins (n, d) are of the instances that may be asked about; `asked` are ids, at the site that
+    asks.
     """
 
-    def __init__(
-        self, sites: Sequence[Site], tap: Tap | None = None, to_servers: ToServers | None = None
-    ) -> None:
-        self.sites = list(sites)
-        self.programs = [SiteProgram(site) for site in sites]
-        self._tap, self._to_servers = tap, to_servers
-
-    def grow(self) -> Token:
-        """Train; returns the token of the root."""
-        waiting = [(own.site.index, own.begin()) for own in self.programs]
-        self._carry(waiting)
-        root = self.sites[self.sites[0].job.starter].root
-        assert root is not None
-        assert all(program.idle for program in self.programs)
-        for site in self.sites:
-            site.end_growth()
-        return root
-
-    def classify(
-        self,
-        root: Token,
-        ids: NDArray[Any],
-        bins: Sequence[NDArray[Any]],
-        asker: int = 0,
-    ) -> NDArray[np.int64] | None:
-        """Have a site ask for the classes of instances, of which each site knows its own bins.
-
-        Returns class counts of the leaves, int64 (n, c); None where the class site keeps them.
-        """
-        for site, own in zip(self.sites, bins, strict=True):
-            site.offer(ids, own)
-        answers: list[NDArray[np.int64] | None] = []
-        out = self.programs[asker].ask(root, id_bytes(ids), answers.append)
-        self._carry([(asker, out)])
-        return answers[0]
-
-    def _carry(self, begun: list[tuple[int, list[Outgoing]]]) -> None:
-        queue = deque((sender, item) for sender, out in begun for item in out)
-        while queue:
-            sender, item = queue.popleft()
-            if self._tap is not None:
-                self._tap(sender, item.to, item.data)
-            if item.to >= len(self.sites):
-                assert self._to_servers is not None
-                answers = self._to_servers(sender, item.to - len(self.sites), item.data)
-                queue.extend(
-                    (len(self.sites) + server, Outgoing(sender, data))
-                    for server, data in answers.items()
-                )
-                continue
-            queue.extend(
-                (item.to, more) for more in self.programs[item.to].receive(sender, item.data)
-            )
+    site: Site
+    ids: NDArray[Any] = field(repr=False)
+    bins: NDArray[Any] = field(repr=False)
+    asked: NDArray[Any] | None = field(default=None, repr=False)
 
 
-def joined_tree(
-    sites: Sequence[Site], root: Token, domain: Domain, columns: Sequence[Sequence[int]]
-) -> Tree:
-    """Put the parts of all sites together: what no site sees, for checks and for publication.
+@dataclass(frozen=True)
+class CountRecord:
+    """What a server has at the end: what was charged, and what was opened to whom."""
 
-    The domain is of all `columns`, by site, and the class. Values of interior nodes are the sums of
-    their leaves.
+    ledger: Ledger = field(repr=False)
+    leakage: Leakage = field(repr=False)
+
+
+def first_site(plan: Session) -> int:
+    """Return the number of the first site; those of the servers are below it."""
+    return SERVERS if plan.secret else 0
+
+
+def program_of(plan: Session, party: int) -> Program:
+    """Return what the member with this number does to grow a tree."""
+    return server if party < first_site(plan) else site
+
+
+def site(context: Context) -> Site:
+    """Grow a tree with the other sites; see `grow`. The table is a `SiteTable`.
+
+    With secret counts, every server sends its sealing key first; H760 for another one than in an
+    attempt before.
     """
-    classes = domain.target.n_classes if domain.target is not None else None
-    assert classes
-    kind, feature, first_child, below = [], [], [], [root]
-    value: list[NDArray[np.float64]] = []
-    weight: list[float] = []
-    at = 0
-    while at < len(below):
-        token = below[at]
-        node = sites[token.site].nodes[token.node]
-        if isinstance(node, Interior):
-            kind.append(int(SplitKind.WARY))
-            feature.append(columns[token.site][node.attribute])
-            first_child.append(len(below))
-            below.extend(node.children)
-            value.append(np.zeros(classes))
-            weight.append(0.0)
-        else:
-            kind.append(int(SplitKind.LEAF))
-            feature.append(-1)
-            first_child.append(-1)
-            value.append(np.array(node.counts, dtype=np.float64))
-            weight.append(0.0 if node.empty else float(sum(node.counts)))
-        at += 1
-    for at in reversed(range(len(below))):
-        if first_child[at] >= 0:
-            token = below[at]
-            node = sites[token.site].nodes[token.node]
-            assert isinstance(node, Interior)
-            children = range(first_child[at], first_child[at] + len(node.children))
-            # An empty leaf repeats its parent's counts, which must not count twice.
-            value[at] = sum((value[i] for i in children if weight[i] > 0), np.zeros(classes))
-            weight[at] = sum(weight[i] for i in children)
-    cut = np.full(len(below), -1)
-    return Tree(domain, kind, feature, cut, first_child, np.array(value), weight)
-
-
-def _check_announced(
-    job: SiteJob, sender: int, message: Announce, records: int, again: bool
-) -> Announced:
-    """Return what a site announces, if it fits the job and this site's own records.
-
-    H755 for another job, H754 for sizes that cannot be, H111 for another number of records.
-    """
-    said = Announced(message.values, message.classes, message.records)
-    if message.job != job.digest():
-        raise Code.BAD_SITES.error(found=f"another job at site {sender}")
-    expected = job.n_classes if job.knows_class(sender) else 0
-    if again or said.classes != expected or 0 in said.values:
-        raise Code.SITE_CONTRADICTS.error(found=f"{said} of site {sender}")
-    if said.records != records:
-        raise Code.IDS_DO_NOT_ALIGN.error(
-            found=f"{records:,} records here, {said.records:,} at site {sender}",
-            fix="align the records first (align=True), or bring the same ids at every site",
+    network, me, plan = context.network, context.party, context.plan
+    servers = range(first_site(plan))
+    keys = [network.receive(KEY, me, [server])[1] for server in servers]
+    known = context.memory.load()
+    source, kept = _source(context, b"".join(keys))
+    if known is not None and kept != b"".join(keys):
+        raise Code.SEALED_REFUSED.error(
+            expected="the sealing keys that the servers sent in the attempt before",
+            found="other ones",
         )
-    return said
+    job = replace(plan.job, server_keys=tuple(key.hex() for key in keys))
+    here = Site(me - len(servers), job, context.table, source=source.spawn(), ledger=context.ledger)
+    here.entropy = _entropy(source)
+    return grow(context, here)
 
 
-def _check_time(job: SiteJob, sender: int, message: Message, *, begun: bool, grown: bool) -> None:
-    """Refuse what comes before its time or after it, and sites that there are none of; H752."""
-    name, kind = f"site {sender}", type(message).__name__
-    if (sender >= job.n_sites) != isinstance(message, Half):
-        # Servers answer, and do nothing else.
-        raise bad_message(f"party {sender}", f"{kind}, which is not for it to send")
-    aligning = isinstance(message, Common)
-    if isinstance(message, BringSet | PassSet):
-        aligning = message.purpose == RECORDS
-        # Some sites alone would tell which of their ids are there.
-        everybody = tuple(range(job.n_sites)), job.starter
-        if aligning and (message.ring, message.counter) != everybody:
-            raise bad_message(name, f"{kind} to align records of the sites {message.ring}")
-    named = getattr(message, "ring", ()) + getattr(message, "constrained", ())
-    if any(site >= job.n_sites for site in named):
-        raise bad_message(name, f"{kind} with a site that is not in this run")
-    if aligning and (begun or not job.align):
-        raise bad_message(name, f"{kind} to align records, out of its time")
-    if not (aligning or begun or isinstance(message, _FIRST)):
-        raise bad_message(name, f"{kind} before its time")
-    if grown and not isinstance(message, _QUESTIONS):
-        raise bad_message(name, f"{kind} after the tree was grown")
-    if isinstance(message, _REQUESTS) and not aligning:
-        # Every site numbers its own calls, so that nobody can take another's.
-        fits = message.call >> 48 == sender + 1
+def grow(context: Context, here: Site) -> Site:
+    """Take part as a site until the tree is grown; return the site with its part of it.
+
+    That is its own nodes, the root's token, what it has learned and its ledger. The site that
+    begins tells the others, and the servers, that the tree is grown.
+
+    Reveals: what `hedgerow.protocols.vertical_id3.leakage` declares, to each site its part.
+    Cost: that of `hedgerow.protocols.vertical_id3.ppid3`; the memory grows by all that is received.
+    """
+    job, base = here.job, first_site(context.plan)
+    terms: VerticalTerms | None = context.job
+    program = SiteProgram(here, 1 if terms is None else terms.least_records)
+    mail = Correspondence(context, [*range(base, base + job.n_sites), *range(base)])
+    mail.send(program.begin())
+    nodes = 0
+    while here.root is None:
+        sender, data = mail.next()
+        if is_over(data):
+            if sender != job.starter or not program.idle:
+                raise bad_message(f"site {sender}", "the end, out of its time")
+            here.learn(TOKEN, (2,))
+            here.root = _root_of(data, sender)
+            mail.send([])
+        else:
+            mail.send(program.receive(sender, data))
+        if len(here.nodes) > nodes:
+            nodes = len(here.nodes)
+            meter = here.meter
+            context.progress({"nodes": nodes, "messages": meter.messages, "bytes": meter.bytes})
+    if here.index == job.starter:
+        others = [i for i in range(mail.n) if i != here.index]
+        mail.send(program.tell(others, Over(OVER, here.root)))
+    mail.check()
+    assert program.idle
+    here.end_growth()
+    here.finished = True
+    return here
+
+
+def classify(context: Context) -> NDArray[np.int64] | None:
+    """Classify instances with the other sites; all of them attend, those on no path do nothing.
+
+    Returns, to the site that asks, class counts int64 (n, c); None to all others, and where the
+    class site keeps the answers (`Site.kept`). What was learned is in the site.
+
+    A site that does not have an instance sends that back the way that the question came: neither
+    the asker nor those between are told where the path ended (H111).
+
+    Reveals, Cost: as `hedgerow.protocols.vertical_id3.classify`.
+    """
+    own: AnsweringPart = context.table
+    asker, here, me = context.job.asker, own.site, context.party
+    here.entropy = _entropy(_source(context)[0])
+    here.offer(own.ids, own.bins)
+    here.end_growth()
+    program = PathProgram(here, asker)
+    mail = Correspondence(context, range(here.job.n_sites))
+    found: list[NDArray[np.int64] | None] = []
+    if me == asker:
+        assert own.asked is not None
+        assert here.root is not None
+        mail.send(program.ask(here.root, id_bytes(own.asked), found.append))
+    while not (found or program.refused):
+        sender, data = mail.next()
+        if is_over(data):
+            if sender != asker:
+                raise bad_message(f"site {sender}", "the end of another site's question")
+            mail.send([])
+            return None
+        mail.send(program.receive(sender, data))
+    others = [i for i in range(mail.n) if i != me]
+    mail.send(program.tell(others, Over(OVER, here.root or Token(0, 0))))
+    mail.check()
+    if program.refused:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="every site on the path with its nodes and the instances",
+            found="a fault on the path, at a site that is not named to the one that asks",
+            fix="check the ids: an instance has to be among those of every site on its path",
+        )
+    return found[0]
+
+
+class PathProgram(SiteProgram):
+    """Runs one site in a question of `asker`; `refused` there if a site lacks an instance."""
+
+    def __init__(self, site: Site, asker: int) -> None:
+        super().__init__(site)
+        self.refused = False
+        self._asker = asker
+        self._way_back: int | None = None
+        self._told = False
+
+    def receive(self, sender: int, data: bytes) -> list[Outgoing]:
+        """Take in a message; what ends on its path goes back to where the question came from."""
+        message = from_bytes(data, f"site {sender}")
+        if isinstance(message, Refused):
+            return self._refuse(message.call)
+        if isinstance(message, Classify) and self._way_back is None:
+            # A question may come again, further down its path: by the first time the way back ends.
+            self._way_back = sender
+        try:
+            return super().receive(sender, data)
+        except HedgerowError as error:
+            if error.code is not Code.IDS_DO_NOT_ALIGN or self.site.index == self._asker:
+                raise
+            return self._refuse(message.call)
+
+    def _refuse(self, call: int) -> list[Outgoing]:
+        self.refused = self.site.index == self._asker
+        if self.refused or self._told or self._way_back is None:
+            return []
+        # Once is enough.
+        self._told = True
+        return self.tell([self._way_back], Refused(call))
+
+
+def server(context: Context) -> CountRecord:
+    """Be one of the three servers of secret counts, or all of them; answer until the tree is grown.
+
+    1. Send the sites the public sealing key, which was kept before; compare with the other servers
+       what was answered in earlier attempts, and tell each site how much of it came from there.
+    2. Answer questions in the order in which they reach server 0, which names the next one.
+    3. Keep a half before it leaves (`History.keep`).
+
+    Reveals, Cost: as `hedgerow.protocols.vertical_id3.secret.server`; a message of 32 bytes more.
+    """
+    plan, network, here = context.plan, context.network, context.network.local
+    sites = range(SERVERS, SERVERS + plan.job.n_sites)
+    keys, history = _sealing_keys(context), History(context.memory)
+    public = said_by_all(network, KEY, {i: key.public for i, key in keys.items()}, ABOUT)
+    for party in here:
+        for other in sites:
+            network.post(KEY, party, other, keys[party].public)
+    history.meet(network)
+    servers = CountServers(
+        replace(plan.job, server_keys=tuple(key.hex() for key in public)),
+        keys,
+        lambda: network,
+        computed=context.engine,
+        seed=context.seed,
+        ledger=context.ledger,
+    )
+    for one in history.released:
+        servers.recall(one.sender, one.ask)
+    _send_again(network, sites, history)
+    while (asked := _next_question(network, sites, plan.job.starter)) is not None:
+        sender, question, asks = asked
+        context.progress({"questions": len(history.released)})
+        halves = servers.answers(sender, asks)
+        history.keep(network, sender, question, halves)
+        for party, half in halves.items():
+            network.post(MESSAGE, party, SERVERS + sender, half)
+    servers.finish()
+    if servers.leakage is None:
+        raise bad_message(f"site {plan.job.starter}", "the end before the first question")
+    return CountRecord(servers.ledger, servers.leakage)
+
+
+class Correspondence:
+    """All messages of one site in an attempt, none of them twice and none of them lost.
+
+    Made when the others have said how many messages of this site they have had. `seats` are the
+    numbers on the network of those whom the site knows by their place.
+    """
+
+    def __init__(self, context: Context, seats: Sequence[int]) -> None:
+        self.n = len(seats)
+        self._context, self._seats = context, seats
+        self._before = deque(_read_line(line, self.n) for line in context.memory.lines())
+        self._new: tuple[int, bytes] | None = None
+        self._checked = False
+        self._sent: Counter[int] = Counter()
+        had = Counter(sender for sender, _ in self._before)
+        network, me = context.network, context.party
+        self._others = [i for i, seat in enumerate(seats) if seat != me]
+        for other in self._others:
+            network.post(HEARD, me, seats[other], _NUMBER.pack(had[other]))
+        self._had = {other: _heard(network, me, seats[other]) for other in self._others}
+
+    def next(self) -> tuple[int, bytes]:
+        """Return the next message and whose it is: of earlier attempts first."""
+        if self._before:
+            return self._before.popleft()
+        if not self._checked:
+            self.check()
+            self._checked = True
+        network, me = self._context.network, self._context.party
+        party, data = network.receive(MESSAGE, me, [self._seats[i] for i in self._others])
+        self._new = self._seats.index(party), data
+        return self._new
+
+    def send(self, outgoing: Sequence[Outgoing]) -> None:
+        """Keep the message that came last, if it is new, then send what follows from it."""
+        if self._new is not None:
+            sender, data = self._new
+            self._context.memory.append(_SENDER.pack(sender) + data)
+            self._new = None
+        for to, data in outgoing:
+            self._sent[to] += 1
+            if self._sent[to] > self._had[to]:
+                context = self._context
+                context.network.post(MESSAGE, context.party, self._seats[to], data)
+
+    def check(self) -> None:
+        """Refuse to go on if somebody has had more than was sent; H840."""
+        for other, had in self._had.items():
+            if had > self._sent[other]:
+                raise Code.ANSWERS_LOST.error(
+                    expected=f"{had:,} messages to {self._context.members[self._seats[other]]}, "
+                    "which it says it has had",
+                    found=f"{self._sent[other]:,} that follow from what is kept here",
+                )
+
+
+def is_over(data: bytes) -> bool:
+    """Whether a message is the last one of a run or a question."""
+    return data[3:4] == bytes([Over.KIND])
+
+
+def _root_of(data: bytes, sender: int) -> Token:
+    message = from_bytes(data, f"site {sender}")
+    assert isinstance(message, Over)
+    return message.root
+
+
+def _read_line(line: bytes, n: int) -> tuple[int, bytes]:
+    sender = int.from_bytes(line[: _SENDER.size], "little")
+    if len(line) <= _SENDER.size or sender >= n:
+        raise Code.ANSWERS_LOST.error(found="a damaged record of messages")
+    return sender, line[_SENDER.size :]
+
+
+def _heard(network: Network, me: int, other: int) -> int:
+    """Return how many messages of a member another one has had, as that one says; H752."""
+    _, data = network.receive(HEARD, me, [other])
+    if len(data) != _NUMBER.size:
+        raise bad_message(f"party {other}", f"{len(data)} bytes for a number of messages")
+    return int(_NUMBER.unpack(data)[0])
+
+
+def _source(context: Context, more: bytes = b"") -> tuple[NoiseSource, bytes]:
+    """Return where all comes from that a site draws, and what was kept beside its seed."""
+    state = context.memory.load()
+    if state is None:
+        state = context.source.bytes(SEED_BYTES).tobytes() + more
+        context.memory.keep(state)
+    seed = state[:SEED_BYTES]
+    if len(seed) < SEED_BYTES:
+        raise Code.ANSWERS_LOST.error(found="a damaged seed")
+    return NoiseSource.from_seed(seed, private=context.source.private), state[SEED_BYTES:]
+
+
+def _entropy(source: NoiseSource) -> Entropy:
+    drawn = source.spawn()
+    return lambda n: drawn.bytes(n).tobytes()
+
+
+def _sealing_keys(context: Context) -> dict[int, SealingKey]:
+    """Return the keys of the servers here: those kept, else new ones, or such that follow a seed.
+
+    Noise is drawn under the session, which they are a part of.
+    """
+    local, kept = context.network.local, context.memory.load()
+    if kept is not None:
+        try:
+            found = [bytes.fromhex(text) for text in json.loads(kept)]
+            return {i: SealingKey(one) for i, one in zip(local, found, strict=True)}
+        except (ValueError, TypeError, HedgerowError):
+            raise Code.ANSWERS_LOST.error(found="a state without its sealing keys") from None
+    keys = {party: SealingKey() for party in local}
+    if context.seed is not None:
+        texts = {party: f"hedgerow server {party} seed {context.seed}".encode() for party in local}
+        keys = {
+            party: SealingKey(hashlib.blake2b(text, digest_size=KEY_BYTES).digest())
+            for party, text in texts.items()
+        }
+    context.memory.keep(json.dumps([keys[party].secret.hex() for party in local]).encode())
+    return keys
+
+
+def _send_again(network: Network, sites: Sequence[int], history: History) -> None:
+    """Tell sites how many of their questions were answered, and give them what they lack; H840."""
+    for party in network.local:
+        for at, other in enumerate(sites):
+            network.post(HEARD, party, other, _NUMBER.pack(history.n_asked(at)))
+    for party in network.local:
+        for at, other in enumerate(sites):
+            had, halves = _heard(network, party, other), history.halves_for(at, party)
+            if had > len(halves):
+                raise Code.ANSWERS_LOST.error(
+                    expected=f"{had:,} answers to site {at}, which it says it has had",
+                    found=f"{len(halves):,} that are kept here",
+                )
+            for half in halves[had:]:
+                network.post(MESSAGE, party, other, half)
+
+
+def _next_question(
+    network: Network, sites: Sequence[int], starter: int
+) -> tuple[int, bytes, dict[int, bytes]] | None:
+    """Return which site asks, its question without parts, and what it sends the servers here.
+
+    None once the tree is grown.
+    """
+    asks: dict[int, bytes] = {}
+    if LEADER in network.local:
+        party, asks[LEADER] = network.receive(MESSAGE, LEADER, sites)
+        named = ServerQuestion(party, from_bytes(asks[LEADER], f"party {party}").call)
+        send_next(network, named)
     else:
-        fits = message.call == _CALLS.get(type(message), ALIGN if aligning else message.call)
-    if not fits:
-        raise bad_message(name, f"{kind} in a call that is not its own")
+        following = receive_next(network)
+        if not isinstance(following, ServerQuestion) or following.sender not in sites:
+            raise bad_message(f"server {LEADER}", "the order of no question")
+        named = following
+    # Every site writes to the three servers in the same order.
+    others = (party for party in network.local if party != LEADER)
+    asks |= {party: network.receive(MESSAGE, party, [named.sender])[1] for party in others}
+    at = named.sender - SERVERS
+    read = [from_bytes(data, f"site {at}") for data in asks.values()]
+    if {message.call for message in read} != {named.call} or len(set(map(type, read))) > 1:
+        raise bad_message(f"site {at}", "different questions to the servers")
+    first = read[0]
+    if isinstance(first, AskServers | BeginServers):
+        return at, to_bytes(replace(first, parts=())), asks
+    if at != starter or not isinstance(first, Over):
+        raise bad_message(f"site {at}", "neither a question nor the end, or not for it to say")
+    return None

@@ -2,13 +2,13 @@
 
 Paper: vaidya2005vertical, section 2 (figure 1: constraint tuples and FormTransSet).
 
-A site does nothing by itself: `hedgerow.protocols.vertical_id3.programs.SiteProgram` runs it.
+A site does nothing by itself: `hedgerow.protocols.vertical_id3.participant.SiteProgram` runs it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -32,9 +32,12 @@ from hedgerow.protocols.vertical_id3.leakage import (
     exact_releases,
     possible_groups,
     setup_openings,
+    structure_openings,
 )
 from hedgerow.protocols.vertical_id3.messages import RECORDS, NodeCall, Token
 from hedgerow.tables.ids import id_bytes, repeated_rows
+
+AddNoise = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 ANY = -1
 """The paper's '?': a value that does not matter."""
@@ -159,7 +162,7 @@ class Site:
     before the tree grows; `earlier` attempts that failed after they had begun to count are charged
     too, since their noisy counts were seen.
 
-    `nodes` are all that this site stores of the tree, `root` is known where it began, `kept` are
+    `nodes` are all that this site stores of the tree, `root` is known at its end, `kept` are
     answers that the class site kept to itself. `open_questions` are calls that wait for answers,
     `collected` at the class site those of which some instances have come. `best` is the attribute
     that this site has offered, by node; `offered` and `offered_to` the node of the last gain that
@@ -258,14 +261,16 @@ class Site:
                 found=f"{len(sizes)} groups with {sum(sizes):,} records of site {owner}",
             )
 
-    def noisy(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return counts as they may be used: with noise, where the job says so."""
-        # On shares the noise is in the counts already.
-        return counts if self.job.secret else self.add_noise(counts)
+    def next_noise(self) -> AddNoise:
+        """Return what adds noise to the next table that is asked for, where the job says so.
 
-    def add_noise(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add noise that this site draws and knows, where the job says so."""
-        return counts if self.noise is None else self.noise(counts, self.source)
+        It is a source of its own: what is drawn does not depend on which table comes back first.
+        """
+        noise = self.noise
+        if noise is None:
+            return lambda counts: counts
+        source = self.source.spawn()
+        return lambda counts: noise(counts, source)
 
     def new_call(self) -> int:
         """Return a number that no site has used."""
@@ -282,6 +287,16 @@ class Site:
         self.grown = True
         self.best.clear()
         self.distributions.clear()
+
+    def take_up(self, nodes: dict[int, Node], root: Token) -> None:
+        """Answer for a part of a tree; only what questions show may be learned from here on."""
+        own = Announced(tuple(sorted(self.table.n_values.tolist())), 0, 0)
+        self.nodes, self.root, self.finished = nodes, root, True
+        self.announced = {self.index: own}
+        openings = structure_openings(self.job, self.index, self.announced)
+        openings = [one for one in openings if one.name in OF_QUESTIONS]
+        self.ledger.charge(*exact_releases(openings))
+        self.leakages = [Leakage(openings, ledger=self.ledger)]
 
     def offer(self, ids: NDArray[Any], bins: NDArray[Any]) -> None:
         """Hold this site's columns of the instances that will be asked for."""

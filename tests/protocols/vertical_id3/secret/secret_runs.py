@@ -1,19 +1,22 @@
 """Small runs of vertical ID3 on secret counts."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 
+from hedgerow.privacy import NoiseSource
+from hedgerow.protocols.vertical_id3 import run as vertical_run
 from hedgerow.protocols.vertical_id3.job import SiteJob
-from hedgerow.protocols.vertical_id3.programs import joined_tree
-from hedgerow.protocols.vertical_id3.secret.run import SecretRun, run_secret
+from hedgerow.protocols.vertical_id3.plan import Session
+from hedgerow.protocols.vertical_id3.run import VerticalRun, joined_tree, run_vertical
 from hedgerow.protocols.vertical_id3.site import SiteTable
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
-from tests.protocols.vertical_id3.ppid3_runs import Wire
-
-SEEDS = [(bytes([i]) * 16, i) for i in range(5)]
+from tests.protocols.vertical_id3.ppid3_runs import TappedMesh, Wire
 
 
 def tables_of(
@@ -39,16 +42,34 @@ def secret(
     engine: str = "simulate",
     tap: Wire | None = None,
     seed: int | None = None,
+    sources: Sequence[NoiseSource] | None = None,
     **job: Any,
-) -> SecretRun:
+) -> VerticalRun:
     """Grow a tree on secret counts."""
     assert table.domain.target is not None
     public = SiteJob(len(groups), class_at, table.domain.target.n_classes, **job)
-    seeds = None if seed is None else SEEDS[: len(groups)]
     tables = tables_of(table, groups, class_at)
-    return run_secret(public, tables, engine, seed=seed, seeds=seeds, tap=tap)
+    return run_secret(public, tables, engine, seed=seed, sources=sources, tap=tap)
 
 
-def tree_of(run: SecretRun, table: Encoded, groups: Sequence[Sequence[int]]) -> Tree:
+def run_secret(
+    job: SiteJob,
+    tables: Sequence[SiteTable],
+    engine: str = "simulate",
+    *,
+    seed: int | None = None,
+    sources: Sequence[NoiseSource] | None = None,
+    tap: Wire | None = None,
+) -> VerticalRun:
+    """Grow a tree on secret counts."""
+    plan = Session(job, {}, secret=True)
+    if tap is None:
+        return run_vertical(plan, tables, engine, seed=seed, sources=sources)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vertical_run, "Mesh", partial(TappedMesh, tap=tap, servers=SERVERS))
+        return run_vertical(plan, tables, engine, seed=seed, sources=sources)
+
+
+def tree_of(run: VerticalRun, table: Encoded, groups: Sequence[Sequence[int]]) -> Tree:
     """Put the tree together."""
     return joined_tree(run.sites, run.root, table.domain, groups)

@@ -26,9 +26,7 @@ from hedgerow.protocols.vertical_id3.messages import (
     to_bytes,
 )
 from hedgerow.protocols.vertical_id3.plan import sizes_of
-from hedgerow.protocols.vertical_id3.programs import LocalSites
 from hedgerow.protocols.vertical_id3.secret import server as order
-from hedgerow.protocols.vertical_id3.secret.run import ServerQuestions
 from hedgerow.protocols.vertical_id3.secret.server import (
     LEADER,
     STEP,
@@ -39,6 +37,7 @@ from hedgerow.protocols.vertical_id3.secret.server import (
 )
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from tests.net.net_parties import Club
+from tests.protocols.vertical_id3.local_sites import LocalSites, ServerQuestions
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
 

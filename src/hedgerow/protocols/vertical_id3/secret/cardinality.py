@@ -124,7 +124,7 @@ class SecretCardinality:
         site = self._site
         if ring == (site.index,):
             # Nobody else's records are in these sizes, and the noise is for nobody here.
-            counts = site.add_noise(np.array([len(rows) for rows in own], dtype=np.int64))
+            counts = site.next_noise()(np.array([len(rows) for rows in own], dtype=np.int64))
         else:
             site.meter.passes += 1
             for other in ring:

@@ -102,6 +102,7 @@ class CountServers:
         computed: Computed = "replicated",
         seed: int | None = None,
         earlier: int = 0,
+        ledger: Ledger | None = None,
     ) -> None:
         own = {server: key.public.hex() for server, key in keys.items()}
         if not own or any(job.server_keys[s : s + 1] != (key,) for s, key in own.items()):
@@ -112,10 +113,11 @@ class CountServers:
                 found=f"servers {sorted(own)}",
             )
         self.job, self.keys, self.computed = job, dict(keys), computed
-        self.ledger = Ledger()
+        self.ledger = ledger or Ledger()
         self.leakage: Leakage | None = None
         self._meet, self._seed, self._earlier = meet, seed, earlier
         self._session: Session | None = None
+        self._network: Network | None = None
         self._engine: Engine | None = None
         self._done: set[int] = set()
 
@@ -152,6 +154,20 @@ class CountServers:
             self._hang_up(error)
             raise
 
+    def recall(self, sender: int, ask: bytes) -> None:
+        """Stand behind a question that was answered before; its parts are not needed."""
+        message = from_bytes(ask, f"site {sender}")
+        if isinstance(message, BeginServers):
+            if message.job != self.job.digest():
+                raise Code.ANSWERS_LOST.error(found="answers under other sealing keys")
+            self._begin(_session_of(self.job, sender, message))
+            message = _first_question(self.job, message)
+        if not isinstance(message, AskServers) or self.leakage is None:
+            raise Code.ANSWERS_LOST.error(found="questions that do not begin with the first")
+        self._note(message)
+        name, shape = _answer_of(self.job, message)
+        self.leakage.check(name, f"site {message.counter}", shape)
+
     def what_was_learned(self, audience: str) -> list[dict[str, Any]]:
         """Return one row for every sort of value that an audience learned from the servers."""
         return [] if self.leakage is None else self.leakage.what_was_learned(audience)
@@ -166,27 +182,28 @@ class CountServers:
             self._engine.finish()
 
     def _compute(self, question: AskServers, asked: Mapping[int, AskServers]) -> dict[int, bytes]:
-        assert self.leakage is not None
-        assert self._engine is not None
         assert self._session is not None
-        self.leakage.check(QUESTION, ALL_SERVERS, ())
-        self._done.add(question.call)
+        self._note(question)
+        self._engine = self._engine_for(question)
         parts = self._parts(question, asked)
         if question.what == SIZES:
-            counts = self._counts(question, parts)
+            found = self._counts(question, parts)
             drawn = self._session.drawn
             if drawn is not None:
-                counts += two_sided_geometric(self._engine, counts.shape, drawn, counts.ring)
-            name, found = sizes_of(counts.shape), counts
-        elif question.what == BEST:
-            name, found = WINNER, best_site(self._numbers(parts))
+                found += two_sided_geometric(self._engine, found.shape, drawn, found.ring)
         else:
-            name, found = SAME_IDS, all_same(self._numbers(parts))
+            found = (best_site if question.what == BEST else all_same)(self._numbers(parts))
+        name, _ = _answer_of(self.job, question)
         opened = self._halves(found, name, f"site {question.counter}")
         return {
             server: to_bytes(Half(question.call, question.what, _little(half)))
             for server, half in opened.items()
         }
+
+    def _note(self, question: AskServers) -> None:
+        assert self.leakage is not None
+        self.leakage.check(QUESTION, ALL_SERVERS, ())
+        self._done.add(question.call)
 
     def _halves(self, x: Secret, name: str, to: str) -> dict[int, NDArray[Any]]:
         engine = self._engine
@@ -249,17 +266,26 @@ class CountServers:
         self.leakage = Leakage(session.openings(ALL_SERVERS), ledger=self.ledger)
         self.leakage.check(ANNOUNCED, ALL_SERVERS, ())
         self._session = session
-        self._engine = self._make_engine(self.leakage, session)
 
-    def _make_engine(self, leakage: Leakage, session: Session) -> Engine:
-        seed = self._seed
+    def _engine_for(self, question: AskServers) -> Engine:
+        """Return an engine; with a seed a new one, so that the order of questions is no matter."""
+        seed, leakage = self._seed, self.leakage
+        if self._engine is not None and seed is None:
+            return self._engine
+        assert leakage is not None
+        assert self._session is not None
         if self.computed == "clear":
-            source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
+            source = NoiseSource.system()
+            if seed is not None:
+                source = NoiseSource.insecure_seeded(int(seed) << 64 | question.call)
             return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
-        key = None if seed is None else f"hedgerow seed {seed}".encode()
+        if self._network is None:
+            self._network = self._meet()
         # Servers that were told other sizes find out at their first message.
-        name = session.digest.hex()
-        return ReplicatedEngine(self._meet(), leakage, seats={}, session=name, insecure_seed=key)
+        name, key = self._session.digest.hex(), None
+        if seed is not None:
+            name, key = f"{name} {question.call}", f"hedgerow seed {seed}".encode()
+        return ReplicatedEngine(self._network, leakage, seats={}, session=name, insecure_seed=key)
 
     def _hang_up(self, error: HedgerowError) -> None:
         """Tell the other servers that this run has failed here."""
@@ -325,6 +351,15 @@ def _check_question(
                 found=f"{n} groups of site {site}",
             )
     return question
+
+
+def _answer_of(job: SiteJob, question: AskServers) -> tuple[str, tuple[int, ...]]:
+    """Return name and shape under which the answer to a question is declared."""
+    if question.what != SIZES:
+        return (WINNER if question.what == BEST else SAME_IDS), (1,)
+    places = [question.ring.index(question.counter), _holder_of(job, question)]
+    shape = tuple(question.groups[at] for at in places if at is not None)
+    return sizes_of(shape), shape
 
 
 def _holder_of(job: SiteJob, question: AskServers) -> int | None:
