@@ -66,8 +66,9 @@ class Account:
 
     def __init__(self, kept: str | os.PathLike[str] | Ledger) -> None:
         self._ledger = kept if isinstance(kept, Ledger) else None
-        # Workers need not stand in the same folder.
-        self._path = None if isinstance(kept, Ledger) else _real_path(kept)
+        # Workers need not stand in the same folder, and to write to a link would put another file
+        # in its place.
+        self._path = None if isinstance(kept, Ledger) else Path(os.path.realpath(kept))
         # A forked process has a copy of the ledger, which would add up on its own.
         self._process = os.getpid()
 
@@ -190,6 +191,7 @@ class Account:
         except HedgerowError as error:
             if error.code is not Code.BUDGET_EXCEEDED:
                 raise
+            spent = Account(ledger).spent()
             fix = "lower epsilon, or fit less often; nothing was released"
             if has_rho(placed) and ledger.delta is not None:
                 # At another delta than its own, a fit costs more or less than it says.
@@ -202,7 +204,8 @@ class Account:
                 )
             raise Code.BUDGET_EXCEEDED.error(
                 expected=f"a fit that the account pays for: {error.expected} in all",
-                found=f"{_cost(placed, ledger)} for this fit, after {_sum_text(ledger)}",
+                found=f"{_cost(placed, ledger)} for this fit, after epsilon {spent.epsilon:.6g}, "
+                f"delta {spent.delta:.3g} for earlier fits",
                 fix=fix,
             ) from None
         for mark in marks:
@@ -303,16 +306,6 @@ def _cost(releases: Sequence[Release], ledger: Ledger) -> Guarantee:
     granted = ledger.budget.delta if ledger.budget and ledger.budget.grants_delta else None
     delta = granted if ledger.delta is None else ledger.delta
     return tightest(releases, delta) if has_rho(releases) and delta else basic(releases)
-
-
-def _sum_text(ledger: Ledger) -> str:
-    spent = Account(ledger).spent()
-    return f"epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g} for earlier fits"
-
-
-def _real_path(path: str | os.PathLike[str]) -> Path:
-    """Return where a file really is: to write to a link would put another file in its place."""
-    return Path(os.path.realpath(path))
 
 
 @contextmanager

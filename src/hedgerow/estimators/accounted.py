@@ -262,12 +262,7 @@ class AccountedEstimator(TableEstimator):
         """Refuse a fit that the account cannot pay for, before a row is read."""
         account = account_of(self.account)
         if account is not None:
-            account.check(self._charges_of(plan), self._foreseen_marks())
-
-    def _charges_of(self, plan: Any) -> Sequence[Release]:
-        """Return what a fit by a plan charges, all of it fixed in advance."""
-        charges: Sequence[Release] = plan.releases()
-        return charges
+            account.check(plan.releases(), self._foreseen_marks())
 
     def _source(self) -> NoiseSource:
         """Return where noise comes from; a seed warns, and what it draws promises nothing."""

@@ -88,10 +88,12 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
         most = domain.capacity
         if most is None or not 1 <= self.delta * most < most / 2:
             return
+        # The power of ten at or below a hundredth of 1 / capacity.
+        advised = 10.0 ** -len(str(100 * most - 1))
         warn_caller(
             f"delta={self.delta:g} is not below 1 / capacity = {1 / most:.2g}: such a delta allows "
             "a release that exposes one of the people entirely. Choose a delta far below, such as "
-            f"{_advised_delta(most):.0e}",
+            f"{advised:.0e}",
         )
 
     @property
@@ -108,11 +110,6 @@ class _Boosting(CuratedEstimator[BoostPlan, BoostCounts]):
             if features.size:
                 total[features] += float(np.std(tree.value[tree.leaves])) / features.size
         return normalise(total)
-
-
-def _advised_delta(capacity: int) -> float:
-    """Return the power of ten at or below a hundredth of 1 / capacity."""
-    return float(10.0 ** -len(str(100 * capacity - 1)))
 
 
 class DPBoostingClassifier(PublicModelClassifier, _Boosting):

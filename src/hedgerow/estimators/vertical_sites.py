@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.estimators.table import declared_target, labels_of, read_domain
 from hedgerow.protocols.vertical_id3.site import SiteTable
-from hedgerow.tables import Domain, Target, encode
+from hedgerow.tables import Domain, encode
 from hedgerow.tables.column import Column
 from hedgerow.tables.encode import encode_target
 from hedgerow.tables.frame import view
@@ -76,14 +76,17 @@ def parts_of_sites(
         with _at(i):
             group = _columns(domain, table)
             rows = _rows(table, ys[i])
-            labels = None if ys[i] is None else _labels(ys[i], rows, target)
+            labels = None
+            if ys[i] is not None:
+                labels = encode_target(Column(target.name, declared_target(ys[i], rows)), target)
             names = np.arange(rows) if ids is None else _ids(ids[i], rows)
             bins = np.zeros((rows, 0), dtype=np.uint8)
             if group:
                 bins = encode(table, domain.select(group, target=False)).bins
         values = domain.n_bins[group].astype(np.int64)
         parts.append((group, SiteTable(bins, values, labels, names)))
-    _check_cover(domain, parts)
+    # Every column at one of the sites.
+    columns_of_sites(domain, [group for group, _ in parts], len(parts))
     _check_records([table for _, table in parts], given=ids is not None)
     if len(holders) > 1:
         _check_same_class([table for _, table in parts])
@@ -147,10 +150,6 @@ def _rows(table: Any, y: Any) -> int:
     return len(y) if hasattr(y, "__len__") and np.ndim(y) else 0
 
 
-def _labels(y: Any, rows: int, target: Target) -> NDArray[Any]:
-    return encode_target(Column(target.name, declared_target(y, rows)), target)
-
-
 def _ids(ids: Any, rows: int) -> NDArray[Any]:
     if ids is None:
         raise Code.IDS_DO_NOT_ALIGN.error(
@@ -195,10 +194,6 @@ def _columns(domain: Domain, table: Any) -> list[int]:
         return []
     names = _column_names(table)
     return [i for i, name in enumerate(domain.names) if name in names]
-
-
-def _check_cover(domain: Domain, parts: Sequence[Part]) -> None:
-    columns_of_sites(domain, [group for group, _ in parts], len(parts))
 
 
 def _check_same_class(tables: Sequence[SiteTable]) -> None:

@@ -167,7 +167,9 @@ def tightest(
     # Rounding down what is left keeps the sum of both deltas below the one asked for.
     left = (delta - own) * (1 - 1e-12)
     if left > 0 and epsilon > 0:
-        found["zCDP"] = _zcdp_epsilon(zcdp(releases, relation).epsilon, left)
+        # Paper: bun2016concentrated, proposition 1.3.
+        rho = zcdp(releases, relation).epsilon
+        found["zCDP"] = (rho + 2 * math.sqrt(rho * -math.log(left))) * _UP
         orders = RHO_ORDERS if concentrated else ORDERS
         found["RDP"] = epsilon_at(orders, _rdp(releases, relation, orders), left)
         gaussian = _as_gaussian(releases, relation)
@@ -361,11 +363,6 @@ def _curve(release: Release, relation: Relation, orders: Curve) -> Curve:
     factor = 2 if relation is Relation.REPLACE else 1
     line = orders * _rho(release) * factor**2
     return np.minimum(line, response_curve(release.epsilon * factor, orders))
-
-
-def _zcdp_epsilon(rho: float, delta: float) -> float:
-    """Paper: bun2016concentrated, proposition 1.3."""
-    return (rho + 2 * math.sqrt(rho * -math.log(delta))) * _UP
 
 
 def sequence(releases: list[Release], relation: Relation) -> Counter[float]:

@@ -50,7 +50,8 @@ def two_summands(parts: list[Bits]) -> list[Bits]:
     k, zero = len(parts[0]), zeros(parts[0])
     while len(parts) > 2:
         triples = len(parts) // 3
-        a, b, c = (_joined(parts[place : 3 * triples : 3]) for place in range(3))
+        thirds = (parts[place : 3 * triples : 3] for place in range(3))
+        a, b, c = (first.concatenate(*rest) for first, *rest in thirds)
         total, carry = a ^ b ^ c, a ^ ((a ^ b) & (a ^ c))
         rest = parts[3 * triples :]
         parts = [total[i * k : (i + 1) * k] for i in range(triples)]
@@ -141,7 +142,3 @@ def _carries(a: Bits, b: Bits) -> Bits:
         v = v.with_planes(upper, v[upper] ^ joined[: len(upper)])
         p = p.with_planes(upper[inner], joined[len(upper) :])
     return v
-
-
-def _joined(parts: list[Bits]) -> Bits:
-    return parts[0].concatenate(*parts[1:])

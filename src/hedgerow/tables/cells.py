@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -111,13 +111,9 @@ def _numbers(cells: pa.ChunkedArray, *, times: bool) -> pa.ChunkedArray:
         return numbers
     other = pc.if_else(spelled, pa.scalar(None, pa.string()), cells).combine_chunks()
     distinct = pc.unique(other)
-    seconds = pa.array(_instants(distinct.to_pylist()), pa.float64())
+    instants = [None if text is None else _instant(text) for text in distinct.to_pylist()]
+    seconds = pa.array(instants, pa.float64())
     return pc.coalesce(numbers, seconds.take(pc.index_in(other, value_set=distinct)))
-
-
-def _instants(texts: list[str | None]) -> Iterator[float | None]:
-    for text in texts:
-        yield None if text is None else _instant(text)
 
 
 def _instant(text: str) -> float | None:

@@ -301,16 +301,16 @@ def _parse(
 def open_parquet(path: Path) -> pa.parquet.ParquetFile:
     """Open a Parquet file; its dictionaries of text are read as they are stored."""
     file = pa.parquet.ParquetFile(path)
-    coded = [f.name for f in file.schema_arrow if _is_text_dictionary(f.type)]
+    coded = [
+        field.name
+        for field in file.schema_arrow
+        if pa.types.is_dictionary(field.type) and pa.types.is_string(field.type.value_type)
+    ]
     if not coded:
         return file
     # Arrow would cast them to the indices of whoever wrote it, and refuse all for one bad text.
     file.close()
     return pa.parquet.ParquetFile(path, read_dictionary=coded)
-
-
-def _is_text_dictionary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
 
 
 def _parquet_batches(path: Path, rows: int) -> Iterator[pa.Table]:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.privacy.mechanisms import NoisyMax, TwoSidedGeometric
 from hedgerow.privacy.mechanisms.mechanism import (
     LIMIT,
     check_count,
     check_epsilon,
     check_integers,
     check_sensitivity,
-    rate,
 )
 
 
@@ -52,5 +52,6 @@ def test_integers_become_int64() -> None:
 
 
 def test_rate_is_exact() -> None:
-    assert rate(0.1, 3) == Fraction(0.1) / 3
-    assert rate(0.1, 3) * 3 != Fraction(1, 10)
+    rate = TwoSidedGeometric(0.1, 3).variable.a
+    assert rate == NoisyMax(0.1, 3, monotone=True).a == Fraction(0.1) / 3
+    assert rate * 3 != Fraction(1, 10)

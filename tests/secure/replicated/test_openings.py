@@ -70,7 +70,7 @@ def test_an_engine_cannot_be_copied() -> None:
     engine = ReplicatedEngine(Simulator(3), everything(("x", "server", (1,))))
     for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(HedgerowError):
-            attempt(engine._core)
+            attempt(engine.core)
     with pytest.raises(HedgerowError):
         copy.deepcopy(engine)
 

@@ -165,7 +165,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
                     ys,
                     ids,
                     slots,
-                    encode=self._encode_rows,
+                    encode=lambda X, y: self._encode_training(X, y, domain),
                     entropy=self._entropy(),
                     absorbed=self._absorbed(),
                 )
@@ -255,7 +255,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
         seed = None if self.random_state is None else int(self.random_state)
         if seed is not None:
             ledger.mark_not_private(SEEDED)
-        ledger.charge(*self._charges_of(plan))
+        ledger.charge(*plan.releases())
         # These are about some of the parties together, where an account is about each audience.
         mark_collusion(ledger)
         for reason, audiences in owners.marks:
@@ -278,9 +278,6 @@ class HiddenEstimator(PlannedEstimator[Any]):
 
     def _promises(self) -> bool:
         return super()._promises() and self._has_noise()
-
-    def _encode_rows(self, X: Any, y: Any) -> Encoded:
-        return self._encode_training(X, y, self.domain)
 
     def _warn_of_seed(self) -> None:
         if self.random_state is not None:
@@ -382,7 +379,8 @@ def _columns_of_owners(
     try:
         return by_columns(plan.layout, parts, plan.n_slots, key)
     except InputError as error:
-        if error.code is not Code.IDS_DO_NOT_ALIGN or _kinds_differ(parts):
+        kinds = {part.ids.dtype.kind for part in parts if part.ids is not None}
+        if error.code is not Code.IDS_DO_NOT_ALIGN or len(kinds) > 1:
             raise
         # The fix of `align` is an option that estimators do not have.
         raise error.code.error(
@@ -391,10 +389,6 @@ def _columns_of_owners(
             fix="leave out, at every owner, the rows whose id another owner does not have, from "
             "its table, its ids and the target",
         ) from None
-
-
-def _kinds_differ(parts: Sequence[Encoded]) -> bool:
-    return len({part.ids.dtype.kind for part in parts if part.ids is not None}) > 1
 
 
 def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> HedgerowError:

@@ -21,7 +21,6 @@ from hedgerow.privacy.mechanisms.mechanism import (
     check_epsilon,
     check_integers,
     check_sensitivity,
-    rate,
 )
 from hedgerow.privacy.source import NoiseSource
 
@@ -49,7 +48,7 @@ class Choice(ABC):
     @cached_property
     def a(self) -> Fraction:
         """Rate of the noise: epsilon over how far the winner's threshold can move."""
-        return rate(self.epsilon, self.sensitivity * (1 if self.monotone else 2))
+        return Fraction(self.epsilon) / (self.sensitivity * (1 if self.monotone else 2))
 
     @abstractmethod
     def delta(self, m: int) -> float:

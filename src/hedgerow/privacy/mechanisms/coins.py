@@ -118,7 +118,8 @@ class Geometric:
     @property
     def log_tail(self) -> float:
         """Natural logarithm of P[G >= 2**length] = p^(2^L)."""
-        return -_finite_float(self.a * 2**self.length)
+        # Beyond the range of floats its exponential is 0 all the same.
+        return -float(min(self.a * 2**self.length, Fraction(sys.float_info.max)))
 
     def log_tau(self, m: int, t: int | None = None) -> float:
         """Logarithm of the distance in total variation between m variables drawn and ideal.
@@ -132,11 +133,6 @@ class Geometric:
         if t is not None:
             tail = float(np.logaddexp(tail, math.log(self.length) - (t + 1) * math.log(2)))
         return math.log(m) + tail
-
-
-def _finite_float(x: Fraction) -> float:
-    """Convert to a float; beyond its range exp(-x) is 0 all the same."""
-    return float(min(x, Fraction(sys.float_info.max)))
 
 
 @lru_cache(maxsize=1024)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from fractions import Fraction
 from numbers import Real
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -103,8 +102,3 @@ def check_integers(values: ArrayLike, what: str) -> NDArray[np.int64]:
     if array.dtype == np.uint64:
         array = np.minimum(array, np.uint64(LIMIT))
     return cast("NDArray[np.int64]", array.astype(np.int64, copy=False))
-
-
-def rate(epsilon: float, movement: int) -> Fraction:
-    """Return a = epsilon / movement exactly, for noise with p = exp(-a)."""
-    return Fraction(epsilon) / movement

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -27,7 +28,6 @@ from hedgerow.privacy.mechanisms.mechanism import (
     check_epsilon,
     check_integers,
     check_sensitivity,
-    rate,
 )
 from hedgerow.privacy.release import register_mechanism
 from hedgerow.privacy.source import NoiseSource
@@ -50,7 +50,7 @@ class TwoSidedGeometric:
     def variable(self) -> Geometric:
         """The geometric variable that is drawn twice per value."""
         log_weight = math.log(2 * DESIGN_VARIABLES) + _log_one_plus_exp(self.epsilon)
-        return shortest(rate(self.epsilon, self.sensitivity), log_weight)
+        return shortest(Fraction(self.epsilon) / self.sensitivity, log_weight)
 
     @property
     def variance(self) -> float:

@@ -34,17 +34,9 @@ def cost(seats: Seats, primitive: str, public: dict[str, Any]) -> Cost:
     return _COSTS[primitive](**public)
 
 
-def _input(shape: Shape, ring: Ring, owner: int) -> Cost:
-    return _from(owner, prod(shape) * ring.bytes)
-
-
-def _input_bits(shape: Shape, owner: int) -> Cost:
-    return _from(owner, _packed(shape))
-
-
 def _from(owner: int, size: int) -> Cost:
     if owner >= SERVERS:
-        return _each(2, 2 * PRINT_BYTES)
+        return Cost.equal(2, 2 * PRINT_BYTES, SERVERS)
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 
@@ -57,12 +49,9 @@ def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost
     return Cost(1, tuple(sent))
 
 
-def _mul(shape: Shape, ring: Ring) -> Cost:
-    return _each(1, prod(shape) * ring.bytes)
-
-
-def _and(shape: Shape) -> Cost:
-    return _each(1, _packed(shape))
+def _numbers(rounds: int) -> Callable[..., Cost]:
+    """One element from every server."""
+    return lambda shape, ring: Cost.equal(rounds, prod(shape) * ring.bytes, SERVERS)
 
 
 def _addends(shape: Shape, bits: int) -> Cost:
@@ -70,19 +59,10 @@ def _addends(shape: Shape, bits: int) -> Cost:
     return Cost(1, tuple(bits * _WORD_BYTES * length(run) for run in runs))
 
 
-def _b2a(shape: Shape, ring: Ring) -> Cost:
-    return _each(2, prod(shape) * ring.bytes)
-
-
-def _extend(shape: Shape, ring: Ring, source: Ring) -> Cost:
-    return NOTHING if ring == source else _shifted(shape, source, ring, 0)
-
-
-def _truncate(shape: Shape, ring: Ring, shift: int) -> Cost:
-    return NOTHING if shift == 0 else _shifted(shape, ring, ring, shift)
-
-
-def _shifted(shape: Shape, source: Ring, ring: Ring, shift: int) -> Cost:
+def _shifted(shape: Shape, ring: Ring, source: Ring | None = None, shift: int = 0) -> Cost:
+    source = source or ring
+    if ring == source and not shift:
+        return NOTHING
     small = product_ring(source, ring, shift).bytes
     runs = thirds(prod(shape))
     return Cost(2, tuple(prod(shape) * small + length(run) * ring.bytes for run in runs))
@@ -91,10 +71,6 @@ def _shifted(shape: Shape, source: Ring, ring: Ring, shift: int) -> Cost:
 def _shuffle(shape: Shape, ring: Ring) -> Cost:
     size = prod(shape) * ring.bytes
     return Cost(3, (size, size, 2 * size))
-
-
-def _each(rounds: int, size: int) -> Cost:
-    return Cost.equal(rounds, size, SERVERS)
 
 
 def _packed(shape: Shape) -> int:
@@ -112,15 +88,15 @@ _LOCAL = {
     "permutation",
 }
 _COSTS: dict[str, Callable[..., Cost]] = {
-    "input": _input,
-    "input_bits": _input_bits,
-    "mul": _mul,
-    "matmul": _mul,
-    "and_": _and,
+    "input": lambda shape, ring, owner: _from(owner, prod(shape) * ring.bytes),
+    "input_bits": lambda shape, owner: _from(owner, _packed(shape)),
+    "mul": _numbers(1),
+    "matmul": _numbers(1),
+    "and_": lambda shape: Cost.equal(1, _packed(shape), SERVERS),
     "addends": _addends,
-    "b2a": _b2a,
-    "extend": _extend,
-    "truncate": _truncate,
+    "b2a": _numbers(2),
+    "extend": _shifted,
+    "truncate": _shifted,
     "shuffle": _shuffle,
     "unshuffle": _shuffle,
 }

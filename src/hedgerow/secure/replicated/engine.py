@@ -70,8 +70,11 @@ class ReplicatedEngine(Engine):
         self._finished = False
 
     @property
-    def _core(self) -> Core:
-        """What every primitive stands on; none is left after `finish`."""
+    def core(self) -> Core:
+        """Keys and steps of the servers here, which all primitives stand on; gone after `finish`.
+
+        Also for what is dealt and joined outside the network.
+        """
         if self._finished:
             raise Code.NETWORK_CLOSED.error(
                 expected="an engine that has not finished",
@@ -79,11 +82,6 @@ class ReplicatedEngine(Engine):
                 fix="make a new engine; the network may be used again",
             )
         return self._kept_core
-
-    @property
-    def core(self) -> Core:
-        """Keys and steps of the servers here, for what is dealt and joined outside the network."""
-        return self._core
 
     @property
     def private(self) -> bool:
@@ -119,13 +117,13 @@ class ReplicatedEngine(Engine):
     def public(self, values: ArrayLike, ring: Ring) -> Secret:
         """Make a secret of public integers: x_0 is the value, x_1 and x_2 are 0."""
         elements = ring.encode(values)
-        data = self._core.shares(elements.shape, ring.dtype, zero=True)
+        data = self.core.shares(elements.shape, ring.dtype, zero=True)
         return Secret(self, ring, self._combine(np.bitwise_xor, data, elements))
 
     def public_bits(self, bits: ArrayLike) -> SecretBits:
         """Make secret bits of public ones (..., n)."""
         packed = pack(bits)
-        data = self._core.shares(packed.shape, np.uint64, zero=True)
+        data = self.core.shares(packed.shape, np.uint64, zero=True)
         return SecretBits(self, np.shape(bits)[-1], self._combine(np.bitwise_xor, data, packed))
 
     def add_public(self, x: Secret, elements: Array) -> Secret:
@@ -149,7 +147,7 @@ class ReplicatedEngine(Engine):
         """Share integers that party `owner` holds; see `inputs.share`."""
         known = self._known(values, owner, shape)
         elements = None if known is None else ring.encode(known)
-        data = inputs.share(self._core, elements, owner, tuple(shape), ring.dtype, xor=False)
+        data = inputs.share(self.core, elements, owner, tuple(shape), ring.dtype, xor=False)
         return Secret(self, ring, data)
 
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
@@ -157,7 +155,7 @@ class ReplicatedEngine(Engine):
         known = self._known(bits, owner, shape)
         packed = None if known is None else pack(known)
         full = (*shape[:-1], words(shape[-1]))
-        data = inputs.share(self._core, packed, owner, full, np.uint64, xor=True)
+        data = inputs.share(self.core, packed, owner, full, np.uint64, xor=True)
         return SecretBits(self, shape[-1], data)
 
     def open(self, x: Secret | SecretBits, name: str, to: str) -> Array | None:
@@ -167,7 +165,7 @@ class ReplicatedEngine(Engine):
         who has received it.
         """
         # A finished engine refuses here, before anything is recorded.
-        core, parties = self._core, self._seats.parties(to)
+        core, parties = self.core, self._seats.parties(to)
         self.leakage.check(name, to, x.shape)
         purpose = f"{name} to {to}"
         if isinstance(x, SecretBits):
@@ -178,25 +176,25 @@ class ReplicatedEngine(Engine):
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element; see `arithmetic.mul`."""
         left, right = _level(x, y)
-        return x.like(arithmetic.mul(self._core, left, right, "mul", kernels.multiply))
+        return x.like(arithmetic.mul(self.core, left, right, "mul", kernels.multiply))
 
     def matmul(self, x: Secret, y: Secret) -> Secret:
         """Multiply matrices; see `arithmetic.matmul`."""
         if min(x.ndim, y.ndim) < 2 or x.shape[-1] != y.shape[-2]:
             raise _unfit(f"matrices {x!r} and {y!r}")
-        return x.like(arithmetic.matmul(self._core, *_level(x, y)))
+        return x.like(arithmetic.matmul(self.core, *_level(x, y)))
 
     def and_(self, x: SecretBits, y: SecretBits) -> SecretBits:
         """Conjunction of bits, word by word; see `arithmetic.mul`."""
         left, right = _level(x, y)
-        return x.like(arithmetic.mul(self._core, left, right, "and", kernels.conjoin))
+        return x.like(arithmetic.mul(self.core, left, right, "and", kernels.conjoin))
 
     def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
         """Draw secret uniform bits: share x_j is a mask of key k_j, so nobody knows all three."""
         full = (*shape[:-1], words(shape[-1]))
-        step = self._core.step("random bits")
-        data = self._core.shares(full, np.uint64)
-        for at, server in enumerate(self._core.servers):
+        step = self.core.step("random bits")
+        data = self.core.shares(full, np.uint64)
+        for at, server in enumerate(self.core.servers):
             for side in range(2):
                 data[at, side] = step.mask(server + side, "bits", full, np.uint64)
         return SecretBits(self, shape[-1], data)
@@ -205,12 +203,12 @@ class ReplicatedEngine(Engine):
         """Share the bits of two numbers that add up to x; see `convert.addends`."""
         if not 0 < bits <= x.ring.bits:
             raise _unfit(f"{bits} bits of {x!r}")
-        pair = convert.addends(self._core, _flat(x), bits)
+        pair = convert.addends(self.core, _flat(x), bits)
         return [SecretBits(self, x.size, planes) for planes in pair]
 
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring; see `convert.b2a`."""
-        return Secret(self, ring, convert.b2a(self._core, x.data, x.n, ring))
+        return Secret(self, ring, convert.b2a(self.core, x.data, x.n, ring))
 
     def extend(self, x: Secret, ring: Ring) -> Secret:
         """Lift 0 <= x < 2**(k-1) into a larger ring; see `convert.shift_right`."""
@@ -218,7 +216,7 @@ class ReplicatedEngine(Engine):
             raise _unfit(f"{x!r} extended to {ring.bits} bits")
         if ring == x.ring:
             return x
-        data = convert.shift_right(self._core, _flat(x), x.ring, ring, 0, "extend")
+        data = convert.shift_right(self.core, _flat(x), x.ring, ring, 0, "extend")
         return Secret(self, ring, data.reshape(x.data.shape))
 
     def truncate(self, x: Secret, shift: int) -> Secret:
@@ -230,12 +228,12 @@ class ReplicatedEngine(Engine):
             return x
         # Moved by 2**(k-2) it is not negative, as the protocol asks.
         raised = _flat(x + (1 << (k - 2)))
-        data = convert.shift_right(self._core, raised, x.ring, x.ring, shift, "truncate")
+        data = convert.shift_right(self.core, raised, x.ring, x.ring, shift, "truncate")
         return x.like(data.reshape(x.data.shape)) - (1 << (k - 2 - shift))
 
     def permutation(self, n: int) -> Permutation:
         """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
-        return shuffle.ReplicatedPermutation(self, n, shuffle.draw_orders(self._core, n))
+        return shuffle.ReplicatedPermutation(self, n, shuffle.draw_orders(self.core, n))
 
     def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
         """Permute the rows; see `shuffle.apply`."""
@@ -252,7 +250,7 @@ class ReplicatedEngine(Engine):
     def _permuted(self, x: Secret, by: Permutation, *, inverse: bool) -> Secret:
         if not isinstance(by, shuffle.ReplicatedPermutation) or x.shape[:1] != (by.n,):
             raise _unfit(f"{x!r} under {by!r}")
-        return x.like(shuffle.apply(self._core, x.data, by, inverse=inverse))
+        return x.like(shuffle.apply(self.core, x.data, by, inverse=inverse))
 
     def _known(self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> Array | None:
         """Check what is given for an input: values at the owner, nothing elsewhere."""
@@ -260,7 +258,7 @@ class ReplicatedEngine(Engine):
             raise Code.BAD_PARAMETER.error(
                 expected=f"an owner among the {self.network.n} parties", found=f"party {owner}"
             )
-        lives = self._core.lives(owner)
+        lives = self.core.lives(owner)
         if (values is not None) != lives or (lives and np.shape(values) != tuple(shape)):  # type: ignore[arg-type]
             raise Code.WRONG_SHAPE.error(
                 expected=f"values of shape {shape} at party {owner}, none elsewhere",
@@ -271,7 +269,7 @@ class ReplicatedEngine(Engine):
     def _combine(self, operation: Callable[..., Array], data: Array, elements: Array) -> Array:
         """Apply an operation to x_0, the first share of server 0 and the second of server 2."""
         for server, side in ((0, 0), (2, 1)):
-            at = self._core.at(server)
+            at = self.core.at(server)
             if at is not None:
                 operation(data[at, side, ...], elements, out=data[at, side, ...])
         return data
