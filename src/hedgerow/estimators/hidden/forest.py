@@ -57,25 +57,17 @@ class HiddenForestClassifier(HiddenClassifier):
         Attributes that every node chooses from, drawn by public coins; binary trees alone.
     public_seed : int, default=0
         Of the public coins. Known to everybody.
-    max_depth : int or "auto", default="auto"
-        Levels of splits, by a public rule if "auto".
-    criterion : {"auto", "max", "gini"}, default="auto"
-        Score of a split.
-    branching : {"binary", "wary"}, default="binary"
-        Thresholds and single values against the rest, or one branch per bin.
     leaf_release : {"labels", "counts"}, default="labels"
         What noise is added to in a leaf: the choice of its label, or its counts.
-    split_share : float, default=0.7
-        Share of epsilon for the splits.
-    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
+    max_depth, criterion, branching, split_share, engine, n_owners, partition, account, bad_rows,
+    random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
     ----------
-    model_, plan_, privacy_, leakage_, meter_, runs_, classes_, domain_
+    model_, plan_, privacy_, leakage_, meter_, runs_, classes_, domain_, n_features_in_,
+    feature_names_in_
         As in `HiddenTreeClassifier`.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
 
     Examples
     --------

@@ -29,27 +29,24 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, ServerTree):
         Public attributes, bounds, categories, classes and capacity. Never read from the data.
     noise : {"splits+leaves", "none"}, default="splits+leaves"
         "none" opens a tree that is a noiseless function of the data: no finite epsilon.
-    max_depth, criterion, branching, split_share
-        As in `HiddenTreeClassifier`.
     mechanism : {"discrete", "laplace", "exponential"}, default="discrete"
         With one of the last two splits are chosen by the paper's exponential mechanism, leaves
         labelled by its Laplace or exponential one, and epsilon is divided as there. Those have no
         finite epsilon; the ledger has the paper's figure beside it.
     leaf_release : {"counts", "labels"}, default="counts"
         Noisy counts, or noisy labels alone.
-    engine, n_owners, partition, account, bad_rows, random_state, insecure_domain_from_data
+    max_depth, criterion, branching, split_share, engine, n_owners, partition, account, bad_rows,
+    random_state, insecure_domain_from_data
         As in `HiddenTreeClassifier`.
 
     Attributes
     ----------
     tree_ : Tree
         The opened tree. Where labels alone were opened, leaves have the count 1 in their class.
-    privacy_, leakage_, meter_, runs_, plan_, classes_, domain_
-        As in `HiddenTreeClassifier`.
     feature_importances_ : ndarray
         From the opened counts; not there where labels alone were opened.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    privacy_, leakage_, meter_, runs_, plan_, classes_, domain_, n_features_in_, feature_names_in_
+        As in `HiddenTreeClassifier`.
     """
 
     _kind = "open"
