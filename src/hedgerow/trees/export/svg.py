@@ -137,14 +137,12 @@ def to_svg(
         for c in children
     ]
     nodes = map(_node, faces, shown, x.tolist(), tops.tolist())
-    at = f'x="{MARGIN:.1f}" y="{MARGIN + FONT:.1f}"'
-    title_text = f'<text class="head" {at}>{escape(heading)}</text>'
     return _document(
         right + MARGIN,
         float(tops.max()) + BOX_HEIGHT + MARGIN,
         heading,
         _description(tree, view, noisy),
-        [title_text, *([key] if key else []), *edges, *nodes],
+        [_heading(MARGIN, MARGIN + FONT, heading), *([key] if key else []), *edges, *nodes],
     )
 
 
@@ -266,6 +264,11 @@ def _document(
             "</svg>\n",
         ]
     )
+
+
+def _heading(x: float, y: float, text: str) -> str:
+    """Draw the heading, its first letter at (x, y)."""
+    return f'<text class="head" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def _legend(x: float, y: float, labels: Sequence[str]) -> tuple[str, float]:
