@@ -123,7 +123,12 @@ def program_of(plan: Session, party: int) -> Program:
 
 
 def site(context: Context) -> Site:
-    """Grow a tree with the other sites; see `grow`. The table is a `SiteTable`.
+    """Grow a tree with the other sites; see `grow`. The table is a `SiteTable`."""
+    return grow(context, site_of(context))
+
+
+def site_of(context: Context) -> Site:
+    """Return a site before its first message; it can tell what it has learned however `grow` ends.
 
     With secret counts, every server sends its sealing key first; H760 for another one than in an
     attempt before.
@@ -141,7 +146,7 @@ def site(context: Context) -> Site:
     job = replace(plan.job, server_keys=tuple(key.hex() for key in keys))
     here = Site(me - len(servers), job, context.table, source=source.spawn(), ledger=context.ledger)
     here.entropy = _entropy(source)
-    return grow(context, here)
+    return here
 
 
 def grow(context: Context, here: Site) -> Site:
