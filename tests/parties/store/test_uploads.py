@@ -161,22 +161,25 @@ def test_uploads_are_bounded_by_their_header(parties, send) -> None:
     assert not folder(parties, "large").exists()
 
 
-def test_the_quota_of_an_owner(tmp_path) -> None:
+@pytest.mark.parametrize(("name", "number"), [("alder", 0), ("birch", 1)])
+def test_the_quota_of_an_owner(tmp_path, name: str, number: int) -> None:
+    """Manifests count as well: all else that server 0 has of an upload are two seeds."""
     parties = consortium(tmp_path)
-    birch = parties["birch"]
-    octets = Dealer("a").manifest.payload_bytes(1)
-    size = len(Dealer("a").payload(1)[1])
-    path = birch.folder / "policy.toml"
+    server = parties[name]
+    manifest = Dealer("a").manifest
+    octets = len(manifest.to_json()) + manifest.payload_bytes(number)
+    size = len(Dealer("a").payload(number)[1])
+    path = server.folder / "policy.toml"
     line = f"upload_bytes_per_owner = {octets + size}"
     text = re.sub(r"^upload_bytes_per_owner = .*$", line, path.read_text(), flags=re.M)
     path.write_text(text)
 
     def upload(id: str, by: str) -> Reply:
-        fields, data = Dealer(id, owner=by).payload(1)
-        address = (birch.me.host, birch.me.port)
-        return call(address, parties[by].identity, birch.identity.pem, "upload", fields, data)
+        fields, data = Dealer(id, owner=by).payload(number)
+        address = (server.me.host, server.me.port)
+        return call(address, parties[by].identity, server.identity.pem, "upload", fields, data)
 
-    with serving(parties, names=("birch",)):
+    with serving(parties, names=(name,)):
         upload("a", "north")
         upload("b", "north")
         error = refuses(Code.POLICY_REFUSES, lambda: upload("c", "north"))
