@@ -15,6 +15,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity, tls_context
 from hedgerow.parties.wire import client as module
 from hedgerow.parties.wire.client import Lines, Reply, ServerClient, call
+from hedgerow.parties.wire.door import Door
 from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
 from hedgerow.parties.wire.requests import FIELDS_HEADER, MAX_ERROR_BYTES, Body, Fields, Payload
 from hedgerow.parties.wire.service import Service
@@ -203,13 +204,13 @@ def lines(town: Town) -> Iterator[Lines]:
 def shaken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count handshakes."""
     count: list[int] = []
-    before = Service._shake_hands
+    before = Door._shake_hands
 
-    async def counted(self: Service, stranger: Any) -> None:
+    async def counted(self: Door, stranger: Any) -> None:
         count.append(1)
         await before(self, stranger)
 
-    monkeypatch.setattr(Service, "_shake_hands", counted)
+    monkeypatch.setattr(Door, "_shake_hands", counted)
     return count
 
 

@@ -104,10 +104,15 @@ def pack_fields(fields: Fields) -> bytes:
     """Write fields, in ASCII, so that they fit into a header; H874 if they are too large."""
     data = json.dumps(fields, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(data) > MAX_FIELDS_BYTES:
-        raise Code.HEADER_TOO_LARGE.error(
-            expected=f"fields of at most {MAX_FIELDS_BYTES} bytes", found=f"{len(data)} bytes"
-        )
+        raise fields_too_large(f"{len(data)} bytes")
     return data
+
+
+def fields_too_large(found: str) -> HedgerowError:
+    """Build the refusal of fields, or of a header, that is too long; H874."""
+    return Code.HEADER_TOO_LARGE.error(
+        expected=f"fields of at most {MAX_FIELDS_BYTES} bytes", found=found
+    )
 
 
 def status_of(error: HedgerowError) -> int:

@@ -1,8 +1,7 @@
 """`Service`: the side of a party that answers requests; see `hedgerow.parties.wire.requests`.
 
 One thread has a loop that accepts connections, shakes hands and reads and writes; handlers are
-ordinary functions, each in a thread of a bounded pool. A caller has no more than a socket here
-until it has said something, and then a place among the strangers until it has shown a certificate.
+ordinary functions, each in a thread of a bounded pool. `door` has how callers come in.
 """
 
 from __future__ import annotations
@@ -11,14 +10,11 @@ import asyncio
 import contextlib
 import json
 import logging
-import math
 import secrets
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -28,10 +24,11 @@ from aiohttp.http_exceptions import LineTooLong
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import TIME_ERRORS, Identity, fingerprint, readable, tls_context
+from hedgerow.net.certificates import Identity, fingerprint, readable, tls_context
 from hedgerow.net.meeting import listen
 from hedgerow.parties.wire import requests
-from hedgerow.parties.wire.gate import Gate, Throttle
+from hedgerow.parties.wire.door import DRAIN_SECONDS, Door, DoorContext
+from hedgerow.parties.wire.gate import Gate
 from hedgerow.parties.wire.handlers import Caller, Incoming, ServiceLimits, Verb
 from hedgerow.parties.wire.logs import Event
 from hedgerow.parties.wire.metrics import CONTENT_TYPE, RequestCounts, Sample, prometheus_text
@@ -40,10 +37,6 @@ from hedgerow.parties.wire.patience import Deadline, Patience, Rate
 from hedgerow.parties.wire.requests import Body, Fields
 from hedgerow.parties.wire.workers import Workers
 
-_STRANGERS_PER_MINUTE = 60
-_ACCEPTED_AT_ONCE = 16
-_NO_DESCRIPTOR_SECONDS = 0.2
-_DRAIN_SECONDS = 2.0
 _NEVER_SECONDS = 86_400.0
 _MAX_HEAD_BYTES = requests.MAX_FIELDS_BYTES + (1 << 14)
 _MAX_THROWN_BYTES = 1 << 20
@@ -52,61 +45,9 @@ _MAX_HEADERS = 32
 _ANYBODY = Caller("", "")
 """Who has shown no certificate, where the policy lets everybody look at numbers."""
 _OPEN_PATHS = ("/healthz", "/metrics")
-_ALERTS: ContextVar[list[bytes]] = ContextVar("alerts")
 _logger = logging.getLogger(__name__)
 
 Numbers = Callable[[], Iterable[Sample]]
-
-
-class _Handshake(ssl.SSLObject):
-    """Keeps the alert that tells a stranger why it is refused: the loop throws it away."""
-
-    outgoing: ssl.MemoryBIO
-    alerts: list[bytes]
-
-    def do_handshake(self) -> None:
-        """Go on with it."""
-        try:
-            super().do_handshake()
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except ssl.SSLError:
-            self.alerts.append(self.outgoing.read())
-            raise
-
-
-class _Context(ssl.SSLContext):
-    """Makes handshakes whose alerts are kept for who waits for their end."""
-
-    sslobject_class = _Handshake
-
-    def wrap_bio(
-        self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **options: Any
-    ) -> ssl.SSLObject:
-        made = super().wrap_bio(incoming, outgoing, *args, **options)
-        assert isinstance(made, _Handshake)
-        made.outgoing, made.alerts = outgoing, _ALERTS.get()
-        return made
-
-
-class _Stranger:
-    """A connection before the end of its handshake."""
-
-    def __init__(self, raw: socket.socket, host: str, peer: str) -> None:
-        self.raw, self.host, self.peer = raw, host, peer
-        self.begun = time.monotonic()
-        self.silence: asyncio.TimerHandle | None = None
-        self.handshake: asyncio.Task[None] | None = None
-
-    def cut(self) -> None:
-        """End it at once."""
-        if self.silence is not None:
-            self.silence.cancel()
-        if self.handshake is not None:
-            self.handshake.cancel()
-        else:
-            asyncio.get_running_loop().remove_reader(self.raw)
-            self.raw.close()
 
 
 class _Line(web.RequestHandler):
@@ -122,7 +63,7 @@ class _Line(web.RequestHandler):
             logger=_logger,
             max_field_size=requests.MAX_FIELDS_BYTES,
             max_headers=_MAX_HEADERS,
-            lingering_time=_DRAIN_SECONDS,
+            lingering_time=DRAIN_SECONDS,
             read_bufsize=requests.BLOCK_BYTES,
             auto_decompress=False,
         )
@@ -164,7 +105,7 @@ class _Line(web.RequestHandler):
             if not self._head:
                 self._wait(self._service.limits.header)
             elif self._head > _MAX_HEAD_BYTES:
-                self._refuse(_header_too_large())
+                self._refuse(requests.fields_too_large("a longer header"))
                 return
             self._head += len(data)
         super().data_received(data)
@@ -187,7 +128,11 @@ class _Line(web.RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionResetError("a reply that was not completed")
         large = isinstance(exc, LineTooLong)
-        error = _header_too_large() if large else Code.BAD_REQUEST.error(found="no HTTP")
+        error = (
+            requests.fields_too_large("a longer header")
+            if large
+            else Code.BAD_REQUEST.error(found="no HTTP")
+        )
         self._service.note_refusal(self.caller, error)
         self._is_refused = True
         response = _refusal(error, _LastWord)
@@ -248,7 +193,7 @@ class _Line(web.RequestHandler):
         self._is_refused = True
         # Later, for the reason that `_LastWord` has; at once if the caller has gone by then.
         self._wait(None)
-        self._loop.call_later(_DRAIN_SECONDS, self.force_close)
+        self._loop.call_later(DRAIN_SECONDS, self.force_close)
 
 
 class _LastWord(web.Response):
@@ -260,7 +205,7 @@ class _LastWord(web.Response):
     async def write_eof(self, data: bytes = b"") -> None:
         """End the reply, and the connection after some time."""
         await super().write_eof(data)
-        await asyncio.sleep(_DRAIN_SECONDS)
+        await asyncio.sleep(DRAIN_SECONDS)
 
 
 @dataclass
@@ -319,12 +264,18 @@ class Service:
         self._handlers, self._numbers = dict(handlers), numbers
         self.recognise(identity, members, open_metrics=open_metrics)
         self.gate = Gate(limits)
-        self._throttle = Throttle(_STRANGERS_PER_MINUTE)
         self._counts = RequestCounts()
         self._workers = Workers(limits.members)
         self._listener = listen(host, port)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
-        self._loop = asyncio.new_event_loop()
+        self._loop = loop = asyncio.new_event_loop()
+        self._door = Door(
+            self._listener,
+            self.gate,
+            loop,
+            lambda: self._context,
+            lambda: _Line(self, self._server, loop),
+        )
         self._thread = threading.Thread(target=self._run, name="requests", daemon=True)
         self._finished: bool | None = None
 
@@ -332,7 +283,7 @@ class Service:
         self, identity: Identity, members: Mapping[str, Caller], *, open_metrics: bool = False
     ) -> None:
         """Answer these members from now on; H810 for a key that cannot be used, and all stays."""
-        context = tls_context(identity, members, server=True, kind=_Context)
+        context = tls_context(identity, members, server=True, kind=DoorContext)
         if open_metrics:
             context.verify_mode = ssl.CERT_OPTIONAL
         # In this order nobody is trusted by one of them and not by the other.
@@ -379,7 +330,7 @@ class Service:
         loop = self._loop
         asyncio.set_event_loop(loop)
         self._server = web.Server(self._serve, loop=loop)
-        loop.add_reader(self._listener, self._accept)
+        self._door.open()
         loop.run_forever()
         left = asyncio.all_tasks(loop)
         for task in left:
@@ -387,117 +338,11 @@ class Service:
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
 
     async def _stop(self, patience: float) -> bool:
-        self._loop.remove_reader(self._listener)
-        self._listener.close()
+        self._door.close()
         finished = await self.gate.stop(patience)
         # What was cut off is told so before the loop ends.
         await asyncio.sleep(0.1)
         return finished
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTED_AT_ONCE):
-            try:
-                raw, (host, port, *_) = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError:
-                # No descriptor is free: some will be when a connection ends.
-                self._pause(_NO_DESCRIPTOR_SECONDS)
-                return
-            raw.setblocking(False)
-            if not self._admit(_Stranger(raw, host, f"{host}:{port}")):
-                return
-
-    def _admit(self, stranger: _Stranger) -> bool:
-        """Find a place for a stranger; return whether others may be accepted at once."""
-        seconds = self.gate.admit(stranger, stranger.host)
-        if math.isinf(seconds):
-            stranger.raw.close()
-            return True
-        if seconds:
-            self._pause(seconds, stranger)
-            return False
-        silence = min(self.limits.silence, self.limits.handshake)
-        stranger.silence = self._loop.call_later(silence, self._stayed_silent, stranger)
-        self._loop.add_reader(stranger.raw, self._spoke, stranger)
-        return True
-
-    def _pause(self, seconds: float, first: _Stranger | None = None) -> None:
-        """Accept nobody for a while; then, before all others, one who is there already."""
-
-        def go_on() -> None:
-            stops = self._listener.fileno() < 0
-            if not stops:
-                self._loop.add_reader(self._listener, self._accept)
-            if first is not None and stops:
-                first.raw.close()
-            elif first is not None:
-                self._admit(first)
-
-        self._loop.remove_reader(self._listener)
-        self._loop.call_later(seconds, go_on)
-
-    def _stayed_silent(self, stranger: _Stranger) -> None:
-        self.gate.forget(stranger)
-        stranger.cut()
-        self._note_stranger(stranger, Code.REQUEST_TOO_SLOW, "no handshake in time")
-
-    def _spoke(self, stranger: _Stranger) -> None:
-        assert stranger.silence is not None
-        stranger.silence.cancel()
-        self._loop.remove_reader(stranger.raw)
-        self.gate.spoke(stranger)
-        stranger.handshake = self._loop.create_task(self._shake_hands(stranger))
-
-    async def _shake_hands(self, stranger: _Stranger) -> None:
-        """Make a member's connection of a stranger's; tell others why not, if TLS has a word."""
-        alerts: list[bytes] = []
-        _ALERTS.set(alerts)
-        spare = stranger.raw
-        try:
-            spare = stranger.raw.dup()
-            left = self.limits.handshake - (time.monotonic() - stranger.begun)
-            await self._loop.connect_accepted_socket(
-                lambda: _Line(self, self._server, self._loop),
-                stranger.raw,
-                ssl=self._context,
-                ssl_handshake_timeout=max(0.001, left),
-                ssl_shutdown_timeout=_DRAIN_SECONDS,
-            )
-        except ssl.SSLCertVerificationError as error:
-            expired = error.verify_code in TIME_ERRORS
-            code = Code.CERTIFICATE_EXPIRED if expired else Code.CALLER_UNKNOWN
-            self._note_stranger(stranger, code, error.verify_message)
-            await self._say(spare, alerts)
-        except ssl.SSLError as error:
-            self._note_stranger(stranger, *_no_handshake(error))
-            await self._say(spare, alerts)
-        except ConnectionAbortedError:
-            self._note_stranger(stranger, Code.REQUEST_TOO_SLOW, "no handshake in time")
-        except (OSError, ValueError) as error:
-            self._note_stranger(stranger, *_no_handshake(error))
-        finally:
-            self.gate.forget(stranger)
-            spare.close()
-
-    async def _say(self, spare: socket.socket, alerts: list[bytes]) -> None:
-        """Send alerts of TLS, and throw away for a while what still arrives.
-
-        Closing a socket with unread bytes resets the connection, and the other side could lose the
-        message that tells it why.
-        """
-        with contextlib.suppress(OSError):
-            async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._loop.sock_sendall(spare, b"".join(alerts))
-                spare.shutdown(socket.SHUT_WR)
-                while await self._loop.sock_recv(spare, requests.BLOCK_BYTES):
-                    pass
-
-    def _note_stranger(self, stranger: _Stranger, code: Code, why: str) -> None:
-        held = self._throttle.passes()
-        if held is not None:
-            event = {"caller": None, "address": stranger.peer, "outcome": code.number, "found": why}
-            _logger.warning("stranger", extra={"event": event | ({"more": held} if held else {})})
 
     def note_refusal(self, caller: Caller | None, error: HedgerowError) -> None:
         """Write down that something was refused that has not become a request."""
@@ -620,10 +465,7 @@ class Service:
             raise Code.BAD_REQUEST.error(found="a body without a length, or another protocol")
         if request.content_type == requests.JSON_TYPE or not length:
             if length > requests.MAX_FIELDS_BYTES:
-                raise Code.HEADER_TOO_LARGE.error(
-                    expected=f"fields of at most {requests.MAX_FIELDS_BYTES} bytes",
-                    found=f"{length} bytes",
-                )
+                raise requests.fields_too_large(f"{length} bytes")
             return 0
         if request.content_type != requests.PAYLOAD_TYPE:
             raise Code.BAD_REQUEST.error(found="a body of another type")
@@ -764,13 +606,3 @@ def _refusal(error: HedgerowError, kind: type[web.Response] = web.Response) -> w
     headers = {"Server": "hedgerow", "Content-Type": requests.JSON_TYPE}
     status = requests.status_of(error)
     return kind(status=status, body=requests.pack_error(error), headers=headers)
-
-
-def _header_too_large() -> HedgerowError:
-    return Code.HEADER_TOO_LARGE.error(
-        expected=f"fields of at most {requests.MAX_FIELDS_BYTES} bytes", found="a longer header"
-    )
-
-
-def _no_handshake(error: Exception) -> tuple[Code, str]:
-    return Code.BAD_REQUEST, f"no handshake: {type(error).__name__}"
