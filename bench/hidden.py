@@ -1,19 +1,20 @@
-"""Hidden trees on three servers: three TLS processes on loopback, an owner and an analyst.
+"""Hidden trees on three servers: three TLS processes on loopback.
 
 Cases: (a) heart, w-ary, depth 3, beside the same protocol with MPyC, three parties on loopback,
 once in the paper's form and once written for speed; (b) adult, w-ary, depths 4 and 5; (c) 32,768
 rows, 11 numeric attributes in 32 bins, binary, depths 5, 10 and 14; (d) growth with rows (10^4 to
 2^20 at depth 4) and with depth (2 to 5 at 10^5 rows) of such tables; (e) 1,000 predictions in a
-batch, from the analyst's shared bits to its opened answers.
+batch, from the analyst's dealt bits to the halves of its answers.
 
-Nothing has noise, as in the other systems. A row is from the shared table to the shared tree;
-upload is a figure apart. All of it is warm: before the clock starts, every server has run every
-primitive on a few numbers of every ring, which loads the compiled kernels, and where a table has
-up to 10,000 rows three trees are trained, of which the last two count. The owner has encoded its
-table before the upload begins. MPyC warms up too; its parties talk without TLS. Bytes are what one
-server sends, payload, as a mean over the servers. `same_as_clear` is the share of the queries that
-are answered as the tree grown in the clear would; MPyC's trees are compared with one grown in the
-clear as a whole. `load` and `peer_load` are the machine's load when a run starts.
+Nothing has noise, as in the other systems. A row is from the shared table to the shared tree; what
+it takes to make that table of uploaded bits, `table_s`, is a figure apart. All of it is warm:
+before the clock starts, every server has run every primitive on a few numbers of every ring, which
+loads the compiled kernels, and where a table has up to 10,000 rows three trees are trained, of
+which the last two count. Owner and analyst deal before the clock starts. MPyC warms up too; its
+parties talk without TLS. Bytes are what one server sends, payload, as a mean over the servers.
+`same_as_clear` is the share of the queries that are answered as the tree grown in the clear would;
+MPyC's trees are compared with one grown in the clear as a whole. `load` and `peer_load` are the
+machine's load when a run starts.
 """
 
 from __future__ import annotations
@@ -33,12 +34,17 @@ import numpy as np
 
 from bench.environment import run_peer
 from bench.harness import row
-from bench.hidden_parties import ANALYST, OWNER, PARTIES, program, table_of
+from bench.hidden_parties import answers_of, asked_of, program, table_of, uploaded
 from bench.secure import PEER
 from hedgerow.net.launch import run_parties
+from hedgerow.privacy import Leakage
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.sharing.table import target_columns
+from hedgerow.protocols.sharing.queries import deal_queries
+from hedgerow.protocols.sharing.uploaded import held_table
+from hedgerow.secure.clear import ClearEngine
+from hedgerow.secure.replicated import SERVERS
+from hedgerow.secure.replicated.outside import HALVES, Dealt
 
 QUERIES = 1_000
 SMALL = 10_000
@@ -96,32 +102,38 @@ def measure(name: str, plan: HiddenPlan, queries: int = QUERIES) -> dict[str, An
     runs = 3 if plan.n_slots <= SMALL and plan.grower == "masks" else 1
     load = os.getloadavg()[0]
     ends = run_parties(
-        program, PARTIES, [name, plan.to_dict(), queries, runs], timeout=600, limit=3_000
+        program, SERVERS, [name, plan.to_dict(), queries, runs], timeout=600, limit=3_000
     )
-    servers = [end.value for end in ends[:3]]
+    servers = [end.value for end in ends]
     slowest = max(servers, key=lambda server: sum(server["level_s"]) + server["leaves_s"])
     answers = [server["answers"] for server in servers]
     return {
         "train_s": sum(slowest["level_s"]) + slowest["leaves_s"],
-        "upload_s": max(server["upload_s"] for server in servers),
+        "table_s": max(server["table_s"] for server in servers),
         "level_s": [round(seconds, 4) for seconds in slowest["level_s"]],
         "leaves_s": round(slowest["leaves_s"], 4),
         "rounds": slowest["rounds"],
         "megabytes": statistics.mean(server["bytes"] for server in servers) / 1e6,
-        "upload_megabytes": ends[OWNER].value["bytes"] / 1e6,
-        "peak_gib": round(max(end.peak_bytes for end in ends[:3]) / 2**30, 3),
+        "table_megabytes": statistics.mean(server["table_bytes"] for server in servers) / 1e6,
+        "upload_megabytes": sum(_octets(one.parts) for one in uploaded(name, plan)) / 1e6,
+        "peak_gib": round(max(end.peak_bytes for end in ends) / 2**30, 3),
         "grower": plan.grower,
-        "accuracy": ends[ANALYST].value["accuracy"],
-        "same_as_clear": ends[ANALYST].value["same_as_clear"],
+        **answers_of(plan, name, {at: answers[at]["half"] for at in HALVES}),
         "load": round(load, 1),
         "answers": {
             "seconds": max(each["seconds"] for each in answers),
-            "encoding_s": round(max(each["encoding_s"] for each in answers), 4),
             "bytes": statistics.mean(each["bytes"] for each in answers),
             "rounds": answers[0]["rounds"],
-            "analyst_bytes": ends[ANALYST].value["bytes"],
+            "analyst_bytes": _octets(deal_queries(plan.layout, asked_of(name, queries))),
         },
     }
+
+
+def _octets(parts: Mapping[int, Dealt] | None) -> int:
+    """Return how many bytes of parts whoever deals them sends."""
+    each = () if parts is None else parts.values()
+    seeds = sum(len(seed) for part in each for seed in part.seeds.values())
+    return seeds + sum(0 if part.correction is None else part.correction.nbytes for part in each)
 
 
 def case_rows(case: str, figures: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -135,9 +147,8 @@ def case_rows(case: str, figures: Mapping[str, Any]) -> list[dict[str, Any]]:
 def answer_rows(case: str, answers: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of predictions: seconds, and bytes that a server sends."""
     name = f"e: {QUERIES:,} predictions ({case})"
-    notes = {key: answers[key] for key in ("encoding_s", "rounds")}
     return [
-        row(f"{name}, time", answers["seconds"], **notes),
+        row(f"{name}, time", answers["seconds"], rounds=answers["rounds"]),
         row(
             f"{name}, sent by a server",
             answers["bytes"],
@@ -177,10 +188,10 @@ def heart_rows() -> list[dict[str, Any]]:
     rows = []
     with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
         path = Path(folder) / "heart.npz"
-        table = table_of("heart")
-        features = tuple(range(plan.layout.n_features))
-        onehot = plan.layout.one_hot(table, features, slice(None))
-        np.savez(path, onehot=onehot, columns=target_columns(table, plan.n_classes))
+        held = uploaded("heart", plan)
+        plain = held_table(ClearEngine(Leakage([])), plan.layout, plan.ring, held)
+        onehot, columns = (x.data.astype(np.uint8) for x in (plain.onehot, plain.columns))
+        np.savez(path, onehot=onehot, columns=columns)
         for form, script, bits, repeats in forms:
             job = {
                 "table": str(path),

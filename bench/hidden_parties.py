@@ -1,36 +1,40 @@
-"""What the parties of `bench.hidden` run: three servers, an owner and an analyst, over TLS."""
+"""What the three servers of `bench.hidden` run, over TLS."""
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.network import Network
-from hedgerow.privacy import Leakage, Ledger, Opening
+from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.answers import TREES
-from hedgerow.protocols.hidden.model import SecretForest, empty_shares
+from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.predict import share_queries
+from hedgerow.protocols.hidden.questions import Question, join_answers, open_answers
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.sharing.integrate import keyed
+from hedgerow.protocols.sharing.queries import query_planes
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads
+from hedgerow.protocols.sharing.uploaded import HeldUpload, deal_uploads, held_table
 from hedgerow.secure.argmax import argmax
 from hedgerow.secure.compare import less_than
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
+from hedgerow.secure.replicated.outside import deal
 from hedgerow.secure.ring import Z16, Z32, Z64
+from hedgerow.secure.secret import pack
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode, pad
 from hedgerow.trees import Limits, grow_cart, grow_id3
 from reproduce.data import split
 from reproduce.paper_000.data import DATA
 
-OWNER, ANALYST = 3, 4
-PARTIES = 5
-SEATS = {"owner 0": OWNER, "analyst": ANALYST}
 FEATURES, BINS = 11, 32
-READY = "a sign that the servers are ready"
+KEY = bytes(KEY_BYTES)
 
 
 def synthetic_domain(rows: int) -> Domain:
@@ -61,45 +65,48 @@ def table_of(name: str) -> Encoded:
 
 def program(
     network: Network, name: str, plan_data: dict[str, Any], queries: int, runs: int
-) -> dict[str, Any] | None:
-    """Upload, train and answer; every party runs this and has a part of its own.
+) -> dict[str, Any]:
+    """Make a table of what was uploaded, train and answer; every server runs this.
 
+    Owner and analyst deal outside of the network: every process draws the same parts from a key.
     Of several runs of the training the first is not counted, and of the others the medians are.
     """
-    plan = HiddenPlan.from_dict(plan_data)
-    here = network.local[0]
-    if here == ANALYST:
-        return _ask(network, plan, name, queries)
-    ledger = Ledger()
-    ready = Opening(READY, "owner 0", (1,), independent="a public constant")
-    declared = Leakage([*plan.openings(), ready], ledger=ledger)
-    held = {OWNER: pad(table_of(name), plan.n_slots)} if here == OWNER else {}
-    if not held:
-        warm(network)
-    engine = ReplicatedEngine(network, declared, seats=SEATS, session="train")
-    # The owner has its table before the clock starts, and the servers are warm before it sends.
-    nothing = np.zeros(1, dtype=np.int64)
-    zero = engine.input(nothing if held else None, OWNER, (1,), plan.ring)
-    engine.open(zero, READY, "owner 0")
-    begin = time.perf_counter()
-    uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    table = share_table(engine, plan.layout, plan.ring, uploads, held)
-    if held:
-        return {"bytes": network.meter.snapshot().payload[0]}
-    upload_s = time.perf_counter() - begin
+    plan, ledger = HiddenPlan.from_dict(plan_data), Ledger()
+    held = uploaded(name, plan)
+    warm(network)
+    engine = ReplicatedEngine(network, Leakage(plan.openings(), ledger=ledger), session="train")
+    # All servers are warm, and have what was uploaded, before the clock starts.
+    network.farewell(range(SERVERS))
+    before, begin = network.meter.snapshot(), time.perf_counter()
+    table = held_table(engine, plan.layout, plan.ring, held)
+    table_s, table_bytes = time.perf_counter() - begin, network.meter.since(before).payload[0]
     # A tree that nobody asks is charged to a ledger of its own.
     ledgers = [Ledger() for _ in range(runs - 1)] + [ledger]
     trained = [_trained(network, table, plan, each) for each in ledgers]
     counted = [figures for _, figures in trained[min(1, runs - 1) :]]
     engine.finish()
     return {
-        "upload_s": upload_s,
+        "table_s": table_s,
+        "table_bytes": table_bytes,
         "level_s": np.median([figures["level_s"] for figures in counted], axis=0).tolist(),
         "leaves_s": statistics.median(figures["leaves_s"] for figures in counted),
         "rounds": counted[-1]["rounds"],
         "bytes": counted[-1]["bytes"],
-        "answers": _answered(network, plan, ledger, trained[-1][0], queries),
+        "answers": _answered(network, plan, ledger, trained[-1][0], name, queries),
     }
+
+
+def uploaded(name: str, plan: HiddenPlan) -> list[HeldUpload]:
+    """Return what the servers hold of a table, in memory."""
+    uploads = horizontal_uploads(plan.layout, [plan.n_slots])
+    tables = {uploads[0].party: pad(table_of(name), plan.n_slots, entropy=keyed(KEY))}
+    return deal_uploads(plan.layout, uploads, tables, keyed(KEY))
+
+
+def asked_of(name: str, queries: int) -> Encoded:
+    """Return the rows that an analyst asks about."""
+    table = table_of(name)
+    return table.rows(np.arange(queries) % table.n_slots)
 
 
 def warm(network: Network) -> None:
@@ -129,36 +136,31 @@ def _trained(
 
 
 def _answered(
-    network: Network, plan: HiddenPlan, ledger: Ledger, model: SecretForest, queries: int
+    network: Network, plan: HiddenPlan, ledger: Ledger, model: SecretForest, name: str, queries: int
 ) -> dict[str, Any]:
-    """Answer at a server: from the shared bits of the queries to the opened classes."""
-    engine = _answering(network, plan, ledger, queries)
+    """Answer at a server: from dealt bits of the queries to its half of the classes."""
+    rows = asked_of(name, queries)
+    parts = deal(pack(query_planes(plan.layout, rows)), xor=True, entropy=keyed(KEY))
+    question = Question(queries, dict(enumerate(parts)))
+    declared = Leakage(TREES.answer_openings(plan, queries), ledger=ledger)
+    engine = ReplicatedEngine(network, declared, session="answers")
     model = SecretForest.from_shares(engine, plan.layout, plan.depth, model.ring, model.shares())
     before, begin = network.meter.snapshot(), time.perf_counter()
-    shared = share_queries(engine, plan.layout, model.ring, None, queries, ANALYST)
-    encoded = time.perf_counter()
-    TREES.answer(model, plan, shared, "class", ledger)
+    (halves,) = open_answers(TREES, model, plan, [question], "class", ledger)
     end, used = time.perf_counter(), network.meter.since(before)
     engine.finish()
     return {
         "seconds": end - begin,
-        "encoding_s": encoded - begin,
         "rounds": used.rounds,
         "bytes": used.payload[0],
+        "half": halves.get(network.local[0]),
     }
 
 
-def _ask(network: Network, plan: HiddenPlan, name: str, queries: int) -> dict[str, Any]:
-    """Ask as the analyst, and compare the answers with those of the tree grown in the clear."""
-    table, ledger = table_of(name), Ledger()
-    asked = table.rows(np.arange(queries) % table.n_slots)
-    # The analyst's own ledger has to show what its answers are computed from.
-    plan.charge(ledger)
-    engine = _answering(network, plan, ledger, queries)
-    nothing = empty_shares(engine, plan.layout, plan.depth, plan.n_trees, 1, plan.ring)
-    model = SecretForest.from_shares(engine, plan.layout, plan.depth, plan.ring, nothing)
-    shared = share_queries(engine, plan.layout, plan.ring, asked, queries, ANALYST)
-    found = TREES.answer(model, plan, shared, "class", ledger)
+def answers_of(plan: HiddenPlan, name: str, halves: Mapping[int, Any]) -> dict[str, float]:
+    """Compare what an analyst reads with the classes, and with the tree grown in the clear."""
+    found, table = join_answers(halves), table_of(name)
+    asked = asked_of(name, len(found))
     if plan.branching == "wary":
         clear = grow_id3(table, criterion=plan.criterion, max_depth=plan.depth)
     else:
@@ -166,12 +168,4 @@ def _ask(network: Network, plan: HiddenPlan, name: str, queries: int) -> dict[st
     return {
         "accuracy": float(np.mean(found == asked.target)),
         "same_as_clear": float(np.mean(found == clear.predict_class(asked.bins))),
-        "bytes": network.meter.snapshot().payload[0],
     }
-
-
-def _answering(
-    network: Network, plan: HiddenPlan, ledger: Ledger, queries: int
-) -> ReplicatedEngine:
-    declared = Leakage(TREES.answer_openings(plan, queries), ledger=ledger)
-    return ReplicatedEngine(network, declared, seats=SEATS, session="answers")

@@ -3,7 +3,7 @@
 Bytes are the meter's, of the three servers simulated in one process: those of hidden trees follow
 from public numbers, and processes over TLS send the same (`megabytes_over_tls`, to compare);
 those of opened trees depend on the opened splits too. Seconds are those of three server processes
-and an owner over mutual TLS on this machine, after the upload, for as many settings as
+over mutual TLS on this machine, after the upload, for as many settings as
 `Extent.timed` has.
 """
 
@@ -13,6 +13,7 @@ import statistics
 import time
 from typing import Any
 
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.launch import run_parties
 from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
@@ -20,11 +21,12 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.plan import HiddenPlan, OpenPlan
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.protocols.sharing.integrate import keyed
+from hedgerow.protocols.sharing.table import horizontal_uploads
+from hedgerow.protocols.sharing.uploaded import deal_uploads, held_table
+from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
 from reproduce.paper_000.study import Extent, Record, mechanism_of, paper_plan, part_of
 
-OWNER = 3
 EPSILON = 1.0
 METHODS = (
     "leaves laplace",
@@ -36,33 +38,30 @@ METHODS = (
 
 
 def program(network: Network, name: str, jobs: list[dict[str, Any]]) -> list[Any]:
-    """Upload and train, job after job; every party runs this.
+    """Train, job after job; every server runs this, and has its part of the table from a seed.
 
-    Returns what each training cost the servers that live here; at an owner, nothing.
+    Returns what each training cost the servers that live here.
     """
     return [train(network, name, f"job {at}", **job) for at, job in enumerate(jobs)]
 
 
 def train(network: Network, name: str, session: str, method: str, plan: dict[str, Any]) -> Any:
-    """Upload and train once."""
+    """Train once, on what the servers hold of a table that was dealt before."""
     opened, ledger = method.startswith("open"), Ledger()
     planned = (OpenPlan if opened else HiddenPlan).from_dict(plan)
     leakage = Leakage(planned.openings(), ledger=ledger)
-    engine = ReplicatedEngine(network, leakage, seats={"owner 0": OWNER}, session=session)
-    tables = {}
-    if OWNER in network.local:
-        tables[OWNER] = part_of(name, 0).slots(planned.n_slots)
-    uploads = horizontal_uploads(planned.layout, [planned.n_slots], OWNER)
-    table = share_table(engine, planned.layout, planned.ring, uploads, tables)
-    servers = [party for party in range(OWNER) if party in network.local]
-    if not servers:
-        return None
+    engine = ReplicatedEngine(network, leakage, seats={}, session=session)
+    uploads = horizontal_uploads(planned.layout, [planned.n_slots])
+    tables = {uploads[0].party: part_of(name, 0).slots(planned.n_slots)}
+    # Every process deals the same parts, as if an owner had sent them.
+    held = deal_uploads(planned.layout, uploads, tables, keyed(bytes(KEY_BYTES)))
+    table = held_table(engine, planned.layout, planned.ring, held)
     before, start = network.meter.snapshot(), time.perf_counter()
     (train_open if opened else train_hidden)(table, planned, ledger)
     spent = network.meter.snapshot() - before
     return {
         "seconds": time.perf_counter() - start,
-        "bytes": [spent.total(party).payload for party in servers],
+        "bytes": [spent.total(party).payload for party in network.local],
         "rounds": spent.rounds,
     }
 
@@ -96,7 +95,7 @@ def _job(name: str, depth: int, method: str) -> dict[str, Any]:
 
 
 def _simulated(name: str, job: dict[str, Any]) -> Record:
-    with Simulator(OWNER + 1) as network:
+    with Simulator(SERVERS) as network:
         (found,) = program(network, name, [job])
     return {"megabytes": statistics.mean(found["bytes"]) / 1e6, "rounds": found["rounds"]}
 
@@ -105,10 +104,10 @@ def _in_processes(name: str, jobs: list[dict[str, Any]]) -> list[Record]:
     if not jobs:
         return []
     first = jobs[: len(METHODS)]
-    ends = run_parties(program, OWNER + 1, [name, first + jobs], timeout=900, limit=3_600)
+    ends = run_parties(program, SERVERS, [name, first + jobs], timeout=900, limit=3_600)
     rows = []
     for at in range(len(first), len(first) + len(jobs)):
-        servers = [end.value[at] for end in ends[:OWNER]]
+        servers = [end.value[at] for end in ends]
         sent = statistics.mean(server["bytes"][0] for server in servers) / 1e6
         seconds = max(server["seconds"] for server in servers)
         rows.append({"seconds": seconds, "megabytes_over_tls": sent})

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
@@ -30,6 +31,7 @@ from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.questions import join_answers, open_answers, question_of
 from hedgerow.protocols.hidden.training import (
     frontier,
     leaf_update_of,
@@ -37,16 +39,18 @@ from hedgerow.protocols.hidden.training import (
     score_of,
     splits_of,
 )
-from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.sharing.integrate import keyed
+from hedgerow.protocols.sharing.queries import deal_queries, held_queries
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads
+from hedgerow.protocols.sharing.uploaded import deal_uploads, held_table
 from hedgerow.protocols.votes import votes
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
+from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Engine, Secret, concatenate
 from hedgerow.tables import Encoded, encode, pad
 from reproduce.data import TEST_SHARE, DataSet, split
 
-OWNER, ANALYST = 3, 4
 _CHECKED = 20
 """Test rows on which a lookup is compared with the answering protocol."""
 
@@ -117,17 +121,18 @@ def engine_for(openings: list[Opening], ledger: Ledger, seed: int, *, servers: b
     """Return the engine that runs a program: the clear one, or three simulated servers."""
     leakage = Leakage(openings, ledger=ledger)
     if servers:
-        seats = {"owner 0": OWNER, "analyst": ANALYST}
         key = seed.to_bytes(16, "little")
-        return ReplicatedEngine(Simulator(ANALYST + 1), leakage, seats=seats, insecure_seed=key)
+        return ReplicatedEngine(Simulator(SERVERS), leakage, seats={}, insecure_seed=key)
     return ClearEngine(leakage, NoiseSource.insecure_seeded(seed))
 
 
 def shared(engine: Engine, plan: HiddenPlan, part: Part) -> SecretTable:
     """Share the training rows."""
-    uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    tables = {OWNER: part.slots(plan.n_slots)}
-    return share_table(engine, plan.layout, plan.ring, uploads, tables)
+    uploads = horizontal_uploads(plan.layout, [plan.n_slots])
+    tables = {uploads[0].party: part.slots(plan.n_slots)}
+    # What is seeded is the same again, down to the shares.
+    held = deal_uploads(plan.layout, uploads, tables, keyed(bytes(KEY_BYTES)))
+    return held_table(engine, plan.layout, plan.ring, held)
 
 
 @dataclass(frozen=True)
@@ -180,10 +185,9 @@ class Structure:
         openings = votes.vote_openings(test.n_slots)
         engine = engine_for(openings, ledger, seed + 1, servers=self.servers)
         trees = _moved(model, engine)
-        queries = share_queries(engine, plan.layout, trees.ring, test, test.n_slots, ANALYST)
-        answers = votes.answer(trees, plan, queries, ledger)
-        assert answers is not None
-        return self.part.score(answers, ledger.formal_total("analyst").epsilon)
+        votes.spend_answers(ledger, test.n_slots)
+        (halves,) = open_answers(TREES, trees, plan, [question_of(plan, test)], "class", ledger)
+        return self.part.score(join_answers(halves), ledger.formal_total("analyst").epsilon)
 
     def _model(self, plan: HiddenPlan, ledger: Ledger, seed: int) -> SecretForest:
         """Label the leaves with noise of a seed, as `train_hidden` does."""
@@ -224,8 +228,8 @@ class Structure:
         """Return the leaf values of the test rows, (rows, trees, v)."""
         test, layout = self.part.test, model.layout
         some = test if self.servers else test.rows(np.arange(min(_CHECKED, test.n_slots)))
-        queries = share_queries(engine, layout, model.ring, some, some.n_slots, ANALYST)
-        answered = predict(model, queries)
+        parts = deal_queries(layout, some)
+        answered = predict(model, held_queries(engine, layout, model.ring, parts, some.n_slots))
         if self.servers:
             return answered
         found = lookup(model, test.bins)
@@ -236,7 +240,7 @@ class Structure:
     def _opened(
         self, plan: HiddenPlan, what: str, ledger: Ledger, found: Secret, seed: int
     ) -> NDArray[Any]:
-        """Open what was asked for to the analyst, as `Kind.answer` does."""
+        """Open what was asked for to the analyst, as `open_answers` does."""
         openings = TREES.answer_openings(plan, found.shape[0], what)
         engine = engine_for(openings, ledger, seed + 2, servers=self.servers)
         here = _at(engine, found)
@@ -245,9 +249,7 @@ class Structure:
             result = votes if what == "distribution" else winner(votes, plan.n_trees)
         else:
             result = here[:, 0, 1:] if what == "distribution" else here[:, 0, 0]
-        answers: NDArray[Any] | None = engine.open(result, openings[0].name, "analyst")
-        assert answers is not None
-        return here.ring.signed(answers).astype(np.int64)
+        return join_answers(open_halves(engine, result, openings[0].name, "analyst"))
 
 
 def lookup(model: SecretForest, bins: NDArray[Any]) -> NDArray[Any]:

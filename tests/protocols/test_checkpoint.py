@@ -10,9 +10,10 @@ from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Target, encode, pad
+from tests.protocols.sharing.shared_tables import shared_table
 from tests.secure.engines import reveal
 
 SIZES = (3, 4, 2, 5)
@@ -41,6 +42,9 @@ class Shelf:
     def load(self, stage: str) -> Stage | None:
         return self.kept.get(stage)
 
+    def mark(self, opening: str) -> None:
+        assert opening in self.kept, "opened before it was kept"
+
     def save(self, stage: str, arrays: Stage) -> None:
         assert stage not in self.kept, "drawn twice"
         self.kept[stage] = {name: array.copy() for name, array in arrays.items()}
@@ -55,10 +59,10 @@ def trained(plan: HiddenPlan, keep: object) -> SecretForest:
     y = (rows[:, 0] + rows[:, 1] * rows[:, 2] + rng.integers(0, 2, N) > 3).astype(int)
     ledger = Ledger()
     openings = plan.openings()
-    engine = ReplicatedEngine(Simulator(4), Leakage(openings, ledger=ledger))
+    engine = ReplicatedEngine(Simulator(3), Leakage(openings, ledger=ledger))
     table = pad(encode(rows, DOMAIN, y), plan.n_slots, entropy=np.random.default_rng(1).bytes)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    shared = share_table(engine, plan.layout, plan.ring, uploads, {3: table})
+    shared = shared_table(engine, plan.layout, plan.ring, uploads, {3: table})
     return train_hidden(shared, plan, ledger, keep=keep)
 
 

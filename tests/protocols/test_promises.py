@@ -33,7 +33,7 @@ from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.protocols.run import evaluate, train
 from hedgerow.protocols.sharing.integrate import dealt as dealt_rows
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
@@ -48,6 +48,7 @@ from hedgerow.trees.counts.boosting import LocalBoostCounts
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.growing.private import PrivatePlan
 from tests.protocols.record_count import CountKind, CountOptions
+from tests.protocols.sharing.shared_tables import shared_table
 from tests.protocols.topdown.secure_counts import grow_secure, owners_of, plan_of, servers_of
 from tests.protocols.topdown.topdown_cases import grow_topdown
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, PAPER, WEATHER, dealt, weather
@@ -154,7 +155,7 @@ def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Train
         leakage = Leakage(plan.openings(), ledger=ledger)
         engine: Any = ClearEngine(leakage)
         if servers:
-            engine = ReplicatedEngine(Simulator(4), leakage)
+            engine = ReplicatedEngine(Simulator(3), leakage)
         rng = np.random.default_rng(0)
         n = plan.n_slots
         bins = np.stack([rng.integers(0, k, n) for k in DOMAIN.n_bins], axis=1)
@@ -166,9 +167,8 @@ def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Train
             None if plan.domain.target is None else labels.astype(dtype),
             rng.random(n) < 0.8,
         )
-        slots = slots if units is None else units.count(slots)
         uploads = horizontal_uploads(plan.layout, [n], 3)
-        table = share_table(engine, plan.layout, plan.ring, uploads, {3: slots})
+        table = shared_table(engine, plan.layout, plan.ring, uploads, {3: slots}, units)
         (kind if isinstance(kind, Kind) else kind_named(kind)).train(table, plan, ledger)
         return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
 

@@ -53,17 +53,31 @@ def test_three_engines_give_the_same_answers_and_two_the_same_bytes(monkeypatch)
     assert models["clear"][1].meter.rounds == 0
     assert len({models[name][0].servers[0].ledger for name in models}) == 1
 
-    (train_own, trained), (_, asked) = ends
-    # Servers are handed nothing, and each owner only its own columns.
-    assert set(train_own) == {3, 4}
-    assert [list(train_own[party][0]) for party in (3, 4)] == [["3"], ["4"]]
-    assert [sorted(end.value or {}) for end in trained] == [["0"], ["1"], ["2"], [], []]
-    assert len({end.value[str(i)]["ledger"] for i, end in enumerate(trained[:3])}) == 1
-    assert [list(end.value) for end in asked] == [["0"], ["1"], ["2"], ["3"]]
-    assert [end.value[str(i)]["answers"] is None for i, end in enumerate(asked)] == [
-        *[True] * 3,
-        False,
+    (train_own, trained), (ask_own, asked) = ends
+    # A server is handed what was dealt to it, of which it cannot make anything, and nothing else.
+    for handed in (train_own, ask_own):
+        assert [list(handed[server][0]) for server in SERVERS] == [["0"], ["1"], ["2"]]
+    for server in SERVERS:
+        parts = train_own[server][0][str(server)]["parts"]
+        assert [sorted(part["seeds"]) for part in parts] == [[["0", "1"], ["1"], ["0"]][server]] * 2
+        assert [part["rest"] is None for part in parts] == [server == 0] * 2
+    assert [sorted(end.value) for end in trained] == [["0"], ["1"], ["2"]]
+    assert len({end.value[str(i)]["ledger"] for i, end in enumerate(trained)}) == 1
+    assert [list(end.value) for end in asked] == [["0"], ["1"], ["2"]]
+    # Two of them give a half of the answers each.
+    assert [end.value[str(i)]["half"] is None for i, end in enumerate(asked)] == [
+        *[False] * 2,
+        True,
     ]
+
+
+def test_a_seed_repeats_a_training_down_to_its_shares() -> None:
+    of = plan(noise="splits+leaves", epsilon=2.0)
+    made = owners(of, TABLE)
+    first, second = (train("trees", of, made, seed=7)[0] for _ in range(2))
+    for name, array in first.servers[0].shares.items():
+        np.testing.assert_array_equal(array, second.servers[0].shares[name])
+    assert "seeded noise" in first.ledger.total("server 0").why
 
 
 class Transcript(Simulator):

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.sharing.queries import share_queries
 from reproduce.paper_000 import findings, protocol, study
+from tests.protocols.sharing.shared_tables import shared_queries
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,9 +105,7 @@ def test_a_lookup_is_what_the_protocol_answers(
     plan = study.auto_plan(part, 5.0, branching)
     structure = protocol.Structure.of(plan, part, 3)
     model = structure._model(plan, study_ledger(structure), 4)
-    queries = share_queries(
-        model.engine, plan.layout, model.ring, part.test, part.test.n_slots, protocol.ANALYST
-    )
+    queries = shared_queries(model.engine, plan.layout, model.ring, part.test)
     found = protocol.lookup(model, part.test.bins)
     np.testing.assert_array_equal(found, predict(model, queries).data)
 

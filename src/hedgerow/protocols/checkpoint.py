@@ -30,6 +30,10 @@ class Checkpoints(Protocol):
         """Keep the arrays of a stage; durable when it returns."""
         ...
 
+    def mark(self, opening: str) -> None:
+        """Make sure that a value is never drawn again, before any share of it leaves."""
+        ...
+
 
 class NoCheckpoints:
     """Keeps nothing: a training that fails begins anew."""
@@ -42,6 +46,10 @@ class NoCheckpoints:
     def save(self, stage: str, arrays: Stage) -> None:
         """Keep nothing."""
         del stage, arrays
+
+    def mark(self, opening: str) -> None:
+        """Mark nothing: nobody takes the run up again, so that nothing is drawn twice."""
+        del opening
 
 
 def restored(engine: Engine, array: NDArray[Any]) -> Secret:

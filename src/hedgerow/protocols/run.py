@@ -1,13 +1,19 @@
-"""Run the party programs: on plain arrays, simulated in this process, or in processes over TLS."""
+"""Run the programs of hidden models on this machine: in one process, or in one for each server.
+
+Only who computes and who carries the bytes differs. Owners and analysts deal what they share in
+this process, as they do for servers that are elsewhere.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Any, Literal
@@ -16,29 +22,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow import jsonfile
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code
 from hedgerow.net.launch import run_parties
 from hedgerow.net.meter import Reading
+from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation, plan_evaluation
-from hedgerow.protocols.hidden.programs import (
-    ANALYST,
-    HOLDER,
-    SEEDED,
-    answer_program,
-    evaluate_program,
-    train_program,
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.hidden import programs
+from hedgerow.protocols.hidden.evaluation import (
+    RANGES,
+    Evaluation,
+    EvaluationPlan,
+    plan_evaluation,
 )
+from hedgerow.protocols.hidden.programs import FIRST_OWNER, SEEDED
+from hedgerow.protocols.hidden.questions import Question, join_answers, question_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
-from hedgerow.protocols.sharing.integrate import Integrated, dealt
-from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
+from hedgerow.protocols.sharing.integrate import Entropy, Integrated, dealt, keyed
+from hedgerow.protocols.sharing.table import Upload
+from hedgerow.protocols.sharing.uploaded import HeldUpload, deal_uploads, planes_shape_of
+from hedgerow.secure.replicated import SERVERS
+from hedgerow.secure.replicated.outside import Dealt
 from hedgerow.tables import Encoded
 
 EngineName = Literal["clear", "simulate", "processes"]
 Marks = Sequence[tuple[str, Sequence[str]]]
+Plain = dict[str, Any]
+"""Plain data, see `hedgerow.net.values.write_value`."""
+MEMBERS = tuple(f"server {server}" for server in range(SERVERS))
 Shares = dict[str, NDArray[Any]]
 
 LIMIT = 24 * 3600.0
@@ -122,8 +136,8 @@ def train(
     """Train a hidden model on the padded tables of all owners.
 
     The engine is one process on plain arrays, from which nothing is hidden ("clear"); the three
-    servers and all owners in one process ("simulate"); or a process for each of them on this
-    machine, over mutual TLS ("processes").
+    servers in one process ("simulate"); or a process for each of them on this machine, over mutual
+    TLS ("processes"). Owners deal their tables to the servers beforehand.
 
     `marks` are reasons, with their audiences, that are known beforehand to void a guarantee; a
     domain that was read from the data is among them. A seed makes masks and noise repeatable, which
@@ -132,19 +146,15 @@ def train(
     H211 if the servers' ledgers or records of openings differ; besides, what training itself
     refuses.
     """
-    job = {
-        "kind": kind,
-        "plan": plan.to_dict(),
+    job = _job("train", kind, plan, engine) | {
         "uploads": [asdict(upload) for upload in owners.uploads],
-        "engine": "clear" if engine == "clear" else "replicated",
         "domain_is_public": domain_is_public,
         "marks": [[reason, list(audiences)] for reason, audiences in (*marks, *owners.marks)],
         "seed": seed,
     }
-    parties = SERVERS + len(owners.uploads)
-    found, meter, seconds = _run(train_program, parties, job, owners.own(), engine)
-    kept = [found[str(server)] for server in range(SERVERS) if str(server) in found]
-    check_alike(kept)
+    held = deal_uploads(plan.layout, owners.uploads, owners.tables, _entropy(seed))
+    found, meter, seconds = _run(job, _own(held), engine)
+    kept = list(found.values())
     servers = tuple(Server(server["shares"], server["ledger"]) for server in kept)
     ledger = Ledger.from_json(kept[0]["ledger"])
     leakage = Leakage.from_json(kept[0]["leakage"], ledger)
@@ -182,22 +192,23 @@ def ask(
     answers, and the record.
     """
     kind, n = answered_kind(trained.kind), len(bins)
-    job = _job_of(trained, plan) | {"n": n, "what": what}
+    present = np.ones(n, dtype=np.bool_)
+    question = question_of(
+        plan, Encoded(plan.layout.domain, np.asfortranarray(bins), None, present)
+    )
+    job = _job("answer", trained.kind, plan, trained.engine) | {"what": what, "n": n}
     with trained.asking() as kept:
         # The servers refuse too; here nobody is started for it.
         kind.check_budget(plan, n, kept[0])
-        now = kept[0].to_json()
-        own: dict[int, dict[str, Any]] = {
-            at: {"shares": server.shares, "ledger": now}
-            for at, server in enumerate(trained.servers)
-        }
-        own[ANALYST] = {"bins": bins, "ledger": now}
+        own = _own([question], trained, kept[0].to_json())
         kind.spend(plan, n, kept[0])
-        found, meter, seconds = _run(answer_program, SERVERS + 1, job, own, trained.engine)
-        check_alike(list(found.values()))
-        kept[0] = Ledger.from_json(found[str(ANALYST)]["ledger"])
-    leakage = Leakage.from_json(found[str(ANALYST)]["leakage"], trained.ledger)
-    return np.asarray(found[str(ANALYST)]["answers"]), Run(what, leakage, meter, seconds)
+        found, meter, seconds = _run(job, own, trained.engine)
+        kept[0] = Ledger.from_json(found["0"]["ledger"])
+    leakage = Leakage.from_json(found["0"]["leakage"], trained.ledger)
+    answers = kind.read(
+        plan, join_answers({int(at): one["half"] for at, one in found.items()}), what
+    )
+    return answers, Run(what, leakage, meter, seconds)
 
 
 def evaluate(
@@ -216,67 +227,180 @@ def evaluate(
     keeps the model from promising anything (a domain that was read from data) keeps this, too. H501
     for a model of numbers, or one whose answers are paid for one by one.
     """
-    found = plan_evaluation(answered_kind(trained.kind), plan, rows.n_slots, epsilon, ranges)
-    job = _job_of(trained, plan) | {
-        "evaluation": found.to_dict(),
+    made = plan_evaluation(answered_kind(trained.kind), plan, rows.n_slots, epsilon, ranges)
+    upload = _held_out(plan, rows.n_slots)
+    job = _job("evaluate", trained.kind, plan, trained.engine) | {
+        "evaluation": made.to_dict(),
         "domain_is_public": domain_is_public,
         "marks": [
             [why, []] for why, who in trained.ledger.not_private if not who and why != SEEDED
         ],
         "seed": seed,
     }
-    own: dict[int, dict[str, Any]] = {
-        at: {"shares": server.shares, "ledger": server.ledger}
-        for at, server in enumerate(trained.servers)
-    }
-    own[ANALYST] = {"ledger": trained.servers[0].ledger}
-    own[HOLDER] = {"bins": rows.bins, "target": rows.target, "present": rows.present}
-    ends, meter, seconds = _run(evaluate_program, SERVERS + 2, job, own, trained.engine)
-    check_alike(list(ends.values()))
-    mine = ends[str(ANALYST)]
-    ledger = Ledger.from_json(mine["ledger"])
-    leakage = Leakage.from_json(mine["leakage"], ledger)
+    held = deal_uploads(plan.layout, [upload], {upload.party: rows}, _entropy(seed))
+    own = _own(held, trained, trained.servers[0].ledger)
+    found, meter, seconds = _run(job, own, trained.engine)
+    ledger = Ledger.from_json(found["0"]["ledger"])
+    leakage = Leakage.from_json(found["0"]["leakage"], ledger)
     assert plan.domain.target is not None
-    classes, table = tuple(plan.domain.target.classes or ()), np.asarray(mine["table"])
-    result = Evaluation(table, found.places.boundary, classes, ledger)
+    classes, table = (
+        tuple(plan.domain.target.classes or ()),
+        join_answers({int(at): one["half"] for at, one in found.items()}),
+    )
+    result = Evaluation(table, made.places.boundary, classes, ledger)
     return result, Run("evaluate", leakage, meter, seconds)
 
 
-def _job_of(trained: Trained, plan: ServerPlan) -> dict[str, Any]:
-    """Return what every program that uses a trained model is told."""
-    lead = (ClearEngine if trained.engine == "clear" else ReplicatedEngine).share_axes
+def hidden_member(network: Network, job: Plain, own: Plain) -> Plain:
+    """Be the servers that live here: one in a process of its own, or all three.
+
+    The job is public and the same at all: ``program``, ``kind``, ``plan``, ``engine`` ("clear" or
+    "replicated") and what `train`, `ask` and `evaluate` add to it. By server, `own` has what nobody
+    else is handed: its ``parts`` of what was dealt and, of a model, ``shares`` and ``ledger``.
+
+    Returns by server what it has at the end; a model is at one server where the engine is clear.
+    """
+    plan = kind_named(job["kind"]).plan_type.from_dict(dict(job["plan"]))
+    context = Context(network, MEMBERS, plan, engine=job["engine"], seed=job.get("seed"))
+    roles = {"train": _train, "answer": _answer, "evaluate": _evaluate}
+    return roles[job["program"]](context, job, own)
+
+
+def _train(context: Context, job: Plain, own: Plain) -> Plain:
+    uploads = [Upload(**{**one, "features": tuple(one["features"])}) for one in job["uploads"]]
+    held = [_held(context.plan, upload, _parts(own, k)) for k, upload in enumerate(uploads)]
+    ledger, terms = ledger_of(job, context.plan), programs.Terms(job["kind"])
+    made = programs.server(replace(context, job=terms, table=held, ledger=ledger))
+    kept = {"public": made.public, **_records(made)}
+    if context.engine == "clear":
+        return {"0": {"shares": made.shares, **kept}}
     return {
-        "kind": trained.kind,
-        "plan": plan.to_dict(),
-        "engine": "clear" if trained.engine == "clear" else "replicated",
-        "model": {
-            name: {"dtype": array.dtype.name, "shape": list(array.shape[lead:])}
-            for name, array in trained.servers[0].shares.items()
-        },
+        server: {"shares": {name: x[at : at + 1] for name, x in made.shares.items()}, **kept}
+        for at, server in enumerate(own)
     }
 
 
-def _run(
-    program: Any,
-    parties: int,
-    job: dict[str, Any],
-    own: Mapping[int, dict[str, Any]],
-    engine: EngineName,
-) -> tuple[dict[str, Any], Reading, float]:
-    """Run a program and join what its parties return, with the meters of all."""
-    found: dict[str, Any] = {}
+def _answer(context: Context, job: Plain, own: Plain) -> Plain:
+    ledger, n = Ledger.from_json(_first(own)["ledger"]), job["n"]
+    answered_kind(job["kind"]).spend(context.plan, n, ledger)
+    asked = programs.AskedModel(_shares(context, own), [Question(n, _parts(own))])
+    terms = programs.AnswerTerms(job["kind"], job["what"])
+    found = programs.answer(replace(context, job=terms, table=asked, ledger=ledger))
+    return _given(own, found.halves[0], found)
+
+
+def _evaluate(context: Context, job: Plain, own: Plain) -> Plain:
+    plan = EvaluationPlan.from_dict(dict(job["evaluation"]))
+    rows = _held(context.plan, _held_out(context.plan, plan.n_slots), _parts(own))
+    ledger, of_model = ledger_of(job, plan), Ledger.from_json(_first(own)["ledger"])
+    terms = programs.EvaluationTerms(job["kind"], context.plan)
+    held = programs.TestedModel(_shares(context, own), of_model, rows)
+    found = programs.evaluate(replace(context, plan=plan, job=terms, table=held, ledger=ledger))
+    return _given(own, found.halves, found)
+
+
+def ledger_of(job: Mapping[str, Any], plan: Any) -> Ledger:
+    """Open the ledger of a run, with everything that is known before it."""
+    ledger = Ledger(domain=plan.domain if job["domain_is_public"] else None)
+    for reason, audiences in job["marks"]:
+        ledger.mark_not_private(reason, audiences)
+    if job["seed"] is not None:
+        ledger.mark_not_private(SEEDED)
+    return ledger
+
+
+def _job(program: str, kind: str, plan: ServerPlan, engine: EngineName) -> Plain:
+    """Return what every server is told."""
+    computed = "clear" if engine == "clear" else "replicated"
+    return {"program": program, "kind": kind, "plan": plan.to_dict(), "engine": computed}
+
+
+def _own(
+    dealt: Sequence[HeldUpload | Question], trained: Trained | None = None, ledger: str = ""
+) -> Plain:
+    """Return what each server alone is handed."""
+    own: Plain = {}
+    for server in range(SERVERS):
+        mine = [one.parts[server] for one in dealt if one.parts is not None]
+        own[str(server)] = {
+            "parts": [
+                {"seeds": {str(j): seed for j, seed in part.seeds.items()}, "rest": part.correction}
+                for part in mine
+            ],
+            "ledger": ledger,
+        }
+    for server, of_model in enumerate(() if trained is None else trained.servers):
+        own[str(server)]["shares"] = of_model.shares
+    return own
+
+
+def _parts(own: Plain, k: int = 0) -> dict[int, Dealt]:
+    """Return the parts that the servers here hold of the k-th array that was dealt."""
+    found = {}
+    for server, data in own.items():
+        part = data["parts"][k]
+        seeds = {int(j): seed for j, seed in part["seeds"].items()}
+        found[int(server)] = Dealt(seeds, part["rest"])
+    return found
+
+
+def _shares(context: Context, own: Plain) -> Shares:
+    """Join the shares of the servers that live here."""
+    held = [data["shares"] for data in own.values() if "shares" in data]
+    if context.engine == "clear":
+        return {name: np.asarray(array) for name, array in held[0].items()}
+    return {name: np.concatenate([shares[name] for shares in held]) for name in held[0]}
+
+
+def _first(own: Plain) -> Plain:
+    found: Plain = next(iter(own.values()))
+    return found
+
+
+def _held(plan: ServerPlan, upload: Upload, parts: dict[int, Dealt]) -> HeldUpload:
+    return HeldUpload(upload, planes_shape_of(plan.layout, upload), parts)
+
+
+def _held_out(plan: ServerPlan, n_slots: int) -> Upload:
+    """Return the upload that held-out rows are: all columns, and the target."""
+    return Upload(FIRST_OWNER, 0, n_slots, tuple(range(plan.layout.n_features)), target=True)
+
+
+def _given(own: Plain, halves: Mapping[int, NDArray[Any]], found: Any) -> Plain:
+    """Return the records of the servers here, and the half that each of them gives."""
+    return {server: {"half": halves.get(int(server)), **_records(found)} for server in own}
+
+
+def _records(found: Any) -> Plain:
+    return {"ledger": found.ledger.to_json(), "leakage": found.leakage.to_json()}
+
+
+def _entropy(seed: int | None) -> Entropy:
+    """Return what owners deal with; shares follow from a seed, as all else does then."""
+    if seed is None:
+        return os.urandom
+    text = f"hedgerow dealt {seed}".encode()
+    return keyed(hashlib.blake2b(text, digest_size=KEY_BYTES).digest())
+
+
+def _run(job: Plain, own: Plain, engine: EngineName) -> tuple[Plain, Reading, float]:
+    """Run a program at all servers; what each has at the end, and the meters of all."""
     if engine == "processes":
         # Only what is its own is written for a process, and nothing to the others.
-        apart = {party: [{str(party): data}] for party, data in own.items()}
-        ends = run_parties(program, parties, [job], own=apart, limit=LIMIT)
+        apart = {int(server): [{server: data}] for server, data in own.items()}
+        ends = run_parties(hidden_member, SERVERS, [job], own=apart, limit=LIMIT)
+        found: Plain = {}
         for end in ends:
-            found |= end.value or {}
+            found |= end.value
         meter = reduce(or_, [end.meter for end in ends if end.meter is not None])
-        return found, meter, max(end.seconds for end in ends)
-    start = time.perf_counter()
-    with Simulator(parties) as network:
-        found = program(network, job, {str(party): data for party, data in own.items()})
-        return found, network.meter.snapshot(), time.perf_counter() - start
+        seconds = max(end.seconds for end in ends)
+    else:
+        start = time.perf_counter()
+        with Simulator(SERVERS) as network:
+            found, meter = hidden_member(network, job, own), network.meter.snapshot()
+        seconds = time.perf_counter() - start
+    check_alike(list(found.values()))
+    return found, meter, seconds
 
 
 def check_alike(

@@ -28,10 +28,11 @@ from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.run import rehearse
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Attribute, Domain, Encoded, Target, encode, pad
 from tests.parties.free_ports import free_ports
+from tests.protocols.sharing.shared_tables import shared_table
 
 SERVERS = ["alder", "birch", "cedar"]
 SIZES = (3, 4, 2, 5)
@@ -102,10 +103,10 @@ class Town:
         plan = plan_hidden(DOMAIN, **{"noise": "none", "depth": 3, "branching": "wary"} | options)
         ledger = Ledger(domain=DOMAIN)
         leakage = Leakage(plan.openings(), ledger=ledger)
-        engine = ReplicatedEngine(Simulator(4), leakage)
+        engine = ReplicatedEngine(Simulator(3), leakage)
         slots = pad(encoded(), plan.n_slots, entropy=np.random.default_rng(1).bytes)
         uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-        shared = share_table(engine, plan.layout, plan.ring, uploads, {3: slots})
+        shared = shared_table(engine, plan.layout, plan.ring, uploads, {3: slots})
         shares = train_hidden(shared, plan, ledger).shares()
         for number, server in enumerate(SERVERS):
             config = self.configs[server]

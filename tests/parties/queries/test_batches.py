@@ -14,7 +14,6 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries import batches
-from hedgerow.parties.queries.answer_run import AnswerRun
 from hedgerow.parties.queries.batches import (
     DONE,
     HELD,
@@ -34,6 +33,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import QueryKey, QueryLog
 from hedgerow.protocols.sharing.queries import query_planes
+from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import deal, join_halves
 from hedgerow.secure.secret import pack
 from hedgerow.tables import encode
@@ -293,14 +293,14 @@ def test_halves_leave_when_all_servers_hold_theirs(
     """A server that falls in the farewell leaves the others with what they may not give away."""
     hall = hall_of(tmp_path, noise="votes", n_trees=3, epsilon=0.1, queries=50)
     queries = hall.put(0, 20)
-    finish, key = AnswerRun.finish, QueryKey("ann0", "0" * 32)
+    finish, key = ReplicatedEngine.finish, QueryKey("ann0", "0" * 32)
 
-    def fail(run: AnswerRun) -> None:
-        if run._network.local == (server,):
+    def fail(engine: ReplicatedEngine) -> None:
+        if engine.network.local == (server,):
             raise Code.PEER_GONE.error(found="the power")
-        finish(run)
+        finish(engine)
 
-    monkeypatch.setattr(AnswerRun, "finish", fail)
+    monkeypatch.setattr(ReplicatedEngine, "finish", fail)
     found = hall.turns()
     assert all(isinstance(one, HedgerowError) for one in found)
     assert not any(query.settled.is_set() for query in queries)
@@ -308,7 +308,7 @@ def test_halves_leave_when_all_servers_hold_theirs(
     assert len(held) == 1
     assert held.pop()[0] == "held"
     kept = hall.state(0, key)[1]
-    monkeypatch.setattr(AnswerRun, "finish", finish)
+    monkeypatch.setattr(ReplicatedEngine, "finish", finish)
     found = hall.turns()
     assert found[0][0] == found[1][0] == found[2][0] == 1
     # The draw that all hold is the answer: nothing is drawn again.
@@ -361,7 +361,7 @@ def test_a_defect_does_not_come_back_for_ever(
     def fail(*_: object) -> None:
         raise Code.WRONG_SHAPE.error(found="a defect")
 
-    monkeypatch.setattr(AnswerRun, "answer", fail)
+    monkeypatch.setattr(batches, "answer_batch", fail)
     # Who hears first that another has failed does not count it as its own failure.
     sessions = 0
     while not any(q.settled.is_set() for q in queries) and sessions < 60:

@@ -24,12 +24,12 @@ from hedgerow.parties.wire.requests import Fields
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.kind import stored_forest
-from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
 from tests.parties.forks import fork
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, consortium, people, write_csv
 from tests.parties.runs.run_daemon import serve_runs
+from tests.protocols.hidden.hidden_runs import answers_of
 
 PATIENCE = 240.0
 """Seconds for what comes to pass in a few, however loaded the machine is."""
@@ -191,17 +191,14 @@ class Town:
         plan, ledger = stored[0].manifest.read_plan(), stored[0].read_ledger()
         n = rows.n_slots
         leakage = Leakage(TREES.answer_openings(plan, n), ledger=ledger)
-        with Simulator(4) as network:
-            engine = ReplicatedEngine(network, leakage, seats={"analyst": 3})
+        with Simulator(3) as network:
+            engine = ReplicatedEngine(network, leakage)
             shares = {
                 key: np.concatenate([one.shares[key] for one in stored]) for key in stored[0].shares
             }
             forest = stored_forest(engine, plan, shares)
             bare = Encoded(plan.layout.domain, rows.bins, None, rows.present)
-            queries = share_queries(engine, plan.layout, forest.ring, bare, n, 3)
-            found = TREES.answer(forest, plan, queries, "class", ledger)
-        assert found is not None
-        return found
+            return answers_of(forest, plan, bare, "class", ledger)
 
 
 @contextlib.contextmanager

@@ -20,14 +20,14 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees.model import model_from_json
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS
 from tests.parties.runs.run_servers import Town, job, set_line, town
 from tests.parties.wire.parties_calls import refuses
+from tests.protocols.sharing.shared_tables import shared_queries, shared_table
 
 QUICK = [(SERVERS[0], "daemon")]
 
@@ -44,10 +44,10 @@ def in_the_clear(place: Town, plan: HiddenPlan) -> np.ndarray:
     rows = encode(place.table.drop_columns(["id"]), DOMAIN, "ill")
     engine, n = ClearEngine(Leakage([])), rows.n_slots
     uploads = horizontal_uploads(plan.layout, [n], 0)
-    table = share_table(engine, plan.layout, plan.ring, uploads, {0: rows})
+    table = shared_table(engine, plan.layout, plan.ring, uploads, {0: rows})
     forest = train_hidden(table, plan, Ledger())
     bare = Encoded(DOMAIN.select(list(range(3)), target=False), rows.bins, None, rows.present)
-    queries = share_queries(engine, plan.layout, forest.ring, bare, n, 0)
+    queries = shared_queries(engine, plan.layout, forest.ring, bare)
     return np.asarray(predict(forest, queries).data)[:, 0, 0].astype(np.int64)
 
 

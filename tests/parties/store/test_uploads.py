@@ -26,17 +26,17 @@ from hedgerow.parties.store.manifests import (
 )
 from hedgerow.parties.store.uploads import (
     UploadVerbs,
+    held_uploads,
     list_uploads,
     open_upload,
     read_manifest,
-    shared_planes,
     take_over_uploads,
 )
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.handlers import declared_verbs, with_largest
 from hedgerow.parties.wire.requests import AT_ONCE_BYTES, Body
 from hedgerow.privacy import Leakage
-from hedgerow.protocols.sharing.uploaded import expand_table, planes_of
+from hedgerow.protocols.sharing.uploaded import held_table, planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import deal
 from hedgerow.secure.secret import pack
@@ -466,15 +466,17 @@ def test_planes_of_a_job_in_the_order_of_its_domain(parties, send) -> None:
         for i, name in enumerate(SERVERS)
     }
     engine = ReplicatedEngine(Simulator(3), Leakage([]), insecure_seed=b"planes")
-    planes = shared_planes(engine, job, held)
+    placed = held_uploads(job, held)
     uploads = job.uploads_for([manifest for manifest, _ in held[0]])
+    assert [one.upload for one in placed] == uploads
+    planes = {one.upload.party: one.planes(engine) for one in placed}
     assert [(u.party, u.first, u.rows) for u in uploads] == [(3, 0, 70), (4, 70, 30), (5, 100, 7)]
     straight = two.select(["age", "ward", "sex"])
     np.testing.assert_array_equal(reveal(planes[3]), planes_of(one))
     np.testing.assert_array_equal(reveal(planes[4]), planes_of(straight))
     assert not reveal(planes[5]).any()
     plan = job.make_plan()
-    made = expand_table(engine, plan.layout, plan.ring, uploads, planes)
+    made = held_table(engine, plan.layout, plan.ring, placed)
     assert made.n_rows == plan.n_slots
     present = np.concatenate([one.present, straight.present, np.zeros(7, dtype=bool)])
     np.testing.assert_array_equal(reveal(made.columns).sum(axis=1), present)

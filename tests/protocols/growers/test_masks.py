@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.growers.masks import Masks
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.secure.secret import Engine
 from hedgerow.tables import Encoded
@@ -21,6 +21,7 @@ from tests.protocols.hidden.hidden_runs import (
     make_slots,
     shared,
 )
+from tests.protocols.sharing.shared_tables import one_hot, shared_table
 
 BRANCHINGS = ("binary", "wary")
 N = 90
@@ -145,7 +146,7 @@ def test_trees_on_sampled_rows(name: str, branching: Any, last: bool) -> None:
 def with_targets(engine: Engine, layout: Layout, slots: Encoded) -> tuple[SecretTable, Any]:
     y = np.random.default_rng(4).integers(-1000, 1000, slots.n_slots)
     columns = np.stack([np.ones_like(y), y], axis=1) * slots.present[:, None]
-    onehot = layout.one_hot(slots)
+    onehot = one_hot(layout, slots)
     shares = [engine.input(x, 0, x.shape, Z32) for x in (onehot, columns)]
     return SecretTable(layout, *shares), columns
 
@@ -194,7 +195,7 @@ def test_a_level_takes_the_same_rounds_whatever_the_rows_and_nodes() -> None:
         engine = make_engine("three servers")
         slots = make_slots(domain(), 0, n)
         uploads = horizontal_uploads(layout, [n])
-        masks = Masks(share_table(engine, layout, Z16, uploads, {3: slots}))
+        masks = Masks(shared_table(engine, layout, Z16, uploads, {3: slots}))
         meter = engine.network.meter
         for nodes in (1, 2, 4):
             before = meter.snapshot()

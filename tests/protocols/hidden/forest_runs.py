@@ -13,18 +13,18 @@ from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
-from hedgerow.protocols.votes import votes
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from tests.protocols.hidden.hidden_runs import answers_of
+from tests.protocols.sharing.shared_tables import shared_queries, shared_table
 
 BINS = (3, 5, 2, 4)
 CLASSES = 3
 CAPACITY = 420
-OWNER, ANALYST = 3, 4
+OWNER = 3
 ENGINES = ("clear", "three servers")
 
 
@@ -90,16 +90,11 @@ class Forest:
     model: SecretForest
 
     def share(self, queries: Encoded) -> Secret:
-        n = queries.n_slots
-        return share_queries(self.engine, self.plan.layout, self.model.ring, queries, n, ANALYST)
+        return shared_queries(self.engine, self.plan.layout, self.model.ring, queries)
 
     def ask(self, queries: Encoded, what: str = "class") -> NDArray[np.int64]:
-        if self.plan.noise == "votes":
-            found = votes.answer(self.model, self.plan, self.share(queries), self.ledger)
-        else:
-            found = TREES.answer(self.model, self.plan, self.share(queries), what, self.ledger)
-        assert found is not None
-        return found
+        TREES.spend(self.plan, queries.n_slots, self.ledger)
+        return answers_of(self.model, self.plan, queries, what, self.ledger)
 
 
 def trained(
@@ -121,8 +116,8 @@ def trained(
     if engine == "clear":
         made = ClearEngine(leakage, NoiseSource.insecure_seeded(seed))
     else:
-        network = network or Simulator(ANALYST + 1)
+        network = network or Simulator(3)
         made = ReplicatedEngine(network, leakage, insecure_seed=b"forests in tests %d" % seed)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots], OWNER)
-    shared = share_table(made, plan.layout, plan.ring, uploads, {OWNER: table})
+    shared = shared_table(made, plan.layout, plan.ring, uploads, {OWNER: table})
     return Forest(plan, ledger, leakage, made, train_hidden(shared, plan, ledger))

@@ -16,19 +16,20 @@ from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.predict import share_queries
+from hedgerow.protocols.hidden.questions import join_answers, open_answers, question_of
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from hedgerow.trees.growing.scoring import integer_scores_from_histogram
 from hedgerow.trees.layout import SplitKind
+from tests.protocols.sharing.shared_tables import shared_table
 from tests.secure.engines import reveal
 
 ENGINES = ("clear", "three servers")
-OWNER, ANALYST = 3, 4
+OWNER = 3
 
 ATTRIBUTES = (
     Attribute(name="x", kind="numeric", bounds=(0, 3), bins=3, missing="own bin"),
@@ -48,12 +49,12 @@ def domain(k: int = 3, capacity: int | None = None, attributes: Any = ATTRIBUTES
 def make_engine(
     name: str, leakage: Leakage | None = None, *, private: bool = False, network: Any = None
 ) -> Engine:
-    """Return an engine with owner 3 and analyst 4, seeded unless `private`."""
+    """Return an engine, seeded unless `private`."""
     leakage = Leakage([]) if leakage is None else leakage
     if name == "clear":
         return ClearEngine(leakage, None if private else NoiseSource.insecure_seeded(11))
     seed = None if private else b"hidden trees in tests"
-    network = Simulator(5) if network is None else network
+    network = Simulator(3) if network is None else network
     return ReplicatedEngine(network, leakage, insecure_seed=seed)
 
 
@@ -91,7 +92,15 @@ def look(x: Secret) -> NDArray[Any]:
 
 def shared(engine: Engine, slots: Encoded, layout: Layout, ring: Any) -> SecretTable:
     uploads = horizontal_uploads(layout, [slots.n_slots], OWNER)
-    return share_table(engine, layout, ring, uploads, {OWNER: slots})
+    return shared_table(engine, layout, ring, uploads, {OWNER: slots})
+
+
+def answers_of(
+    model: SecretForest, plan: HiddenPlan, queries: Encoded, what: str, ledger: Ledger
+) -> NDArray[Any]:
+    """Ask as an analyst, who deals the queries and joins both halves."""
+    (halves,) = open_answers(TREES, model, plan, [question_of(plan, queries)], what, ledger)
+    return TREES.read(plan, join_answers(halves), what)
 
 
 @dataclass
@@ -128,10 +137,9 @@ def run_hidden(
     leakage = Leakage(openings, ledger=ledger)
     engine = make_engine(name, leakage, private=private, network=network)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
-    asked = share_queries(engine, plan.layout, model.ring, queries, queries.n_slots, ANALYST)
     run = Run(engine, leakage, ledger, model)
     for what in whats:
-        run.answers[what] = TREES.answer(model, plan, asked, what, ledger)
+        run.answers[what] = answers_of(model, plan, queries, what, ledger)
     return run
 
 

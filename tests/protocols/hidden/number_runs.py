@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from hedgerow.net.network import Array, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.hidden.programs import train_program
-from hedgerow.protocols.run import EngineName, Run, ask, train
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.hidden.programs import Terms, server
+from hedgerow.protocols.run import MEMBERS, EngineName, Run, ask, train
 from hedgerow.protocols.sharing.integrate import by_rows
+from hedgerow.protocols.sharing.uploaded import deal_uploads
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 BINS = (6, 4, 3, 9)
@@ -94,16 +96,8 @@ class Recorder(Simulator):
 def transcript(kind: str, plan: Any, table: Encoded) -> list[tuple[str, tuple[Route, ...]]]:
     """Train and return the shapes of all messages."""
     owners = by_rows(plan.layout, [table], [plan.n_slots])
-    job = {
-        "kind": kind,
-        "plan": plan.to_dict(),
-        "uploads": [vars(upload) for upload in owners.uploads],
-        "engine": "replicated",
-        "domain_is_public": True,
-        "marks": [],
-        "seed": None,
-    }
-    with Recorder(4) as network:
-        own = {str(party): data for party, data in owners.own().items()}
-        train_program(network, job, own)
+    held = deal_uploads(plan.layout, owners.uploads, owners.tables)
+    ledger = Ledger(domain=plan.domain)
+    with Recorder(3) as network:
+        server(Context(network, MEMBERS, plan, Terms(kind), held, ledger))
         return network.plans

@@ -15,13 +15,12 @@ from hedgerow.protocols.hidden.answers import (
 )
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.predict import share_queries
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.votes.budget import ANSWERS
 from hedgerow.secure.ring import Z16
 from tests.protocols.hidden.hidden_runs import (
-    ANALYST,
     ENGINES,
+    answers_of,
     domain,
     look,
     make_engine,
@@ -29,7 +28,7 @@ from tests.protocols.hidden.hidden_runs import (
     run_hidden,
     shared,
 )
-from tests.secure.replicated.wires import Recorder
+from tests.protocols.sharing.shared_tables import shared_queries
 
 N = 50
 
@@ -124,9 +123,16 @@ def test_distributions_are_refused_where_only_labels_were_released(options: Any)
     engine = make_engine("clear", leakage)
     slots = make_slots(domain(), 2, N)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
-    asked = share_queries(engine, plan.layout, model.ring, slots, N, ANALYST)
     with pytest.raises(HedgerowError, match="H501"):
-        TREES.answer(model, plan, asked, "distribution", ledger)
+        TREES.answers(
+            model,
+            plan,
+            shared_queries(engine, plan.layout, model.ring, slots),
+            "distribution",
+            ledger,
+        )
+    with pytest.raises(HedgerowError, match="H501"):
+        answers_of(model, plan, slots, "distribution", ledger)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -137,10 +143,8 @@ def test_answers_are_refused_unless_everything_they_rest_on_was_charged(
     plan = planned(**options)
     slots = make_slots(domain(), 3, plan.n_slots)
     paid = Ledger(domain=plan.domain)
-    network = Recorder(5)
-    engine = make_engine(name, Leakage([]), network=network)
+    engine = make_engine(name, Leakage([]))
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, paid)
-    asked = share_queries(engine, plan.layout, model.ring, slots, plan.n_slots, ANALYST)
     openings = TREES.answer_openings(plan, plan.n_slots)
     # No ledger at all, an empty one, and every ledger that lacks one charge.
     ledgers: list[Ledger | None] = [None, Ledger(domain=plan.domain)]
@@ -151,14 +155,13 @@ def test_answers_are_refused_unless_everything_they_rest_on_was_charged(
     for ledger in ledgers:
         engine.leakage = Leakage(openings, ledger=ledger)
         with pytest.raises(LeakageError, match="H306"):
-            TREES.answer(model, plan, asked, "class", Ledger())
-    # Predictions were computed, and nothing of them reached the analyst.
-    assert network.received(ANALYST).size == 0
+            answers_of(model, plan, slots, "class", Ledger())
+        # Predictions were computed, and no half of them was made.
+        assert not any(row["opened"] for row in engine.leakage.compare())
     engine.leakage = Leakage(openings, ledger=paid)
-    assert TREES.answer(model, plan, asked, "class", Ledger()).shape == (plan.n_slots,)
-    assert (network.received(ANALYST).size > 0) == (name == "three servers")
+    assert answers_of(model, plan, slots, "class", Ledger()).shape == (plan.n_slots,)
     with pytest.raises(LeakageError, match="H304"):
-        TREES.answer(model, plan, asked, "class", Ledger())
+        answers_of(model, plan, slots, "class", Ledger())
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -168,9 +171,8 @@ def test_answers_go_to_the_analyst_and_in_the_declared_number(name: str) -> None
     engine = make_engine(name, Leakage(TREES.answer_openings(plan, N - 1), ledger=ledger))
     slots = make_slots(domain(), 3, N)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
-    asked = share_queries(engine, plan.layout, model.ring, slots, N, ANALYST)
     with pytest.raises(LeakageError, match="H303"):
-        TREES.answer(model, plan, asked, "class", Ledger())
+        answers_of(model, plan, slots, "class", Ledger())
     engine.leakage = Leakage([], ledger=ledger)
     with pytest.raises(LeakageError, match="H301"):
-        TREES.answer(model, plan, asked, "class", Ledger())
+        answers_of(model, plan, slots, "class", Ledger())

@@ -15,6 +15,7 @@ from hedgerow.secure.ring import Z32
 from hedgerow.tables import Encoded
 from tests.protocols.hidden.number_runs import CAPACITY, ENGINES, classes, fit, numbers, transcript
 from tests.protocols.hidden.test_number_checkpoint import opened, trained
+from tests.protocols.sharing.shared_tables import one_hot
 from tests.secure.engines import ENGINES as SHARING
 from tests.secure.engines import reveal, share
 
@@ -162,7 +163,7 @@ def test_trees_of_a_round_have_columns_of_their_own_and_rows_find_their_leaves(n
     engine, rng = SHARING[name](), np.random.default_rng(0)
     layout = plan_boosting(CLASSES.domain, depth=2).layout
     t, n = 3, len(CLASSES.bins)
-    onehot = layout.one_hot(CLASSES)
+    onehot = one_hot(layout, CLASSES)
     present = rng.integers(0, 2, n)
     columns = np.stack([present * np.ones((t, n), int), rng.integers(-99, 99, (t, n))], axis=2)
     columns *= present[:, None]

@@ -25,6 +25,7 @@ from tests.protocols.hidden.forest_runs import (
     slots,
     trained,
 )
+from tests.protocols.sharing.shared_tables import one_hot
 from tests.protocols.votes.test_votes import Recorder, voted
 from tests.secure.engines import reveal
 
@@ -116,12 +117,12 @@ def test_extra_trees_label_leaves_by_their_rows() -> None:
     table, queries = slots(plan.n_slots), asked()
     forest = trained(plan, table)
     left = plan.layout.left[reveal(forest.model.splits)[0, 0].argmax()]
-    side = plan.layout.one_hot(table) @ left
+    side = one_hot(plan.layout, table) @ left
     labels = [
         np.bincount(table.target[table.present & (side == s)], minlength=3).argmax() for s in (0, 1)
     ]
     found = forest.ask(queries)
-    assert np.array_equal(found, np.take(labels, plan.layout.one_hot(queries) @ left))
+    assert np.array_equal(found, np.take(labels, one_hot(plan.layout, queries) @ left))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -8,10 +8,11 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints
 from hedgerow.protocols.hidden.options import plan_boosting, plan_regression
 from hedgerow.protocols.kinds import kind_named
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import pad
 from tests.protocols.hidden.number_runs import classes, numbers
+from tests.protocols.sharing.shared_tables import shared_table
 from tests.protocols.test_checkpoint import Shelf, Stopped
 from tests.secure.engines import reveal
 
@@ -21,13 +22,11 @@ ROUNDS = 3
 def trained(kind: str, plan, keep, ledger: Ledger | None = None, levels: list[int] | None = None):
     """Train on three servers that live here; return the forest."""
     of, ledger = kind_named(kind), Ledger() if ledger is None else ledger
-    engine = ReplicatedEngine(Simulator(4), Leakage(plan.openings(), ledger=ledger))
+    engine = ReplicatedEngine(Simulator(3), Leakage(plan.openings(), ledger=ledger))
     rows = numbers() if plan.domain.target.bounds else classes(k=plan.domain.target.n_classes)
     rows = pad(rows, plan.n_slots, entropy=np.random.default_rng(1).bytes)
-    units = plan.target_units
-    rows = rows if units is None else units.count(rows)
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows})
+    table = shared_table(engine, plan.layout, plan.ring, uploads, {3: rows}, plan.target_units)
     told = [] if levels is None else levels
     made = of.train(table, plan, ledger, told.append, keep)
     return of.model(engine, plan, made.shares)

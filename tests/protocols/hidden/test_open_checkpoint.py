@@ -9,10 +9,11 @@ from hedgerow.protocols.checkpoint import NoCheckpoints, restored
 from hedgerow.protocols.hidden.open_id3 import train_open
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
-from hedgerow.protocols.sharing.table import horizontal_uploads, share_table
+from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded
 from hedgerow.trees.tree import Tree
+from tests.protocols.sharing.shared_tables import shared_table
 from tests.protocols.test_checkpoint import DOMAIN, PLANS, N, Shelf, Stopped, trained
 
 DEPTH = 3
@@ -25,7 +26,7 @@ def opened(plan: OpenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str, 
     target = ((bins[:, 0] + bins[:, 1] + rng.integers(0, 2, N)) % 2).astype(np.uint8)
     bins = np.asfortranarray(bins, dtype=DOMAIN.dtype)
     rows = Encoded(DOMAIN, bins, target, np.ones(N, dtype=np.bool_))
-    engine = ReplicatedEngine(Simulator(4), Leakage(plan.openings(), ledger=ledger))
+    engine = ReplicatedEngine(Simulator(3), Leakage(plan.openings(), ledger=ledger))
     seen: list[tuple[str, np.ndarray]] = []
     shown = engine.open
 
@@ -35,7 +36,7 @@ def opened(plan: OpenPlan, keep, ledger: Ledger) -> tuple[Tree, list[tuple[str, 
 
     engine.open = watched
     uploads = horizontal_uploads(plan.layout, [plan.n_slots])
-    table = share_table(engine, plan.layout, plan.ring, uploads, {3: rows})
+    table = shared_table(engine, plan.layout, plan.ring, uploads, {3: rows})
     try:
         return train_open(table, plan, ledger, keep=keep), seen
     except Stopped:

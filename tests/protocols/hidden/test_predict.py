@@ -8,11 +8,11 @@ from hedgerow.errors import HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
 from hedgerow.protocols.hidden.model import SecretForest, forest
-from hedgerow.protocols.hidden.predict import predict, share_queries
+from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.sharing.queries import deal_queries, held_queries
 from hedgerow.secure.ring import Z16, Z32
-from hedgerow.secure.secret import Engine
+from hedgerow.secure.secret import WORD, Engine
 from tests.protocols.hidden.hidden_runs import (
-    ANALYST,
     ENGINES,
     child_of,
     domain,
@@ -21,6 +21,7 @@ from tests.protocols.hidden.hidden_runs import (
     make_engine,
     make_rows,
 )
+from tests.protocols.sharing.shared_tables import one_hot, shared_queries
 
 BRANCHINGS = ("binary", "wary")
 
@@ -45,8 +46,8 @@ def test_every_possible_query_gets_the_value_of_its_leaf(
     layout, engine = Layout(domain(), branching), make_engine(name)
     model, chosen, values = random_forest(engine, layout, trees, depth)
     queries = every_row(domain())
-    asked = share_queries(engine, layout, model.ring, queries, queries.n_slots, ANALYST)
-    np.testing.assert_array_equal(look(asked), layout.one_hot(queries))
+    asked = shared_queries(engine, layout, model.ring, queries)
+    np.testing.assert_array_equal(look(asked), one_hot(layout, queries))
     found = look(predict(model, asked))
     assert found.shape == (queries.n_slots, trees, 2)
     for tree in range(trees):
@@ -58,13 +59,13 @@ def test_every_possible_query_gets_the_value_of_its_leaf(
 
 @pytest.mark.parametrize("branching", BRANCHINGS)
 def test_a_product_and_one_round_per_level(branching: Any) -> None:
-    engine = make_engine("three servers", network=Simulator(5))
+    engine = make_engine("three servers", network=Simulator(3))
     layout, meter = Layout(domain(), branching), engine.network.meter
     queries = every_row(domain())
     for trees, depth, n in ((1, 2, 5), (1, 3, 5), (2, 3, 40), (1, 4, 40)):
         model, _, _ = random_forest(engine, layout, trees, depth)
         some = make_rows(domain(), queries.bins[:n])
-        asked = share_queries(engine, layout, model.ring, some, n, ANALYST)
+        asked = shared_queries(engine, layout, model.ring, some)
         before = meter.snapshot()
         predict(model, asked)
         assert (meter.snapshot() - before).rounds == depth + 1
@@ -76,6 +77,6 @@ def test_queries_of_another_domain_or_number_are_refused(name: str) -> None:
     queries = every_row(domain())
     swapped = queries.select((0, 1, 2, 4, 3))
     with pytest.raises(HedgerowError, match="H117"):
-        share_queries(engine, layout, Z16, swapped, swapped.n_slots, ANALYST)
+        shared_queries(engine, layout, Z16, swapped)
     with pytest.raises(HedgerowError, match="H108"):
-        share_queries(engine, layout, Z16, queries, queries.n_slots + 1, ANALYST)
+        held_queries(engine, layout, Z16, deal_queries(layout, queries), queries.n_slots + WORD)

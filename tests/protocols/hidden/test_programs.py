@@ -1,6 +1,5 @@
-"""The programs of all parties, in one process."""
+"""The programs of the three servers, in one process."""
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -9,44 +8,50 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.programs import COLLUSION, ledger_of, train_program
+from hedgerow.protocols.hidden.programs import (
+    COLLUSION,
+    HALVES_KEPT,
+    AnswerTerms,
+    AskedModel,
+    HiddenPart,
+    Terms,
+    answer,
+    half_name,
+    server,
+)
+from hedgerow.protocols.hidden.questions import Question, join_answers, question_of
+from hedgerow.protocols.run import MEMBERS, ledger_of
 from hedgerow.protocols.sharing.integrate import Integrated
+from hedgerow.protocols.sharing.uploaded import deal_uploads
 from hedgerow.trees import grow_id3
 from tests.protocols.hidden.hidden_jobs import DOMAIN, encoded, owners, plan
+from tests.protocols.test_checkpoint import Shelf
 
 
-def job_of(of: HiddenPlan, made: Integrated, **changes: Any) -> dict[str, Any]:
-    return {
-        "kind": "trees",
-        "plan": of.to_dict(),
-        "uploads": [asdict(upload) for upload in made.uploads],
-        "engine": "replicated",
-        "domain_is_public": True,
-        "marks": [],
-        "seed": None,
-    } | changes
-
-
-def trained(of: HiddenPlan, made: Integrated, **changes: Any) -> dict[str, Any]:
-    own = {str(party): data for party, data in made.own().items()}
-    return train_program(Simulator(3 + len(own)), job_of(of, made, **changes), own)
+def trained(of: HiddenPlan, made: Integrated, **changes: Any) -> HiddenPart:
+    held = deal_uploads(of.layout, made.uploads, made.tables)
+    ledger = Ledger(domain=of.domain)
+    known: dict[str, Any] = {"job": Terms("trees"), "table": held, "ledger": ledger}
+    with Simulator(3) as network:
+        return server(Context(network, MEMBERS, of, **known | changes))
 
 
 def test_shares_of_the_servers_add_up_to_the_tree_in_the_clear() -> None:
     of = plan(branching="wary")
     made = owners(of, encoded(), 2)
     found = trained(of, made)
-    assert sorted(found) == ["0", "1", "2"]
-    shares = [found[server]["shares"]["splits"] for server in "012"]
-    assert all(share.shape[:2] == (1, 2) for share in shares)
-    for server in range(3):
+    shares = found.shares["splits"]
+    assert shares.shape[:2] == (3, 2)
+    for at in range(3):
         # What server i holds second, server i+1 holds first.
-        np.testing.assert_array_equal(shares[server][0, 1], shares[(server + 1) % 3][0, 0])
-    whole = shares[0][0, 0] + shares[1][0, 0] + shares[2][0, 0]
+        np.testing.assert_array_equal(shares[at, 1], shares[(at + 1) % 3, 0])
+    whole = shares[0, 0] + shares[1, 0] + shares[2, 0]
     clear = trained(of, made, engine="clear")
-    assert sorted(clear) == ["0"]
-    np.testing.assert_array_equal(whole, clear["0"]["shares"]["splits"])
+    np.testing.assert_array_equal(whole, clear.shares["splits"])
+    assert clear.ledger.to_json() == found.ledger.to_json()
+    assert clear.leakage.to_json() == found.leakage.to_json()
     tree = grow_id3(encoded(), criterion="max", max_depth=2)
     assert int(np.flatnonzero(whole[0, 0])[0]) == tree.feature[0]
 
@@ -54,34 +59,52 @@ def test_shares_of_the_servers_add_up_to_the_tree_in_the_clear() -> None:
 def test_no_two_trainings_have_the_same_shares() -> None:
     of = plan()
     made = owners(of, encoded())
-    first, second = (trained(of, made)["0"]["shares"]["splits"] for _ in range(2))
+    first, second = (trained(of, made).shares["splits"] for _ in range(2))
     assert (first != second).any()
-    seeded = [trained(of, made, seed=7)["0"] for _ in range(2)]
-    np.testing.assert_array_equal(seeded[0]["shares"]["splits"], seeded[1]["shares"]["splits"])
-    assert "seeded noise" in Ledger.from_json(seeded[0]["ledger"]).total("server 0").why
+
+
+def test_a_training_tells_how_far_it_has_come() -> None:
+    of, told = plan(), []
+    trained(of, owners(of, encoded()), progress=told.append)
+    assert told == [{"level": at, "depth": 2, "nodes": 2**at} for at in range(3)]
 
 
 def test_a_ledger_opens_with_what_is_known_before() -> None:
     of = plan()
-    job = job_of(of, owners(of, encoded()), marks=[["a test", ["owner 0"]]])
+    job = {"domain_is_public": True, "marks": [["a test", ["owner 0"]]], "seed": None}
     ledger = ledger_of(job, of)
     assert ledger.total("server 1").epsilon == 0
     assert ledger.total("owner 1").epsilon == 0
     assert ledger.total("owner 0").why == "a test"
-    for pair in ([0, 1], [1, 2], [0, 2]):
-        both = ledger.coalition([f"server {i}" for i in pair])
-        assert both.why == COLLUSION
-        assert both.epsilon == np.inf
     assert ledger.domain == DOMAIN
     assert ledger_of(job | {"domain_is_public": False}, of).domain is None
+    found = trained(of, owners(of, encoded()), ledger=ledger).ledger
+    assert found is ledger
+    for pair in ([0, 1], [1, 2], [0, 2]):
+        both = found.coalition([f"server {i}" for i in pair])
+        assert both.why == COLLUSION
+        assert both.epsilon == np.inf
 
 
-def test_a_table_at_a_party_that_does_not_own_it_is_refused() -> None:
+def test_a_server_without_its_part_of_an_upload_is_refused() -> None:
     of = plan()
     made = owners(of, encoded(), 2)
-    own = {str(party): data for party, data in made.own().items() if party == 3}
+    held = deal_uploads(of.layout, made.uploads, made.tables)
+    for engine in ("replicated", "clear"):
+        for gone in range(3):
+            assert held[1].parts is not None
+            left = {at: part for at, part in held[1].parts.items() if at != gone}
+            with pytest.raises(HedgerowError) as caught:
+                trained(
+                    of,
+                    made,
+                    table=[held[0], type(held[1])(held[1].upload, held[1].shape, left)],
+                    engine=engine,
+                )
+            assert caught.value.code is Code.WRONG_SHAPE
+    # A table that an owner does not have cannot be dealt.
     with pytest.raises(HedgerowError) as caught:
-        train_program(Simulator(5), job_of(of, made), own)
+        deal_uploads(of.layout, made.uploads, {3: made.tables[3]})
     assert caught.value.code is Code.WRONG_SHAPE
 
 
@@ -90,9 +113,42 @@ def test_a_table_at_a_party_that_does_not_own_it_is_refused() -> None:
 def test_training_opens_what_it_declares(noise: str, grower: str) -> None:
     of = plan(noise=noise, grower=grower, epsilon=2.0)
     found = trained(of, owners(of, encoded()))
-    for server in found.values():
-        ledger = Ledger.from_json(server["ledger"])
-        leakage = Leakage.from_json(server["leakage"], ledger)
-        assert all(row["equal"] for row in leakage.compare())
-        assert leakage.what_was_learned("analyst") == []
-        assert bool(leakage.what_was_learned("server")) == (grower == "grouped")
+    leakage = Leakage.from_json(found.leakage.to_json(), Ledger.from_json(found.ledger.to_json()))
+    assert all(row["equal"] for row in leakage.compare())
+    assert leakage.what_was_learned("analyst") == []
+    assert bool(leakage.what_was_learned("server")) == (grower == "grouped")
+
+
+@pytest.mark.parametrize("engine", ["replicated", "clear"])
+def test_halves_are_kept_before_the_servers_take_leave(engine: Any) -> None:
+    of, table = plan(), encoded()
+    made = trained(of, owners(of, table), engine=engine)
+    shelf, asked = Shelf(stages=9), [question_of(of, table.select(DOMAIN.names, target=False))] * 2
+    with Simulator(3) as network:
+        found = answer(
+            Context(
+                network,
+                MEMBERS,
+                of,
+                job=AnswerTerms("trees", "class"),
+                table=AskedModel(
+                    made.shares,
+                    [Question(48, one.parts, f"analyst {k}") for k, one in enumerate(asked)],
+                ),
+                ledger=made.ledger,
+                stages=shelf,
+                engine=engine,
+            )
+        )
+    assert list(shelf.kept) == [HALVES_KEPT]
+    assert sorted(shelf.kept[HALVES_KEPT]) == sorted(
+        half_name(k, at) for k in range(2) for at in (0, 1)
+    )
+    first, second = (join_answers(halves) for halves in found.halves)
+    np.testing.assert_array_equal(first, second)
+    assert (first == table.target).mean() > 0.7
+    for k in range(2):
+        for at in (0, 1):
+            np.testing.assert_array_equal(
+                shelf.kept[HALVES_KEPT][half_name(k, at)], found.halves[k][at]
+            )

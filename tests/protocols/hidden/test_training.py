@@ -26,7 +26,6 @@ from hedgerow.protocols.growers.leaves import (
 from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.predict import share_queries
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE
 from hedgerow.protocols.hidden.training import (
     leaf_update_of,
@@ -36,8 +35,8 @@ from hedgerow.protocols.hidden.training import (
 from hedgerow.tables import Encoded
 from tests.net.readings import same_bytes
 from tests.protocols.hidden.hidden_runs import (
-    ANALYST,
     ENGINES,
+    answers_of,
     domain,
     look,
     make_engine,
@@ -288,8 +287,7 @@ def test_one_model_answers_several_batches(name: str) -> None:
     found = []
     for _ in range(2):
         engine.leakage = Leakage(TREES.answer_openings(plan, 7), ledger=ledger)
-        asked = share_queries(engine, plan.layout, model.ring, QUERIES, 7, ANALYST)
-        found.append(TREES.answer(model, plan, asked, "class", ledger))
+        found.append(answers_of(model, plan, QUERIES, "class", ledger))
     # The same answers, at no further cost.
     np.testing.assert_array_equal(*found)
     assert ledger.releases == spent

@@ -146,13 +146,12 @@ def test_columns_that_do_not_make_a_table_are_refused() -> None:
     assert refuse(left, replace(right, domain=domain)) is Code.BAD_DOMAIN
 
 
-def test_what_owners_are_handed_is_plain() -> None:
+def test_owners_of_columns_hold_their_own_alone() -> None:
     made = dealt(PLAN.layout, encoded(), 60, 2, "vertical")
-    own = made.own()
-    assert set(own) == {3, 4}
-    assert own[3]["target"] is not None
-    assert own[4]["target"] is None
-    assert own[4]["bins"].shape == (60, 1)
+    assert set(made.tables) == {3, 4}
+    assert made.tables[3].target is not None
+    assert made.tables[4].target is None
+    assert made.tables[4].bins.shape == (60, 1)
 
 
 def test_keyed_bytes_go_on() -> None:

@@ -9,14 +9,17 @@ from hedgerow.errors import InputError
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.sharing.queries import (
     cost_queries,
+    deal_queries,
     expand_queries,
+    held_queries,
     planes_shape,
     query_planes,
-    share_queries,
 )
+from hedgerow.secure.replicated.outside import deal
 from hedgerow.secure.ring import Z16, Z32
-from hedgerow.secure.secret import Engine
+from hedgerow.secure.secret import Engine, pack
 from hedgerow.tables import Attribute, Domain, Target, encode
+from tests.protocols.sharing.shared_tables import one_hot
 from tests.secure.engines import ENGINES, metered, reveal
 
 SIZES = (3, 1, 8, 2)
@@ -40,19 +43,18 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 @pytest.mark.parametrize("ring", [Z16, Z32], ids=lambda ring: str(ring.bits))
 def test_rows_arrive_as_one_hot(engine: Engine, branching, ring) -> None:
     layout, queries = Layout(DOMAIN, branching), encode(ROWS, DOMAIN)
-    shared = share_queries(engine, layout, ring, queries, len(ROWS), 0)
+    shared = held_queries(engine, layout, ring, deal_queries(layout, queries), len(ROWS))
     assert shared.ring == ring
-    np.testing.assert_array_equal(reveal(shared), layout.one_hot(queries))
+    np.testing.assert_array_equal(reveal(shared), one_hot(layout, queries))
 
 
 @pytest.mark.parametrize("branching", BRANCHINGS)
-def test_no_bits_make_more_than_one_value(engine: Engine, branching, monkeypatch) -> None:
-    """An analyst that does not keep to the protocol can send any bits, and nothing else."""
+def test_no_bits_make_more_than_one_value(engine: Engine, branching) -> None:
+    """An analyst that does not keep to the protocol can deal any bits, and nothing else."""
     layout, n = Layout(DOMAIN, branching), 400
-    honest = engine.input_bits
     bits = np.random.default_rng(0).integers(0, 2, (3, len(SIZES), n)).astype(bool)
-    monkeypatch.setattr(engine, "input_bits", lambda _, party, shape: honest(bits, party, shape))
-    cells = reveal(share_queries(engine, layout, Z16, encode(ROWS, DOMAIN), n, 0))
+    parts = dict(enumerate(deal(pack(bits), xor=True)))
+    cells = reveal(held_queries(engine, layout, Z16, parts, n))
     number = (bits * np.array([4, 2, 1])[:, None, None]).sum(axis=0)
     for feature, size in enumerate(layout.widths(range(len(SIZES)))):
         block = cells[:, layout.columns_of([feature])]
@@ -64,8 +66,10 @@ def test_no_bits_make_more_than_one_value(engine: Engine, branching, monkeypatch
 def test_cost(branching) -> None:
     engine, layout = ENGINES["three servers"](), Layout(DOMAIN, branching)
     queries = encode(ROWS, DOMAIN)
-    spent = metered(engine, lambda: share_queries(engine, layout, Z32, queries, len(ROWS), 0))
-    assert spent == cost_queries(engine, layout, Z32, len(ROWS), 0)
+    parts, n = deal_queries(layout, queries), len(ROWS)
+    spent = metered(engine, lambda: held_queries(engine, layout, Z32, parts, n))
+    assert spent == cost_queries(engine, layout, Z32, n)
+    assert spent.rounds == planes_shape(layout, n)[0] + 1
 
 
 @pytest.mark.parametrize("branching", BRANCHINGS)
@@ -75,7 +79,7 @@ def test_bits_that_were_shared_before_become_the_same_rows(engine: Engine, branc
     assert bits.shape == planes_shape(layout, len(ROWS)) == (3, len(SIZES), len(ROWS))
     shared = engine.input_bits(bits, 0, bits.shape)
     np.testing.assert_array_equal(
-        reveal(expand_queries(layout, Z16, shared)), layout.one_hot(queries)
+        reveal(expand_queries(layout, Z16, shared)), one_hot(layout, queries)
     )
     with pytest.raises(InputError, match="H108"):
         expand_queries(layout, Z16, shared[1:])

@@ -1,4 +1,4 @@
-"""Tables shared as bits become the tables that are shared as numbers."""
+"""Tables dealt as bits become one-hot columns, classes and whole units."""
 
 import numpy as np
 import pytest
@@ -10,12 +10,19 @@ from hedgerow.protocols.sharing import uploaded
 from hedgerow.protocols.sharing.table import (
     Upload,
     horizontal_uploads,
-    share_table,
     vertical_uploads,
 )
-from hedgerow.protocols.sharing.uploaded import GRID_PLANES, expand_table, n_planes, planes_of
+from hedgerow.protocols.sharing.uploaded import (
+    GRID_PLANES,
+    deal_uploads,
+    expand_table,
+    held_table,
+    n_planes,
+    planes_of,
+)
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from tests.protocols.sharing.shared_tables import one_hot, target_columns
 from tests.secure.engines import ENGINES, reveal
 
 SIZES, CLASSES, N = (3, 1, 9, 2), 3, 150
@@ -43,7 +50,7 @@ def table(n: int = N, seed: int = 0) -> Encoded:
 @pytest.mark.parametrize("branching", ["binary", "wary"])
 @pytest.mark.parametrize("block", [1 << 24, 100])
 @pytest.mark.parametrize("target", [True, False], ids=["classes", "no target"])
-def test_the_same_table_either_way(
+def test_dealt_bits_become_the_table(
     engine: str, branching, block: int, target: bool, monkeypatch
 ) -> None:
     monkeypatch.setattr(uploaded, "_BLOCK", block)
@@ -57,15 +64,15 @@ def test_the_same_table_either_way(
         ),
         (horizontal_uploads(layout, [N, 70], 0), {0: first, 1: second}),
     ):
-        wanted = share_table(keeper, layout, Z16, uploads, parts)
-        planes = {}
-        for party, part in parts.items():
-            bits = planes_of(part)
-            assert len(bits) == n_planes(part.domain)
-            planes[party] = keeper.input_bits(bits, party, bits.shape)
-        found = expand_table(keeper, layout, Z16, uploads, planes)
-        np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
-        np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+        held = deal_uploads(layout, uploads, parts)
+        for part, one in zip(parts.values(), held, strict=True):
+            assert planes_of(part).shape == one.shape == (n_planes(part.domain), part.n_slots)
+        found = held_table(keeper, layout, Z16, held)
+        whole = [first] if len(found.onehot) == N else [first, second]
+        onehot = np.concatenate([one_hot(layout, part) for part in whole])
+        columns = np.concatenate([target_columns(part, CLASSES) for part in whole])
+        np.testing.assert_array_equal(reveal(found.onehot), onehot)
+        np.testing.assert_array_equal(reveal(found.columns), columns)
         # One column per class: a class without one would vanish.
         assert found.columns.shape[1] == (CLASSES if target else 1)
     records = np.concatenate([first.present, second.present])
@@ -105,7 +112,7 @@ def numbers(n: int = N, seed: int = 0) -> Encoded:
 @pytest.mark.parametrize("engine", ["clear", "three servers"])
 @pytest.mark.parametrize("bits", [4, 10, 19, 20])
 @pytest.mark.parametrize("block", [1 << 24, 100])
-def test_numbers_are_the_same_either_way(engine: str, bits: int, block: int, monkeypatch) -> None:
+def test_dealt_bits_become_whole_units(engine: str, bits: int, block: int, monkeypatch) -> None:
     monkeypatch.setattr(uploaded, "_BLOCK", block)
     keeper, layout, units = ENGINES[engine](), Layout(NUMERIC, "binary"), Units(-3.0, 5.0, bits)
     for uploads, parts in (
@@ -115,19 +122,15 @@ def test_numbers_are_the_same_either_way(engine: str, bits: int, block: int, mon
             {0: numbers().select([0, 2], target=False), 1: numbers().select([1, 3])},
         ),
     ):
-        counted = {
-            party: part if part.target is None else units.count(part)
-            for party, part in parts.items()
-        }
-        wanted = share_table(keeper, layout, Z32, uploads, counted)
-        planes = {}
-        for party, part in parts.items():
-            shared = planes_of(part)
-            assert len(shared) == n_planes(part.domain)
-            planes[party] = keeper.input_bits(shared, party, shared.shape)
-        found = expand_table(keeper, layout, Z32, uploads, planes, units)
-        np.testing.assert_array_equal(reveal(found.onehot), reveal(wanted.onehot))
-        np.testing.assert_array_equal(reveal(found.columns), reveal(wanted.columns))
+        held = deal_uploads(layout, uploads, parts)
+        for part, one in zip(parts.values(), held, strict=True):
+            assert planes_of(part).shape == one.shape == (n_planes(part.domain), part.n_slots)
+        found = held_table(keeper, layout, Z32, held, units)
+        whole = [numbers()] if len(found.onehot) == N else [numbers(), numbers(70, seed=1)]
+        onehot = np.concatenate([one_hot(layout, part) for part in whole])
+        columns = np.concatenate([target_columns(units.count(part), 2) for part in whole])
+        np.testing.assert_array_equal(reveal(found.onehot), onehot)
+        np.testing.assert_array_equal(Z32.signed(reveal(found.columns)), columns)
         # Both bounds are among them.
         signed = Z32.signed(reveal(found.columns)[:2, 1])
         assert signed.tolist() == [-units.most, units.most]

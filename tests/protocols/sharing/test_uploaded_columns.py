@@ -16,13 +16,13 @@ from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.id3 import branch_sums
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.queries import expand_queries, query_planes
 from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
 from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.secure.secret import Engine
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from tests.protocols.hidden.hidden_runs import answers_of
 from tests.secure.engines import ENGINES, reveal
 
 SIZES, CLASSES, N = (3, 1, 9, 2), 3, 500
@@ -160,9 +160,7 @@ def chosen(denied: int, run: int) -> str:
     model = train_hidden(table, plan, ledger)
     asked = np.array([[x, y, 1] for x in (0, 1) for y in (0, 1)], dtype=np.uint8)
     queries = Encoded(WARDS, np.asfortranarray(asked), np.zeros(4, np.uint8), np.ones(4, bool))
-    bits = engine.public_bits(query_planes(plan.layout, queries))
-    rows = expand_queries(plan.layout, model.ring, bits)
-    counts = np.asarray(TREES.answer(model, plan, rows, "distribution", ledger))
+    counts = answers_of(model, plan, queries, "distribution", ledger)
     # Rows of one leaf have the same noisy counts.
     same_x, same_y = (counts[:2] == counts[2:]).all(), (counts[::2] == counts[1::2]).all()
     return {(True, False): "y", (False, True): "x"}.get((bool(same_x), bool(same_y)), "neither")

@@ -10,6 +10,7 @@ from hedgerow.errors import HedgerowError, LeakageError, PrivacyError
 from hedgerow.net.network import Array, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Ledger
+from hedgerow.protocols.hidden.answers import TREES as CLASSES
 from hedgerow.protocols.votes import votes
 from hedgerow.protocols.votes.budget import vote_mechanism
 from hedgerow.secure.noise.releases import Prepaid
@@ -89,7 +90,7 @@ def test_the_law_is_that_of_noisy_max_over_the_votes(engine: str, chi_square: An
 
 def test_answers_beyond_the_budget_are_refused_before_a_byte_is_sent() -> None:
     plan = planned(noise="votes", n_trees=4, epsilon=2.0, queries=25)
-    network = Simulator(5)
+    network = Simulator(3)
     openings = votes.vote_openings(10, times=3)
     forest = trained(
         plan, slots(plan.n_slots), "three servers", openings=openings, n=10, network=network
@@ -99,12 +100,11 @@ def test_answers_beyond_the_budget_are_refused_before_a_byte_is_sent() -> None:
     assert first.shape == (10,)
     assert votes.answers_left(forest.ledger) == 15
     forest.ask(queries)  # the same again is ten more
-    shared = forest.share(queries)
     before, state = network.meter.snapshot(), forest.ledger.to_json()
     record, shares = str(forest.leakage), {k: v.copy() for k, v in forest.model.shares().items()}
     for _ in range(2):
         with pytest.raises(PrivacyError, match=r"H207.*10 more asked for, 5 left"):
-            votes.answer(forest.model, plan, shared, forest.ledger)
+            forest.ask(queries)
     spent = network.meter.snapshot() - before
     assert spent.rounds == 0
     assert not any(spent.payload)
@@ -199,7 +199,7 @@ class Recorder(Simulator):
     """A simulator that keeps plans."""
 
     def __init__(self) -> None:
-        super().__init__(5)
+        super().__init__(3)
         self.plans: list[tuple[str, tuple[Route, ...]]] = []
 
     def _move(self, step: str, plan: Any, outbox: Any) -> dict[int, Array]:
@@ -223,12 +223,13 @@ def test_wrong_use_is_refused() -> None:
     plan = planned(noise="votes", n_trees=4, epsilon=2.0, queries=100)
     forest = trained(plan, slots(plan.n_slots))
     shared = forest.share(asked())
+    paid = votes.spend_answers(forest.ledger, 60)
     with pytest.raises(HedgerowError, match="one reservation of answers"):
-        votes.answer(forest.model, plan, shared, Ledger())
+        CLASSES.answers(forest.model, plan, shared, "class", Ledger())
     with pytest.raises(HedgerowError, match="noise='votes'"):
-        votes.answer(forest.model, replace(plan, noise="none"), shared, forest.ledger)
+        votes.answered(forest.model, replace(plan, noise="none"), shared, forest.ledger, paid)
     with pytest.raises(HedgerowError, match="at least one query"):
-        votes.answer(forest.model, plan, shared[:0], forest.ledger)
+        votes.answered(forest.model, plan, shared[:0], forest.ledger, paid)
     for wrong in ({"queries": 0}, {"queries": 5, "sampling": "poisson", "rate": 0.5}):
         with pytest.raises(HedgerowError, match="H501"):
             planned(noise="votes", n_trees=4, **wrong)
@@ -240,10 +241,10 @@ def test_answers_can_be_computed_without_being_opened() -> None:
     queries = forest.share(asked())
     n = queries.shape[0]
     left = votes.answers_left(forest.ledger)
-    found, name = votes.answered(
+    found = votes.answered(
         forest.model, plan, queries, forest.ledger, votes.price_of(forest.ledger, n)
     )
-    assert (found.shape, name) == ((n,), votes.VOTED)
+    assert found.shape == (n,)
     assert votes.answers_left(forest.ledger) == left
     assert not any(row["opened"] for row in forest.leakage.compare())
     with pytest.raises(LeakageError, match="H306"):

@@ -10,6 +10,7 @@ the best split, and with it whether two queries are in one leaf or in two.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,28 +20,32 @@ from numpy.typing import NDArray
 
 from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, families, neighbours
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.hidden.answers import TREES
-from hedgerow.protocols.hidden.boosting_plan import BoostingPlan
 from hedgerow.protocols.hidden.evaluation import (
     TABLE,
     cross_table,
     noisy_table,
     plan_evaluation,
 )
+from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
-from hedgerow.protocols.hidden.regression_plan import RegressionPlan
+from hedgerow.protocols.hidden.questions import join_answers, open_answers, question_of
 from hedgerow.protocols.hidden.sampling import amplified
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads, share_table
+from hedgerow.protocols.sharing.integrate import keyed
+from hedgerow.protocols.sharing.queries import deal_queries, held_queries
+from hedgerow.protocols.sharing.table import SecretTable, horizontal_uploads
+from hedgerow.protocols.sharing.uploaded import deal_uploads, held_table
 from hedgerow.protocols.votes import votes
-from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.secret import Engine
+from hedgerow.secure.replicated import SERVERS, ReplicatedEngine
+from hedgerow.secure.replicated.outside import open_halves
+from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 
 EPSILON = 1.0
@@ -51,7 +56,6 @@ SAMPLED_RUNS = 10_000
 RATE, SAMPLED_EPSILON = 0.5, 4.0
 SEED_BYTES = 32
 ANSWERS = "class of each query in each tree"
-OWNER, ANALYST = 3, 4
 
 DOMAIN = Domain(
     attributes=tuple(
@@ -111,12 +115,9 @@ class HiddenAnswers:
         engine, ledger = engine_for([*plan.openings(), opening], DOMAIN, source)
         copies = plan.n_slots // self.slots
         trained = train_hidden(share_audit_table(engine, plan, table, copies), plan, ledger)
-        queries = share_queries(engine, plan.layout, trained.ring, _queries(1), 2, ANALYST)
-        labels = predict(trained, queries)
+        labels = predict(trained, share_audit_queries(trained, QUERIES))
         index = (labels * np.arange(plan.n_classes)).sum(axis=-1)
-        opened = engine.open(index, ANSWERS, "analyst")
-        assert opened is not None
-        return opened.astype(np.int64).T
+        return join_answers(open_halves(engine, index, ANSWERS, "analyst")).T
 
 
 class Votes(HiddenAnswers):
@@ -134,10 +135,10 @@ class Votes(HiddenAnswers):
         openings = [*plan.openings(), *votes.vote_openings(n)]
         engine, ledger = engine_for(openings, DOMAIN, source)
         trained = train_hidden(share_audit_table(engine, plan, table), plan, ledger)
-        queries = share_queries(engine, plan.layout, trained.ring, _queries(runs), n, ANALYST)
-        opened = votes.answer(trained, plan, queries, ledger)
-        assert opened is not None
-        return opened.reshape(runs, len(QUERIES))
+        question = question_of(plan, audit_rows(plan.domain, np.tile(QUERIES, (runs, 1))))
+        votes.spend_answers(ledger, n)
+        (halves,) = open_answers(TREES, trained, plan, [question], "class", ledger)
+        return join_answers(halves).reshape(runs, len(QUERIES))
 
 
 @dataclass(frozen=True)
@@ -159,9 +160,8 @@ class HeldOut:
         rows = share_audit_table(engine, held_out, table)
         counts = cross_table(TREES, model, plan, rows, evaluation)
         copies = counts.reshape(1, *evaluation.shape).broadcast_to(shape)
-        opened = engine.open(noisy_table(copies, evaluation, ledger), TABLE, "analyst")
-        assert opened is not None
-        return evaluation.ring.signed(opened).astype(np.int64).reshape(runs, -1)
+        noisy = noisy_table(copies, evaluation, ledger)
+        return join_answers(open_halves(engine, noisy, TABLE, "analyst")).reshape(runs, -1)
 
 
 def hidden_trees() -> list[AuditTarget]:
@@ -223,11 +223,11 @@ def _target(
 def engine_for(
     openings: Sequence[Opening], domain: Domain | None, source: NoiseSource
 ) -> tuple[ReplicatedEngine, Ledger]:
-    """Return three servers with an owner and an analyst, and an empty ledger."""
+    """Return three servers, and an empty ledger."""
     ledger = Ledger(domain=domain)
     seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
-    network = Simulator(ANALYST + 1)
-    return ReplicatedEngine(network, Leakage(openings, ledger=ledger), insecure_seed=seed), ledger
+    leakage = Leakage(openings, ledger=ledger)
+    return ReplicatedEngine(Simulator(SERVERS), leakage, seats={}, insecure_seed=seed), ledger
 
 
 def share_audit_table(
@@ -240,19 +240,28 @@ def share_audit_table(
     codes = np.zeros(slots, dtype=np.uint8)
     bins[:n], codes[:n] = table.rows, table.classes
     target: NDArray[Any] = codes
-    numeric = layout.domain.target is not None and layout.domain.target.bounds is not None
-    if isinstance(plan, RegressionPlan | BoostingPlan) and numeric:
-        target = np.where(codes == 1, 1, -1) * float(plan.units.most)
+    if plan.target_units is not None:
+        target = np.array([plan.target_units.low, plan.target_units.high])[codes]
     encoded = Encoded(
         layout.domain,
         np.asfortranarray(np.tile(bins, (copies, 1))),
         np.tile(target, copies),
         np.tile(np.arange(slots) < n, copies),
     )
-    uploads = horizontal_uploads(layout, [plan.n_slots], OWNER)
-    return share_table(engine, layout, plan.ring, uploads, {OWNER: encoded})
+    uploads = horizontal_uploads(layout, [plan.n_slots])
+    # A seeded audit is repeatable, down to the shares.
+    entropy = os.urandom if engine.private else keyed(bytes(KEY_BYTES))
+    held = deal_uploads(layout, uploads, {uploads[0].party: encoded}, entropy)
+    return held_table(engine, layout, plan.ring, held, plan.target_units)
 
 
-def _queries(times: int) -> Encoded:
-    bins = np.asfortranarray(np.tile(QUERIES, (times, 1)))
-    return Encoded(DOMAIN, bins, None, np.ones(len(bins), dtype=np.bool_))
+def share_audit_queries(model: SecretForest, bins: NDArray[Any]) -> Secret:
+    """Share rows of bins as an analyst does: one-hot for every attribute."""
+    layout = model.layout
+    parts = deal_queries(layout, audit_rows(layout.domain, bins))
+    return held_queries(model.engine, layout, model.ring, parts, len(bins))
+
+
+def audit_rows(domain: Domain, bins: NDArray[Any]) -> Encoded:
+    """Return rows of bins, without a target."""
+    return Encoded(domain, np.asfortranarray(bins), None, np.ones(len(bins), dtype=np.bool_))

@@ -21,7 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.audit.catalogue.hidden import ANALYST, engine_for, share_audit_table
+from hedgerow.audit.catalogue.hidden import (
+    engine_for,
+    share_audit_queries,
+    share_audit_table,
+)
 from hedgerow.audit.engine import AuditTarget, Pair
 from hedgerow.audit.tables import AuditTable, neighbours
 from hedgerow.privacy import Ledger, NoiseSource, Opening, TwoSidedGeometric
@@ -47,14 +51,15 @@ from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
 from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.questions import join_answers
 from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
-from hedgerow.protocols.sharing.queries import share_queries
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.fixed.fixed_point import rescale
 from hedgerow.secure.replicated import EVERYONE
+from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Secret, concatenate, stack
-from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.tables import Attribute, Domain, Target
 
 EPSILON = 1.0
 RUNS = 20_000
@@ -214,14 +219,10 @@ class Regression:
         opening = Opening(ANSWERS, "analyst", (len(QUERIES), runs), derived=reasons)
         engine, ledger = engine_for([opening], plan.domain, source)
         model = self.train(share_audit_table(engine, plan, table), plan, ledger, runs)
-        asked = Encoded(
-            plan.domain, np.asfortranarray(QUERIES), None, np.ones(len(QUERIES), dtype=np.bool_)
-        )
-        queries = share_queries(engine, plan.layout, model.ring, asked, len(QUERIES), ANALYST)
+        queries = share_audit_queries(model, QUERIES)
         found = self.answers(predict(model, queries)[:, :, 0], plan)
-        opened = engine.open(found, ANSWERS, "analyst")
-        assert opened is not None
-        return _read(model.ring.signed(opened).astype(np.int64), self.largest(plan))
+        opened = join_answers(open_halves(engine, found, ANSWERS, "analyst"))
+        return _read(opened, self.largest(plan))
 
 
 @dataclass(frozen=True)

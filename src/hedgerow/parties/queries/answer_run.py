@@ -1,12 +1,10 @@
-"""`AnswerRun`: one computation of the three servers that answers a batch of queries, in halves."""
+"""One computation of the three servers that answers a batch of queries, at one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
@@ -14,18 +12,14 @@ from hedgerow.net.network import Network
 from hedgerow.parties.queries.waiting import Pending
 from hedgerow.parties.store.library import ModelBook
 from hedgerow.parties.store.query_log import QueryKey
-from hedgerow.privacy import Leakage, Ledger, Opening
-from hedgerow.protocols.hidden.model import SecretForest
-from hedgerow.protocols.sharing.queries import expand_queries, planes_shape
-from hedgerow.protocols.votes import votes
-from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import bits_of_parts, open_halves
-from hedgerow.secure.secret import WORD, Secret, SecretBits, concatenate, pack, unpack
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.checkpoint import NoCheckpoints, Stage
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.hidden.programs import AnswerTerms, AskedModel, answer, half_name
+from hedgerow.protocols.hidden.questions import Question
+from hedgerow.protocols.run import MEMBERS
 
 Array = NDArray[Any]
-BLOCK = 1 << 22
-"""Numbers in the widest step of a block of rows: what bounds the memory of a run."""
-MOST_ROWS = 1 << 14
 
 
 class ChargedQueries:
@@ -57,95 +51,50 @@ class ChargedQueries:
         return self._ledger.charged(reason, audience)
 
 
-class AnswerRun:
-    """One run, of a name never used before; its engine stays in the thread that makes it."""
+class HeldHalves(NoCheckpoints):
+    """Holds the halves of a draw in the query log, before the servers take leave."""
 
-    def __init__(
-        self, network: Network, book: ModelBook, shares: Mapping[str, Array], draw: str
-    ) -> None:
-        self._network, self._book, self._shares, self._draw = network, book, shares, draw
-        self._engine: ReplicatedEngine | None = None
+    def __init__(self, book: ModelBook, draw: str, keys: Sequence[QueryKey], server: int) -> None:
+        self._book, self._draw, self._keys, self._server = book, draw, keys, server
+        self.halves: dict[QueryKey, Array] = {}
 
-    def answer(self, queries: Sequence[Pending], what: str) -> dict[QueryKey, Array]:
-        """Answer queries that were charged.
+    def save(self, stage: str, arrays: Stage) -> None:
+        """Hold the half of every answer that this server gives; durable when it returns."""
+        del stage
+        names = {half_name(k, self._server): key for k, key in enumerate(self._keys)}
+        self.halves = {names[name]: half for name, half in arrays.items()}
+        self._book.log.hold(self._draw, self._keys, self.halves)
 
-        1. Shared bits of all queries, side by side, become one-hot rows.
-        2. The trees are walked, in blocks of rows (`Kind.answers`, or `votes.answered`).
-        3. The rows of each query become halves, opened to its analyst and to nobody else.
 
-        Reveals: the answers, to their analysts, once both halves are given to them.
-        Cost: that of `expand_queries` and of the answers, per block; no round for the halves.
+def answer_batch(
+    network: Network,
+    book: ModelBook,
+    shares: Mapping[str, Array],
+    queries: Sequence[Pending],
+    what: str,
+    draw: str,
+) -> dict[QueryKey, Array]:
+    """Answer queries that were charged (`hedgerow.protocols.hidden.programs.answer`).
 
-        Returns the halves of the server that lives here; none at the one that gives none.
-        """
-        book, plan = self._book, self._book.plan
-        openings = [self._opening(k, query, what) for k, query in enumerate(queries)]
-        leakage = Leakage(openings, ledger=ChargedQueries(book.ledger, len(queries)))
-        engine = self._engine = ReplicatedEngine(self._network, leakage, session=self._draw)
-        model = book.kind.model(engine, plan, self._shares)
-        shared = self._join_bits(engine, queries)
-        step = block_rows(model)
-        parts = [self._answer_block(model, block, what) for block in _blocks(shared, step)]
-        result = parts[0] if len(parts) == 1 else concatenate(parts)
-        found: dict[QueryKey, Array] = {}
-        at = 0
-        for opening, query in zip(openings, queries, strict=True):
-            rows = result[at : at + query.asked.n]
-            at += query.asked.n
-            for half in open_halves(engine, rows, opening.name, opening.audience).values():
-                found[query.key] = half
-        return found
-
-    def finish(self) -> None:
-        """Return once all servers have come as far as this."""
-        assert self._engine is not None
-        self._engine.finish()
-
-    def _opening(self, k: int, query: Pending, what: str) -> Opening:
-        book = self._book
-        (opening,) = book.kind.answer_openings(book.plan, query.asked.n, what)
+    The name of the draw was never used before. When it returns, all servers hold their halves.
+    Returns those of the server that lives here; none at the one that gives none.
+    """
+    (me,) = network.local
+    questions = []
+    for query in queries:
+        assert query.part is not None
         audience = f"analyst {query.key.analyst}"
-        return replace(opening, name=f"{opening.name} ({k})", audience=audience)
-
-    def _join_bits(self, engine: ReplicatedEngine, queries: Sequence[Pending]) -> SecretBits:
-        """Put the bits of all queries side by side, without the padding of each."""
-        (me,) = self._network.local
-        parts = []
-        for query in queries:
-            assert query.part is not None
-            shape = planes_shape(self._book.plan.layout, query.asked.n)
-            bits = bits_of_parts(engine, {me: query.part}, shape)
-            parts.append(unpack(bits.data, bits.n))
-        every = np.concatenate(parts, axis=-1)
-        return SecretBits(engine, every.shape[-1], pack(every))
-
-    def _answer_block(self, model: SecretForest, block: SecretBits, what: str) -> Secret:
-        book = self._book
-        asked = expand_queries(book.plan.layout, model.ring, block)
-        if book.votes:
-            paid = votes.price_of(book.ledger, block.n)
-            return votes.answered(model, book.plan, asked, book.ledger, paid)[0]
-        return book.kind.answers(model, book.plan, asked, what)
-
-
-def block_rows(model: SecretForest) -> int:
-    """Return how many rows are answered at once: whole words, by public numbers."""
-    layout, values = model.layout, model.values.shape
-    inner = model.splits.shape[0] * model.splits.shape[1]
-    size = 1 << max(1, (layout.width - 1).bit_length())
-    widest = max(
-        values[0] * values[1] * values[2],
-        layout.n_features * size,
-        inner * (layout.width if layout.branching == "wary" else 1),
+        questions.append(Question(query.asked.n, {me: query.part}, audience))
+    kept = HeldHalves(book, draw, [query.key for query in queries], me)
+    answer(
+        Context(
+            network,
+            MEMBERS,
+            book.plan,
+            job=AnswerTerms(book.manifest.kind, what, session=draw),
+            table=AskedModel(shares, questions, ChargedQueries(book.ledger, len(questions))),
+            ledger=book.ledger,
+            stages=kept,
+        )
     )
-    return max(WORD, min(MOST_ROWS, BLOCK // widest // WORD * WORD))
-
-
-def _blocks(bits: SecretBits, step: int) -> list[SecretBits]:
-    """Cut bits (..., n) into blocks of whole words."""
-    found = []
-    for start in range(0, bits.n, step):
-        stop = min(start + step, bits.n)
-        data = np.ascontiguousarray(bits.data[..., start // WORD : -(-stop // WORD)])
-        found.append(SecretBits(bits.engine, stop - start, data))
-    return found
+    return kept.halves

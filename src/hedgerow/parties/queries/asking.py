@@ -35,12 +35,11 @@ from hedgerow.parties.queries.inquiry import (
 from hedgerow.parties.store.models import ModelManifest
 from hedgerow.parties.wire.client import Lines, Reply, ServerClient, ask, wait_for
 from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.protocols.hidden.questions import join_answers
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import KINDS, answered_kind, kind_named
-from hedgerow.protocols.sharing.queries import query_planes
-from hedgerow.secure.replicated.outside import HALVES, deal, join_halves
-from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import pack
+from hedgerow.protocols.sharing.queries import deal_queries
+from hedgerow.secure.replicated.outside import HALVES
 from hedgerow.tables import Encoded, encode
 from hedgerow.trees.tree import Tree
 
@@ -272,16 +271,14 @@ class Analyst:
         plan, n = known.plan, rows.n_slots
         asked = {"model": known.manifest.name, "id": secrets.token_hex(16), "n": n, "what": what}
         inquiry = Inquiry.model_validate(asked)
-        parts = deal(pack(query_planes(plan.layout, rows)), xor=True)
+        parts = deal_queries(plan.layout, rows).values()
         halves = self._halves(inquiry, [write_part(part) for part in parts])
         (opening,) = answered_kind(known.manifest.kind).answer_openings(plan, n, what)
         shape = opening.resolve({}).shape
-        first, second = (_half(halves[server], shape) for server in HALVES)
+        found = {server: _half(halves[server], shape) for server in HALVES}
         if halves[0].fields.get("draw") != halves[1].fields.get("draw"):
             raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
-        elements = join_halves(first, second)
-        ring = Ring(8 * elements.dtype.itemsize)
-        return ring.signed(elements).astype(np.int64)
+        return join_answers(found)
 
     def _halves(self, inquiry: Inquiry, parts: list[Any]) -> dict[int, Reply]:
         """Make a request until both halves are there; always the same request."""

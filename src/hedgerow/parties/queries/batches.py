@@ -32,7 +32,7 @@ from hedgerow.errors import Code, HedgerowError, NetworkError
 from hedgerow.net.network import Network, Route
 from hedgerow.parties.consortium.names import is_name
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.queries.answer_run import AnswerRun
+from hedgerow.parties.queries.answer_run import answer_batch
 from hedgerow.parties.queries.inquiry import PRINT_BYTES, WHATS
 from hedgerow.parties.queries.waiting import Pending, WaitingRoom
 from hedgerow.parties.runs.agreement import exchange_all
@@ -362,10 +362,8 @@ class BatchSession:
         keys = [query.key for query in queries]
         try:
             book.charge([query.asked for query in queries])
-            run = AnswerRun(self.network, book, self.library.shares(said.model), said.draw.hex())
-            halves = run.answer(queries, said.what)
-            book.log.hold(said.draw.hex(), keys, halves)
-            run.finish()
+            shares = self.library.shares(said.model)
+            halves = answer_batch(self.network, book, shares, queries, said.what, said.draw.hex())
             book.log.finish(keys)
         except NetworkError:
             raise

@@ -123,7 +123,7 @@ class Job(JobFile):
         """Place the uploads in the slots of the plan; manifests are of exactly these, in any order.
 
         Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the next
-        party, stands for empty slots; `store.uploads.shared_planes` fills it. H910 if an upload is
+        party, stands for empty slots; `store.uploads.held_uploads` fills it. H910 if an upload is
         of another population, has other columns than the domain of the job, or if they do not fill
         its table.
         """

@@ -48,16 +48,14 @@ from hedgerow.parties.store import models
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, remove_leftovers, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.uploads import open_upload, shared_planes
+from hedgerow.parties.store.uploads import held_uploads, open_upload
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import error_fields
-from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.contract import guarantees
-from hedgerow.protocols.hidden.programs import COLLUSION
+from hedgerow.privacy import Ledger
+from hedgerow.protocols.contract import Context, guarantees
+from hedgerow.protocols.hidden import programs
 from hedgerow.protocols.kinds import is_published, kind_named
 from hedgerow.protocols.run import rehearse
-from hedgerow.protocols.sharing.uploaded import expand_table
-from hedgerow.secure.replicated import ReplicatedEngine
 
 REFUSED, DEFECT, TRY_AGAIN = 1, 70, 75
 """Exit codes: the run cannot be done; a defect; another attempt may help."""
@@ -203,25 +201,26 @@ class RunWorker:
         manifests = [manifest for manifest, _ in held]
         digests = {manifest.id: manifest.digest for manifest in manifests}
         agreeing.compare_uploads(self._network, digests)
-        for server in range(agreeing.SERVERS):
-            pair = [f"server {server}", f"server {(server + 1) % agreeing.SERVERS}"]
-            self.ledger.mark_not_private(COLLUSION, pair)
-        openings = plan.openings()
-        leakage = Leakage(openings, ledger=self.ledger, mark=self.stages.mark)
-        engine = ReplicatedEngine(self._network, leakage, session=self.session.hex())
         self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
-        planes = shared_planes(engine, job, {self.server: held})
-        uploads = job.uploads_for(manifests)
-        table = expand_table(engine, plan.layout, plan.ring, uploads, planes, plan.target_units)
-        self._level(0)
-        made = kind.train(table, plan, self.ledger, self._level, self.stages)
+        made = programs.server(
+            Context(
+                self._network,
+                tuple(server.name for server in self.config.servers),
+                plan,
+                job,
+                held_uploads(job, {self.server: held}),
+                self.ledger,
+                self.stages,
+                progress=lambda numbers: self.say("level", **numbers),
+            )
+        )
         arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}
         if made.public is not None:
             privacy = json.loads(self.ledger.to_json())
             arrays["public"] = _as_array(kind.document(made.public, privacy))
         self._check_ledger()
         arrays["ledger"] = _as_array(self.ledger.to_json())
-        arrays["leakage"] = _as_array(leakage.to_json())
+        arrays["leakage"] = _as_array(made.leakage.to_json())
         return arrays
 
     def _check_ledger(self) -> None:
@@ -232,11 +231,6 @@ class RunWorker:
             if found.epsilon > cost.epsilon * _SLACK or found.delta > cost.delta * _SLACK:
                 raise code.error(expected=f"{cost} for {audience}", found=f"{found}")
         agreeing.compare_texts(self._network, "ledger", self.ledger.to_json(), code)
-
-    def _level(self, done: int) -> None:
-        """Say that levels are done; the next one is under way."""
-        nodes = self.plan.nodes(done)
-        self.say("level", level=done, depth=self.job.levels, nodes=nodes)
 
     def _on_stage(self, kept: KeptStage) -> None:
         self.say("stage", stage=kept.stage, number=kept.number)

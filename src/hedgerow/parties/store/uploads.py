@@ -39,10 +39,8 @@ from hedgerow.parties.store.manifests import (
 from hedgerow.parties.store.vault import read_arrays, write_arrays
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
-from hedgerow.protocols.sharing.uploaded import n_planes
-from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.outside import Dealt, bits_of_parts
-from hedgerow.secure.secret import SecretBits
+from hedgerow.protocols.sharing.uploaded import HeldUpload, n_planes
+from hedgerow.secure.replicated.outside import Dealt
 
 LARGEST = 1 << 32
 """Bytes of one upload, by default."""
@@ -124,31 +122,26 @@ def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadMani
     return manifest, Dealt(seeds, correction)
 
 
-def shared_planes(
-    engine: ReplicatedEngine,
-    job: Job,
-    held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]],
-) -> dict[int, SecretBits]:
-    """Return the bits of all uploads of a job, for `expand_table`; no message.
+def held_uploads(
+    job: Job, held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]]
+) -> list[HeldUpload]:
+    """Place what servers hold of the uploads of a job in the slots of its plan.
 
     `held` has, for every server that lives here (0, 1, 2), what `open_upload` returned; that
-    manifests are equal at all servers is for the caller to compare. Bits are by party of
-    ``job.uploads_for(manifests)``, columns in the order of the plan's domain.
+    manifests are equal at all servers is for the caller to compare. H910 as ``job.uploads_for``.
     """
     parts = {
         server: {manifest.id: dealt for manifest, dealt in pairs} for server, pairs in held.items()
     }
     first = next(iter(held.values()))
     manifests = ordered_manifests(job, [manifest for manifest, _ in first])
-    uploads, planes, domain = job.uploads_for(manifests), {}, job.make_plan().domain
+    uploads, domain = job.uploads_for(manifests), job.make_plan().domain
+    placed = []
     for upload, manifest in zip(uploads, manifests, strict=False):
         mine = {server: known[manifest.id] for server, known in parts.items()}
-        bits = bits_of_parts(engine, mine, manifest.shape)
-        planes[upload.party] = bits[plane_order(domain, manifest)]
-    if len(uploads) > len(manifests):
-        empty = np.zeros((n_planes(domain), uploads[-1].rows), dtype=np.bool_)
-        planes[uploads[-1].party] = engine.public_bits(empty)
-    return planes
+        placed.append(HeldUpload(upload, manifest.shape, mine, plane_order(domain, manifest)))
+    empty = uploads[len(manifests) :]
+    return placed + [HeldUpload(one, (n_planes(domain), one.rows), None) for one in empty]
 
 
 class UploadVerbs:

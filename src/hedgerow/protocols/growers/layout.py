@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.secure.ring import Z16, Z32, Ring
-from hedgerow.tables import Domain, Encoded
+from hedgerow.tables import Domain
 from hedgerow.trees.growing.candidates import Branching, Candidates
 from hedgerow.trees.layout import SplitKind
 
@@ -93,20 +93,6 @@ class Layout:
         firsts = self.first_column[list(features)]
         pairs = zip(firsts, self.widths(features), strict=True)
         return np.concatenate([np.arange(at, at + width, dtype=np.int64) for at, width in pairs])
-
-    def one_hot(
-        self,
-        encoded: Encoded,
-        features: Sequence[int] | None = None,
-        rows: slice = slice(None),
-    ) -> NDArray[np.uint8]:
-        """Return one 0/1 column per bin of `features`, all by default; absent rows are all zero."""
-        bins, present = encoded.bins[rows], np.flatnonzero(encoded.present[rows])
-        widths = self.widths(range(self.n_features) if features is None else features)
-        cells = np.zeros((len(bins), int(widths.sum())), dtype=np.uint8)
-        for feature, end in enumerate(np.cumsum(widths)):
-            cells[present, end - widths[feature] + bins[present, feature]] = 1
-        return cells
 
     def n_nodes(self, level: int) -> int:
         """Return how many nodes a level has."""

@@ -60,16 +60,19 @@ class TreesKind(AnsweredKind):
         return [Opening(name, "analyst", shape, derived=plan.answers_derive_from())]
 
     def answers(
-        self, model: SecretForest, plan: HiddenPlan, queries: Secret, what: str = "class"
+        self, model: SecretForest, plan: HiddenPlan, queries: Secret, what: str, ledger: Ledger
     ) -> Secret:
         """Answer secret queries (algorithm 4), shape (n,), or (n, k) for distributions.
 
         1. `hedgerow.protocols.hidden.predict.predict`.
         2. Several trees: their votes are added up; the class with the most votes, the lowest index
-           of equals.
+           of equals. Trees that vote with noise: `hedgerow.protocols.votes.votes.answered`.
 
         Reveals: nothing. Cost: that of `predict`, and an argmax over the classes where trees vote.
         """
+        if plan.noise == "votes" and what == "class":
+            paid = votes.price_of(ledger, queries.shape[0])
+            return votes.answered(model, plan, queries, ledger, paid)
         _opened(plan, what)
         found = predict(model, queries)
         if plan.n_trees > 1:
@@ -129,19 +132,6 @@ class TreesKind(AnsweredKind):
         j = np.arange(1, places.ranges)[None]
         left, right = kept[:, :1] * j, kept[:, 1:] * (places.ranges - j) + label
         return between(less_than(left, right))
-
-    def answer(
-        self,
-        model: SecretForest,
-        plan: HiddenPlan,
-        queries: Secret,
-        what: str,
-        ledger: Ledger,
-    ) -> NDArray[Any] | None:
-        """Answer and open; voting trees take their answers out of the budget first."""
-        if plan.noise == "votes":
-            return votes.answer(model, plan, queries, ledger)
-        return super().answer(model, plan, queries, what, ledger)
 
     def check_budget(self, plan: HiddenPlan, n: int, ledger: Ledger) -> None:
         """Refuse, with H207, answers that voting trees have no budget for."""

@@ -266,7 +266,7 @@ class BoostingKind(AnsweredKind):
         return [Opening(_NAMES[what], "analyst", shape, derived=plan.answers_derive_from())]
 
     def answers(
-        self, model: SecretForest, plan: BoostingPlan, queries: Secret, what: str
+        self, model: SecretForest, plan: BoostingPlan, queries: Secret, what: str, ledger: Ledger
     ) -> Secret:
         """Answer secret queries, shape (n,), or (n, scores) for scores.
 
@@ -276,9 +276,9 @@ class BoostingKind(AnsweredKind):
 
         Reveals: nothing. Cost: that of `predict`, and a comparison or an argmax for classes.
         """
+        del ledger
         _check(plan, what)
-        steps = predict(model, queries)
-        found = steps.reshape(steps.shape[0], plan.n_rounds, plan.n_scores).sum(axis=1)
+        found = _scores(model, plan, queries)
         if what == "class":
             return _classes(found, plan)
         return found[:, 0] if what == "value" else found
@@ -316,7 +316,7 @@ class BoostingKind(AnsweredKind):
 
         Reveals: nothing. Cost: that of `answers`, and a comparison for every two places.
         """
-        scores = self.answers(model, plan, rows, "score")
+        scores = _scores(model, plan, rows)
         bits = (plan.largest_score << plan.fraction).bit_length() + 2
         if places.boundary is None:
             return argmax(scores, bits=bits)
@@ -336,6 +336,12 @@ def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.concatenate([1.0 - odds, odds], axis=1)
     shares: NDArray[np.float64] = odds / odds.sum(axis=1, keepdims=True)
     return shares
+
+
+def _scores(model: SecretForest, plan: BoostingPlan, rows: Secret) -> Secret:
+    """Return the scores of secret rows, (n, s): the steps of all rounds."""
+    steps = predict(model, rows)
+    return steps.reshape(steps.shape[0], plan.n_rounds, plan.n_scores).sum(axis=1)
 
 
 def _classes(scores: Secret, plan: BoostingPlan) -> Secret:

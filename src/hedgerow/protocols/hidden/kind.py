@@ -118,11 +118,13 @@ class AnsweredKind(Kind):
         """Return the one opening of answers to n queries, to the analyst."""
 
     @abstractmethod
-    def answers(self, model: SecretForest, plan: Any, queries: Secret, what: str) -> Secret:
+    def answers(
+        self, model: SecretForest, plan: Any, queries: Secret, what: str, ledger: Ledger
+    ) -> Secret:
         """Answer secret queries, (n, B), without opening the answers.
 
-        Reveals: nothing. Kinds whose answers are releases of their own are answered through their
-        budget instead.
+        Answers that are releases of their own were taken out of the budget before (`spend`).
+        Reveals: nothing.
         """
 
     @abstractmethod
@@ -135,29 +137,12 @@ class AnsweredKind(Kind):
             expected="a model of classes", found=f"one under {type(plan).__name__}"
         )
 
-    def answer(
-        self, model: SecretForest, plan: Any, queries: Secret, what: str, ledger: Ledger
-    ) -> NDArray[Any] | None:
-        """Answer secret queries and open the answers to the analyst; None where it does not live.
-
-        Reveals: to the analyst, what was asked for, computed from what training released.
-        Cost: that of `answers`, and one opening.
-        """
-        del ledger
-        (opening,) = self.answer_openings(plan, queries.shape[0], what)
-        opened = model.engine.open(
-            self.answers(model, plan, queries, what), opening.name, "analyst"
-        )
-        if opened is None:
-            return None
-        return self.read(plan, model.ring.signed(opened).astype(np.int64), what)
-
     def check_budget(self, plan: Any, n: int, ledger: Ledger) -> None:
-        """Refuse n queries that were not paid for, before they are shared."""
+        """Refuse n queries that the budget does not hold; nothing is recorded."""
         return
 
     def spend(self, plan: Any, n: int, ledger: Ledger) -> None:
-        """Record n answers that may have been opened in a run that failed."""
+        """Take n answers out of the budget, for good, before they are computed."""
         return
 
 

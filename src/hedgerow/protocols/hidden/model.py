@@ -88,21 +88,6 @@ def forest(layout: Layout, choices: list[Secret], values: Secret) -> SecretFores
     return SecretForest(layout, splits, values, len(choices))
 
 
-def empty_shares(
-    engine: Engine, layout: Layout, depth: int, n_trees: int, n_values: int, ring: Ring
-) -> Shares:
-    """Return what a party without a server holds of a model: nothing, in the right shapes."""
-    inner = sum(layout.n_nodes(level) for level in range(depth))
-    shapes = {
-        "splits": (n_trees, inner, len(layout.candidates)),
-        "values": (n_trees, layout.n_nodes(depth), n_values),
-    }
-    return {
-        name: engine.public(np.zeros(shape, dtype=np.uint8), ring).data
-        for name, shape in shapes.items()
-    }
-
-
 def class_index(labels: Secret, ring: Ring) -> Secret:
     """Return the index of one-hot classes (..., k) as (..., 1), over a ring that is no larger."""
     index = (labels * np.arange(labels.shape[-1])).sum(axis=-1, keepdims=True)

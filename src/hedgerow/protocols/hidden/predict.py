@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.protocols.hidden.model import SecretForest
-from hedgerow.protocols.sharing.queries import share_queries as share_queries
 from hedgerow.secure.secret import Secret
 
 

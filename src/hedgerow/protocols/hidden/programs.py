@@ -1,20 +1,21 @@
-"""What every party runs to train a hidden model and to ask it, written once for all parties.
+"""What the three servers of hidden models do: train, answer questions, evaluate.
 
-Parties 0, 1 and 2 are the servers. In training the owners are parties 3, 4, ...; when a model is
-asked, party 3 is the analyst. A program gets a `job`, which is public and the same at all parties,
-and `own`: for every party that lives in the process, by its number as text, what nobody else is
-handed. Both are plain data, see `hedgerow.net.values.write_value`.
+Members 0, 1 and 2 are the servers, and there are no others: owners and analysts deal what they
+share outside of the network (`hedgerow.secure.replicated.outside`) and an analyst gets two halves
+of what is opened to it. A program is run by one server in its own process, or by all three in one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-import numpy as np
+from numpy.typing import NDArray
 
-from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
+from hedgerow.privacy.leakage import Charges
+from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.evaluation import (
     TABLE,
     EvaluationPlan,
@@ -23,170 +24,188 @@ from hedgerow.protocols.hidden.evaluation import (
     noisy_table,
 )
 from hedgerow.protocols.hidden.kind import Arrays
+from hedgerow.protocols.hidden.questions import Question, open_answers, openings_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
-from hedgerow.protocols.sharing.queries import share_queries
-from hedgerow.protocols.sharing.table import Upload, share_table
-from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
+from hedgerow.protocols.sharing.uploaded import HeldUpload, held_table
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
+from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Engine
-from hedgerow.tables import Encoded
 
 FIRST_OWNER = SERVERS
-ANALYST = SERVERS
-HOLDER = SERVERS + 1
-"""Parties: the servers come first; of held-out rows the holder comes behind the analyst."""
+"""Owners of uploads are numbered after the servers, though they have no seat among them."""
 
 COLLUSION = "two servers together hold every share"
 SEEDED = "seeded noise"
-
-Job = Mapping[str, Any]
-Own = Mapping[str, Mapping[str, Any]]
+HALVES_KEPT = "halves"
 
 
-def train_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any] | None:
-    """Share the owners' tables and train.
+class HiddenTerms(Protocol):
+    """What training takes from a job, beside its plan and what servers hold of the uploads."""
 
-    1. Every owner shares its padded table and leaves.
-    2. The servers train, and each keeps its shares, its ledger and its record of openings.
+    @property
+    def kind(self) -> str:
+        """Of `hedgerow.protocols.kinds`."""
 
-    The job has ``kind``, ``plan``, ``uploads`` (fields of `Upload`), ``engine`` ("clear" or
-    "replicated"), ``domain_is_public``, ``marks`` (reason and audiences for
-    `Ledger.mark_not_private`) and ``seed`` (None, or an int for tests). An owner's own are
-    ``bins``, ``target`` (None where another has it) and ``present`` of its slots.
 
-    Returns ``shares``, ``public``, ``ledger`` and ``leakage`` for every server that lives here;
-    None where none lives. The clear engine has one server, which holds everything.
+@dataclass(frozen=True)
+class Terms:
+    """Terms of a run on this machine."""
 
-    Reveals: what the kind's training declares.
-    Cost: that of `share_table` and of the kind's training.
+    kind: str
+
+
+@dataclass(frozen=True)
+class HiddenPart:
+    """What training leaves at the servers that live here; `public` is what they publish."""
+
+    shares: Arrays = field(repr=False)
+    public: Any = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    leakage: Leakage = field(repr=False)
+
+
+def server(context: Context) -> HiddenPart:
+    """Train on what was uploaded.
+
+    The table of the context is a sequence of `HeldUpload`, which the servers hold alike. Its ledger
+    is charged with the plan, and told that two servers together know everything, before the first
+    message. Progress has ``level``, of levels that are done, ``depth`` and ``nodes``.
+
+    Reveals: what the kind's training declares. Cost: that of `expand_table` and of the training.
     """
-    kind = kind_named(job["kind"])
-    plan = kind.plan_type.from_dict(dict(job["plan"]))
-    ledger = ledger_of(job, plan)
-    leakage = Leakage(plan.openings(), ledger=ledger)
-    uploads = [Upload(**{**one, "features": tuple(one["features"])}) for one in job["uploads"]]
-    seats = {f"owner {i}": FIRST_OWNER + i for i in range(network.n - SERVERS)}
-    engine = engine_of(network, job, leakage, seats)
-    tables = {upload.party: _table(plan, upload, own) for upload in uploads}
-    held = {party: table for party, table in tables.items() if table is not None}
-    table = share_table(engine, plan.layout, plan.ring, uploads, held)
-    servers = servers_here(network, engine)
-    made = kind.train(table, plan, ledger) if servers else None
+    plan: ServerPlan = context.plan
+    terms: HiddenTerms = context.job
+    held: Sequence[HeldUpload] = context.table
+    kind, ledger = kind_named(terms.kind), _ledger(context)
+
+    def progress(done: int) -> None:
+        context.progress({"level": done, "depth": plan.levels, "nodes": plan.nodes(done)})
+
+    leakage = Leakage(plan.openings(), ledger=ledger, mark=context.stages.mark)
+    engine = _engine(context, leakage)
+    table = held_table(engine, plan.layout, plan.ring, held, plan.target_units)
+    progress(0)
+    made = kind.train(table, plan, ledger, progress, context.stages)
     engine.finish()
-    if made is None:
-        return None
-    return {
-        str(server): {
-            "shares": {name: _of_server(engine, data, at) for name, data in made.shares.items()},
-            "public": made.public,
-            "ledger": ledger.to_json(),
-            "leakage": leakage.to_json(),
-        }
-        for at, server in enumerate(servers)
-    }
+    return HiddenPart(made.shares, made.public, ledger, leakage)
 
 
-def answer_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any]:
-    """Answer the analyst's queries.
+@dataclass(frozen=True)
+class AnswerTerms:
+    """What is asked, `what`, of a model of a kind; `session` was never used before."""
 
-    1. The analyst shares its queries.
-    2. The servers walk the trees and open what was asked for, to the analyst.
+    kind: str
+    what: str
+    session: str = ""
 
-    The job has ``kind``, ``plan``, ``engine``, ``domain_is_public`` as in training, ``model``
-    (dtype and shape of every array), ``n`` (queries) and ``what`` (is asked). A server's own are
-    ``shares`` and ``ledger``, the analyst's ``bins`` and ``ledger``.
 
-    Returns ``ledger``, ``leakage`` and ``answers`` for every party that lives here; answers are
-    None for everybody but the analyst.
+@dataclass(frozen=True)
+class AskedModel:
+    """What servers that live here hold: shares of a model, and parts of questions to it.
 
-    Reveals: the answers, to the analyst; their number, to all.
-    Cost: that of `share_queries` and of the kind's answer.
+    `charges` pay for the answers, where the model's ledger does not.
     """
-    own = own or {}
-    kind = answered_kind(job["kind"])
-    plan = kind.plan_type.from_dict(dict(job["plan"]))
-    ledger = Ledger.from_json(next(iter(own.values()))["ledger"])
-    kind.check_budget(plan, job["n"], ledger)
-    leakage = Leakage(kind.answer_openings(plan, job["n"], job["what"]), ledger=ledger)
-    engine = engine_of(network, job, leakage, {"analyst": ANALYST})
-    held = [own[str(server)]["shares"] for server in servers_here(network, engine)]
-    model = kind.model(engine, plan, _arrays(engine, job["model"], held))
-    asked = own.get(str(ANALYST))
-    queries = None if asked is None else _rows(plan, np.asarray(asked["bins"]))
-    shared = share_queries(engine, plan.layout, model.ring, queries, job["n"], ANALYST)
-    opened = kind.answer(model, plan, shared, job["what"], ledger)
+
+    shares: Arrays = field(repr=False)
+    questions: Sequence[Question]
+    charges: Charges | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class AnswerPart:
+    """Halves of the answer to each question, by server that lives here and gives one."""
+
+    halves: Sequence[Mapping[int, NDArray[Any]]] = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    leakage: Leakage = field(repr=False)
+
+
+def answer(context: Context) -> AnswerPart:
+    """Answer questions of one or several analysts to a model.
+
+    The context has the model's plan, `AnswerTerms`, an `AskedModel` as its table, and the model's
+    ledger, out of which these answers were taken before (`AnsweredKind.spend`).
+
+    1. `open_answers`.
+    2. The halves are saved as a stage, by `half_name`, before the servers take leave of each other:
+       who returns from here may give its halves away.
+
+    Reveals, Cost: as `open_answers`.
+    """
+    terms: AnswerTerms = context.job
+    asked: AskedModel = context.table
+    plan, ledger, kind = context.plan, context.ledger, answered_kind(terms.kind)
+    assert ledger is not None
+    openings = openings_of(kind, plan, asked.questions, terms.what)
+    leakage = Leakage(openings, ledger=asked.charges or ledger)
+    engine = _engine(context, leakage, terms.session)
+    model = kind.model(engine, plan, asked.shares)
+    found = open_answers(kind, model, plan, asked.questions, terms.what, ledger)
+    halves = {half_name(k, at): half for k, one in enumerate(found) for at, half in one.items()}
+    context.stages.save(HALVES_KEPT, halves)
     engine.finish()
-    return {
-        party: {
-            "ledger": ledger.to_json(),
-            "leakage": leakage.to_json(),
-            "answers": opened if party == str(ANALYST) else None,
-        }
-        for party in own
-    }
+    return AnswerPart(found, ledger, leakage)
 
 
-def evaluate_program(network: Network, job: Job, own: Own | None = None) -> dict[str, Any]:
+def half_name(question: int, server: int) -> str:
+    """Name the half that a server gives of the answer to a question, by its number."""
+    return f"{question} at {server}"
+
+
+@dataclass(frozen=True)
+class EvaluationTerms:
+    """The model that is evaluated: its kind, and the plan that it was trained by."""
+
+    kind: str
+    model: Any
+
+
+@dataclass(frozen=True)
+class TestedModel:
+    """What servers that live here hold: a model and its ledger, and of held-out rows their part."""
+
+    shares: Arrays = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    rows: HeldUpload
+
+
+@dataclass(frozen=True)
+class EvaluationPart:
+    """Halves of the table, by server that lives here and gives one; charged to held-out rows."""
+
+    halves: Mapping[int, NDArray[Any]] = field(repr=False)
+    ledger: Ledger = field(repr=False)
+    leakage: Leakage = field(repr=False)
+
+
+def evaluate(context: Context) -> EvaluationPart:
     """Count how well a model answers for held-out rows, with noise, and tell the analyst.
 
-    1. The owner of the rows shares their bits.
-    2. The servers make rows of them and count (`hedgerow.protocols.hidden.evaluation`).
-    3. They open the table to the analyst.
+    The context has an `EvaluationPlan`, `EvaluationTerms`, a `TestedModel` as its table, and a ledger
+    of the held-out rows that is charged with the plan.
 
-    The job has ``kind``, ``plan``, ``engine``, ``domain_is_public``, ``marks``, ``seed`` as in
-    training, ``model`` as in answering, and ``evaluation`` (the plan of it). A server's own are
-    ``shares`` and ``ledger`` (that of the model), the analyst's ``ledger``, the owner's ``bins``,
-    ``target`` and ``present`` of its slots.
-
-    Returns ``ledger`` (of the held-out rows), ``leakage`` and ``table`` for every party that lives
-    here; there is no table for anybody but the analyst.
+    1. The servers make rows of what was dealt and count (`hedgerow.protocols.hidden.evaluation`).
+    2. They open the table to the analyst, in halves.
 
     Reveals: the noisy table, to the analyst. Cost: that of `expand_table` and `cross_table`.
     """
-    own = own or {}
-    kind = answered_kind(job["kind"])
-    plan = kind.plan_type.from_dict(dict(job["plan"]))
-    evaluation = EvaluationPlan.from_dict(dict(job["evaluation"]))
-    for data in own.values():
-        if "ledger" in data:
-            check_derived(plan, evaluation, Ledger.from_json(data["ledger"]))
-    ledger = ledger_of(job, evaluation)
+    terms: EvaluationTerms = context.job
+    held: TestedModel = context.table
+    evaluation: EvaluationPlan = context.plan
+    plan, kind, ledger = terms.model, answered_kind(terms.kind), _ledger(context)
+    check_derived(plan, evaluation, held.ledger)
     paid = evaluation.charge(ledger)
     leakage = Leakage(evaluation.openings(), ledger=ledger)
-    engine = engine_of(network, job, leakage, {"analyst": ANALYST, "owner": HOLDER})
-    held = [own[str(server)]["shares"] for server in servers_here(network, engine)]
-    model = kind.model(engine, plan, _arrays(engine, job["model"], held))
-    every = tuple(range(plan.layout.n_features))
-    upload = Upload(HOLDER, 0, evaluation.n_slots, every, target=True)
-    table = _table(plan, upload, own)
-    shape = (n_planes(plan.domain), evaluation.n_slots)
-    bits = engine.input_bits(None if table is None else planes_of(table), HOLDER, shape)
-    rows = expand_table(engine, plan.layout, model.ring, [upload], {HOLDER: bits})
+    engine = _engine(context, leakage)
+    model = kind.model(engine, plan, held.shares)
+    rows = held_table(engine, plan.layout, model.ring, [held.rows])
     counts = cross_table(kind, model, plan, rows, evaluation)
-    opened = engine.open(noisy_table(counts, evaluation, paid), TABLE, evaluation.audience)
+    noisy = noisy_table(counts, evaluation, paid)
+    halves = open_halves(engine, noisy, TABLE, evaluation.audience)
     engine.finish()
-    found = None if opened is None else evaluation.ring.signed(opened).astype(np.int64)
-    return {
-        party: {
-            "ledger": ledger.to_json(),
-            "leakage": leakage.to_json(),
-            "table": found if party == str(ANALYST) else None,
-        }
-        for party in own
-    }
-
-
-def ledger_of(job: Job, plan: Any) -> Ledger:
-    """Open the ledger of a training, with everything that is known before it."""
-    ledger = Ledger(domain=plan.domain if job["domain_is_public"] else None)
-    for reason, audiences in job["marks"]:
-        ledger.mark_not_private(reason, audiences)
-    if job["seed"] is not None:
-        ledger.mark_not_private(SEEDED)
-    mark_collusion(ledger)
-    return ledger
+    return EvaluationPart(halves, ledger, leakage)
 
 
 def mark_collusion(ledger: Ledger) -> None:
@@ -196,56 +215,19 @@ def mark_collusion(ledger: Ledger) -> None:
         ledger.mark_not_private(COLLUSION, pair)
 
 
-def engine_of(network: Network, job: Job, leakage: Leakage, seats: Mapping[str, int]) -> Engine:
-    """Return the engine that a job names; a seed makes it repeatable and not private."""
-    seed = job.get("seed")
-    if job["engine"] == "clear":
+def _ledger(context: Context) -> Ledger:
+    assert context.ledger is not None
+    mark_collusion(context.ledger)
+    return context.ledger
+
+
+def _engine(context: Context, leakage: Leakage, session: str = "") -> Engine:
+    """Return the engine of a context; a seed makes it repeatable and not private."""
+    seed = context.seed
+    if context.engine == "clear":
         source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
         return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
     insecure = None if seed is None else f"hedgerow seed {seed}".encode()
-    return ReplicatedEngine(network, leakage, seats=seats, insecure_seed=insecure)
-
-
-def servers_here(network: Network, engine: Engine) -> tuple[int, ...]:
-    """Return the servers that live in this process; the clear engine is one for all."""
-    if not engine.share_axes:
-        return (0,)
-    return tuple(party for party in network.local if party < SERVERS)
-
-
-def _of_server(engine: Engine, data: Any, at: int) -> Any:
-    """Return the shares of one server, its place kept as an axis."""
-    return data[at : at + 1] if engine.share_axes else data
-
-
-def _arrays(engine: Engine, manifest: Job, held: Sequence[Arrays]) -> Arrays:
-    """Join the shares of the servers that live here; without one, arrays of none."""
-    if not engine.share_axes:
-        return {name: np.asarray(held[0][name]) for name in manifest}
-    nobody = {
-        name: np.empty((0, *engine.share_shape[1:], *of["shape"]), dtype=of["dtype"])
-        for name, of in manifest.items()
-    }
-    return {
-        name: np.concatenate([none, *(shares[name] for shares in held)])
-        for name, none in nobody.items()
-    }
-
-
-def _table(plan: ServerPlan, upload: Upload, own: Own | None) -> Encoded | None:
-    data = (own or {}).get(str(upload.party))
-    if data is None:
-        return None
-    table = Encoded(
-        domain=plan.domain.select(list(upload.features), target=upload.target),
-        bins=np.asfortranarray(data["bins"]),
-        target=data["target"],
-        present=data["present"],
+    return ReplicatedEngine(
+        context.network, leakage, seats={}, session=session, insecure_seed=insecure
     )
-    units = plan.target_units
-    return table if units is None or not upload.target else units.count(table)
-
-
-def _rows(plan: ServerPlan, bins: Any) -> Encoded:
-    present = np.ones(len(bins), dtype=np.bool_)
-    return Encoded(plan.layout.domain, np.asfortranarray(bins), None, present)

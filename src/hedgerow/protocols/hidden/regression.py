@@ -129,9 +129,10 @@ class RegressionKind(AnsweredKind):
         return [Opening(VALUE, "analyst", (n,), derived=plan.answers_derive_from())]
 
     def answers(
-        self, model: SecretForest, plan: RegressionPlan, queries: Secret, what: str = "value"
+        self, model: SecretForest, plan: RegressionPlan, queries: Secret, what: str, ledger: Ledger
     ) -> Secret:
         """Answer secret queries (algorithm 4), (n,) with `FRACTION` bits. Reveals: nothing."""
+        del what, ledger
         return predict(model, queries)[:, 0, 0]
 
     def read(

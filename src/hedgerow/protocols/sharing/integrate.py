@@ -10,7 +10,7 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -42,13 +42,6 @@ class Integrated:
         if self.partition == "horizontal" or len(self.uploads) == 1:
             return []
         return [(MEMBERSHIP, [f"owner {i}"]) for i in range(len(self.uploads))]
-
-    def own(self) -> dict[int, dict[str, Any]]:
-        """Return what each owner is handed, as plain data; see `programs.train_program`."""
-        return {
-            party: {"bins": table.bins, "target": table.target, "present": table.present}
-            for party, table in self.tables.items()
-        }
 
 
 def equal_slots(n_slots: int, owners: int) -> list[int]:

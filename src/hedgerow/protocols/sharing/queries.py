@@ -1,6 +1,6 @@
 """Secret queries that are well formed whatever an analyst sends.
 
-An analyst shares the bits of bin numbers, and the servers turn them into one-hot rows. Any bits are
+An analyst deals the bits of bin numbers, and the servers turn them into one-hot rows. Any bits are
 some row, and servers compare what they were given in common, so no message of an analyst can be a
 row with two values in one attribute or with a value counted a thousand times; what the ledger says
 about answers holds for those as well who do not keep to the protocol.
@@ -8,29 +8,23 @@ about answers holds for those as well who do not keep to the protocol.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.cost import Cost
+from hedgerow.secure.replicated.outside import Dealt, bits_of_parts, deal
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Secret, SecretBits, stack
+from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, stack
 from hedgerow.tables import Encoded
 
 
-def share_queries(
-    engine: Engine, layout: Layout, ring: Ring, queries: Encoded | None, n: int, party: int
-) -> Secret:
-    """Share the n rows that an analyst asks about: one-hot for every attribute, (n, B).
-
-    The analyst, where it lives, shares the bits of its bins (`query_planes`); then
-    `expand_queries`, over the ring of the model. H117 for queries of another domain.
-
-    Reveals: nothing but the number of queries. Cost: `cost_queries`; b + 2 rounds.
-    """
-    bits = None if queries is None else query_planes(layout, queries)
-    return expand_queries(layout, ring, engine.input_bits(bits, party, planes_shape(layout, n)))
+def deal_queries(layout: Layout, queries: Encoded) -> dict[int, Dealt]:
+    """Deal the bits of queries (`query_planes`), outside of the network: a part for each server."""
+    return dict(enumerate(deal(pack(query_planes(layout, queries)), xor=True)))
 
 
 def query_planes(layout: Layout, queries: Encoded) -> NDArray[np.bool_]:
@@ -61,7 +55,7 @@ def expand_queries(layout: Layout, ring: Ring, shared: SecretBits) -> Secret:
     2. A number beyond the bins of its attribute counts as the last of them.
     3. The columns of bins that exist become numbers of the ring.
 
-    Reveals: nothing. Cost: `cost_queries` without its input; b + 1 rounds.
+    Reveals: nothing but the number of queries. Cost: `cost_queries`; b + 1 rounds.
     H108 for bits of another shape than `planes_shape`.
     """
     wanted = planes_shape(layout, shared.n)
@@ -73,13 +67,21 @@ def expand_queries(layout: Layout, ring: Ring, shared: SecretBits) -> Secret:
     return shared.engine.b2a(hot, ring).transpose()
 
 
-def cost_queries(engine: Engine, layout: Layout, ring: Ring, n: int, party: int) -> Cost:
-    """State the cost of `share_queries`."""
+def held_queries(
+    engine: Engine, layout: Layout, ring: Ring, parts: Mapping[int, Dealt], n: int
+) -> Secret:
+    """Make rows of what servers hold of n dealt queries, by server; see `expand_queries`."""
+    bits = bits_of_parts(engine, parts, planes_shape(layout, n))
+    return expand_queries(layout, ring, bits)
+
+
+def cost_queries(engine: Engine, layout: Layout, ring: Ring, n: int) -> Cost:
+    """State the cost of `expand_queries`; that queries are dealt costs the servers nothing."""
     planes, m = _planes(layout), layout.n_features
-    total = engine.cost("input_bits", shape=(planes, m, n), owner=party)
+    total = engine.cost("b2a", shape=(layout.n_columns, n), ring=ring)
     for level in range(1, planes):
         total += engine.cost("and_", shape=(m, 1 << level, n))
-    return total + engine.cost("b2a", shape=(layout.n_columns, n), ring=ring)
+    return total
 
 
 def _planes(layout: Layout) -> int:

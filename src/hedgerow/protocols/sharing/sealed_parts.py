@@ -29,11 +29,10 @@ from hedgerow.secure.replicated.outside import (
     bits_of_parts,
     deal,
     fit_together,
-    join_parts,
     secret_of_parts,
 )
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import Engine, Secret, SecretBits, pack, words
 
 Parts = dict[int, list[Dealt | None]]
 """By server that lives here, its part of each array; None for one that did not open."""
@@ -106,19 +105,12 @@ def fitting(engine: Engine, parts: Parts, n: int) -> NDArray[np.bool_]:
 
 def secret_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...], ring: Ring) -> Secret:
     """Return one array of numbers as a secret; its parts have to be there, and `fitting`."""
-    mine = _mine(parts, at)
-    if isinstance(engine, ReplicatedEngine):
-        return secret_of_parts(engine, mine, shape, ring)
-    return engine.public(join_parts(list(mine.values()), shape, ring.dtype), ring)
+    return secret_of_parts(engine, _mine(parts, at), shape, ring)
 
 
 def bits_of(engine: Engine, parts: Parts, at: int, shape: tuple[int, ...]) -> SecretBits:
     """Return one array of bits as a secret; as `secret_of`."""
-    mine = _mine(parts, at)
-    if isinstance(engine, ReplicatedEngine):
-        return bits_of_parts(engine, mine, shape)
-    packed = join_parts(list(mine.values()), *_held(shape, None), xor=True)
-    return engine.public_bits(unpack(packed, shape[-1]))
+    return bits_of_parts(engine, _mine(parts, at), shape)
 
 
 def _is_one(at: int, parts: Mapping[int, list[Dealt | None]]) -> bool:
@@ -133,8 +125,8 @@ def _is_one(at: int, parts: Mapping[int, list[Dealt | None]]) -> bool:
 
 
 def _mine(parts: Parts, at: int) -> dict[int, Dealt]:
-    """Return the parts of one array by server, in their order."""
-    return {server: part for server in sorted(parts) if (part := parts[server][at]) is not None}
+    """Return the parts of one array by server."""
+    return {server: part for server in parts if (part := parts[server][at]) is not None}
 
 
 def _held(shape: tuple[int, ...], ring: Ring | None) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -1,25 +1,21 @@
-"""Secret tables: what owners share with the servers, and how it is put together.
+"""Secret tables, and the uploads that they are put together from.
 
 Paper: hiddentrees, algorithm 11 and section 1.1.1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.protocols.growers.layout import Layout, as_one_hot
+from hedgerow.protocols.growers.layout import Layout
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret
 from hedgerow.tables import Domain, Encoded
-
-_BLOCK = 1 << 24
-"""Elements that an owner shares in one step, so that nobody holds a table twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,61 +81,6 @@ def vertical_uploads(
     ]
 
 
-def share_table(
-    engine: Engine,
-    layout: Layout,
-    ring: Ring,
-    uploads: Sequence[Upload],
-    tables: Mapping[int, Encoded],
-) -> SecretTable:
-    """Share the tables of all owners and put them together (algorithm 11, Encoding_Integration).
-
-    1. Every owner encodes its attributes as one-hot columns, zero in empty slots (steps 1 to 6),
-       and shares them (steps 7 and 8): most shares are seeds.
-    2. The servers lay rows below rows and columns beside columns (steps 9 to 13).
-
-    Owners share numbers, and nobody checks that they are zeros and ones: this is for tables that
-    one user holds. What others upload is bits (`hedgerow.protocols.sharing.uploaded`).
-
-    Before this process sends anything: H108 if a table is not what its upload says, H117 if it is
-    of another domain, H501 if cells are missing or filled twice.
-
-    Reveals: nothing; the slots and attributes of every owner are public.
-    Cost: `Engine.input` of every block; an owner sends two elements per cell.
-    """
-    n, n_columns = check_uploads(layout, uploads), summed_columns(layout.domain)
-    # Before anything is sent.
-    for upload in uploads:
-        if upload.party in tables:
-            _check_table(layout, upload, tables[upload.party])
-    onehot: NDArray[Any] | None = None
-    columns: NDArray[Any] | None = None
-    for upload in uploads:
-        table = tables.get(upload.party)
-        index = layout.columns_of(upload.features)
-        step = max(1, _BLOCK // max(1, len(index) + n_columns))
-        for start in range(0, upload.rows, step):
-            rows = slice(start, min(start + step, upload.rows))
-            at = slice(upload.first + rows.start, upload.first + rows.stop)
-            size = rows.stop - rows.start
-            values: Any = None if table is None else layout.one_hot(table, upload.features, rows)
-            part = engine.input(values, upload.party, (size, len(index)), ring).data
-            if onehot is None:
-                lead = part.shape[: engine.share_axes]
-                onehot = np.zeros((*lead, n, layout.n_columns), ring.dtype)
-                columns = np.zeros((*lead, n, n_columns), ring.dtype)
-            whole = len(index) == layout.n_columns
-            onehot[..., at, slice(None) if whole else index] = part
-            if upload.target:
-                assert columns is not None
-                values = None if table is None else target_columns(table, n_columns, rows)
-                shape = (size, n_columns)
-                columns[..., at, :] = engine.input(values, upload.party, shape, ring).data
-    assert onehot is not None
-    assert columns is not None
-    return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
-
-
 class Slotted(Protocol):
     """A plan that knows for how many slots its bounds hold."""
 
@@ -161,20 +102,8 @@ def summed_columns(domain: Domain) -> int:
     return 1 if domain.target is None else domain.target.n_classes or 2
 
 
-def target_columns(
-    table: Encoded, n_columns: int, rows: slice = slice(None)
-) -> NDArray[np.int64] | NDArray[np.uint8]:
-    """Return what is added up, (rows, n_columns); see `SecretTable.columns`."""
-    present = table.present[rows]
-    if table.target is None:
-        return present[:, None].astype(np.uint8)
-    target = table.target[rows]
-    if target.dtype.kind == "f":
-        return np.stack([present, np.where(present, np.rint(target), 0)], axis=1).astype(np.int64)
-    return as_one_hot(target, n_columns) * present[:, None].astype(np.uint8)
-
-
-def _check_table(layout: Layout, upload: Upload, table: Encoded) -> None:
+def check_table(layout: Layout, upload: Upload, table: Encoded) -> None:
+    """Refuse a table that is not what its upload says: H108, and H117 for one of another domain."""
     wanted = layout.domain.select(list(upload.features), target=upload.target)
     if table.domain.attributes != wanted.attributes or (
         upload.target and table.domain.target != wanted.target

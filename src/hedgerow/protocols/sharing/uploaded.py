@@ -18,7 +18,9 @@ bits. The highest stands for the upper bound alone: where it is set the servers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,9 +30,17 @@ from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import GRID_BITS, Units, grid_steps
 from hedgerow.protocols.sharing.queries import one_hot_bits
-from hedgerow.protocols.sharing.table import SecretTable, Upload, check_uploads, summed_columns
+from hedgerow.protocols.sharing.table import (
+    SecretTable,
+    Upload,
+    check_table,
+    check_uploads,
+    summed_columns,
+)
+from hedgerow.secure.kernels import transpose
+from hedgerow.secure.replicated.outside import Dealt, bits_of_parts, deal
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, concatenate, pack, stack
 from hedgerow.tables import Domain, Encoded
 
 _BLOCK = 1 << 24
@@ -58,6 +68,71 @@ def planes_of(table: Encoded) -> NDArray[np.bool_]:
         kept = np.where(table.present, number, 0).astype(np.int64)
         planes += [(kept >> bit) & 1 != 0 for bit in reversed(range(width))]
     return np.stack(planes)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldUpload:
+    """What the servers that live here hold of an upload.
+
+    `parts` are theirs of packed planes of `shape`, dealt outside of the network; None of slots that
+    nobody fills. `order` says where planes stand in what was dealt if not as `planes_of` has them.
+    """
+
+    upload: Upload
+    shape: tuple[int, int]
+    parts: Mapping[int, Dealt] | None = field(repr=False)
+    order: NDArray[np.int64] | None = field(default=None, repr=False)
+
+    def planes(self, engine: Engine) -> SecretBits:
+        """Return the planes as secret bits; no message. H108 where a part is not there."""
+        if self.parts is None:
+            return engine.public_bits(np.zeros(self.shape, dtype=np.bool_))
+        bits = bits_of_parts(engine, self.parts, self.shape)
+        return bits if self.order is None else bits[self.order]
+
+
+def planes_shape_of(layout: Layout, upload: Upload) -> tuple[int, int]:
+    """Return the shape of the planes of an upload, (planes, slots)."""
+    return n_planes(_domain_of(layout, upload)), upload.rows
+
+
+def deal_uploads(
+    layout: Layout,
+    uploads: Sequence[Upload],
+    tables: Mapping[int, Encoded],
+    entropy: Callable[[int], bytes] = os.urandom,
+) -> list[HeldUpload]:
+    """Deal the tables of all owners, by party, to the three servers: steps 1 to 8 of algorithm 11.
+
+    Before anything is dealt: H501 if cells are missing or filled twice, H108 if a table is not
+    there or not what its upload says, H117 if it is of another domain. Only tests and seeded runs
+    pass other `entropy` than the operating system's.
+    """
+    check_uploads(layout, uploads)
+    for upload in uploads:
+        if upload.party not in tables:
+            raise Code.WRONG_SHAPE.error(
+                expected=f"the table of party {upload.party}", found="none"
+            )
+        check_table(layout, upload, tables[upload.party])
+    held = []
+    for upload in uploads:
+        parts = deal(pack(planes_of(tables[upload.party])), xor=True, entropy=entropy)
+        shape = planes_shape_of(layout, upload)
+        held.append(HeldUpload(upload, shape, dict(enumerate(parts))))
+    return held
+
+
+def held_table(
+    engine: Engine,
+    layout: Layout,
+    ring: Ring,
+    held: Sequence[HeldUpload],
+    units: Units | None = None,
+) -> SecretTable:
+    """Make a table of what servers hold of uploads; see `expand_table`."""
+    planes = {one.upload.party: one.planes(engine) for one in held}
+    return expand_table(engine, layout, ring, [one.upload for one in held], planes, units)
 
 
 def expand_table(
@@ -90,9 +165,7 @@ def expand_table(
     for upload in uploads:
         _check_planes(layout, upload, planes[upload.party])
     present = _presence(uploads, planes)
-    lead = next(iter(planes.values())).data.shape[: engine.share_axes]
-    onehot = np.zeros((*lead, n, layout.n_columns), ring.dtype)
-    columns = np.zeros((*lead, n, n_columns), ring.dtype)
+    onehot = columns = None
     for upload in uploads:
         bits, of_rows = planes[upload.party], present[upload.first, upload.rows]
         index = layout.columns_of(upload.features)
@@ -100,17 +173,35 @@ def expand_table(
         where = slice(None) if len(index) == layout.n_columns else index
         for at, block in _blocks(cells, upload.rows):
             rows = slice(upload.first + at.start, upload.first + at.stop)
-            onehot[..., rows, where] = _numbers(block, ring)
+            onehot = _placed(onehot, (n, layout.n_columns), rows, where, _numbers(block, ring))
         if target is not None:
             for at, block in _blocks(target, upload.rows):
                 rows = slice(upload.first + at.start, upload.first + at.stop)
-                columns[..., rows, :] = _summed(block, ring, units)
+                summed = _summed(block, ring, units)
+                columns = _placed(columns, (n, n_columns), rows, slice(None), summed)
+    assert onehot is not None
+    assert columns is not None
     return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
 
 
+def _placed(
+    out: NDArray[Any] | None,
+    shape: tuple[int, int],
+    rows: slice,
+    where: Any,
+    data: NDArray[Any],
+) -> NDArray[Any]:
+    """Put shares of some rows and columns where they belong; those of all are what they are."""
+    if data.shape[-2:] == shape:
+        return data
+    if out is None:
+        out = np.zeros((*data.shape[:-2], *shape), data.dtype)
+    out[..., rows, where] = data
+    return out
+
+
 def _check_planes(layout: Layout, upload: Upload, bits: SecretBits) -> None:
-    domain = layout.domain.select(list(upload.features), target=upload.target)
-    shape = (n_planes(domain), upload.rows)
+    shape = planes_shape_of(layout, upload)
     if bits.shape != shape:
         raise Code.WRONG_SHAPE.error(
             expected=f"{shape[0]} planes of {shape[1]:,} slots from {upload.party}",
@@ -141,7 +232,7 @@ def _indicators(
     units: Units | None,
 ) -> tuple[SecretBits, SecretBits | None]:
     """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
-    domain = layout.domain.select(list(upload.features), target=upload.target)
+    domain = _domain_of(layout, upload)
     widths = _widths(domain)
     classes = domain.target is not None and units is None
     if domain.target is not None and units is not None:
@@ -186,7 +277,7 @@ def _summed(block: SecretBits, ring: Ring, units: Units | None) -> NDArray[Any]:
     if finer:
         worth[-finer] = 1
     used = 1 + np.flatnonzero(worth)
-    found = block.engine.b2a(block[np.concatenate([[0], used])], ring).transpose()
+    found = block.engine.b2a(_by_row(block[np.concatenate([[0], used])]), ring)
     present, target = found[:, 0], (found[:, 1:] * np.array([w for w in worth if w])).sum(axis=1)
     return stack([present, target - present * units.most], axis=1).data
 
@@ -215,7 +306,21 @@ def _blocks(bits: SecretBits, rows: int) -> Any:
 
 
 def _numbers(block: SecretBits, ring: Ring) -> NDArray[Any]:
-    return block.engine.b2a(block, ring).transpose().data
+    return block.engine.b2a(_by_row(block), ring).data
+
+
+def _by_row(bits: SecretBits) -> SecretBits:
+    """Turn bits (columns, rows) into (rows, columns): of words, it takes a fraction of the time."""
+    *lead, columns, width = bits.data.shape
+    out = np.empty((*lead, width, WORD, -(-columns // WORD)), np.uint64)
+    for at in np.ndindex(*lead, width):
+        transpose(np.ascontiguousarray(bits.data[(*at[:-1], slice(None), at[-1])]), out[at])
+    rows = out.reshape(*lead, width * WORD, -1)[..., : bits.n, :]
+    return SecretBits(bits.engine, columns, np.ascontiguousarray(rows))
+
+
+def _domain_of(layout: Layout, upload: Upload) -> Domain:
+    return layout.domain.select(list(upload.features), target=upload.target)
 
 
 def _widths(domain: Domain) -> list[int]:

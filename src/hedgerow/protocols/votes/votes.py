@@ -5,10 +5,7 @@ Papers: hiddentrees, papernot2017pate.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from hedgerow.errors import Code, PrivacyError
 from hedgerow.privacy import Ledger, Opening, Release, Reservation
@@ -83,40 +80,20 @@ def check_answers(ledger: Ledger, n: int) -> None:
         )
 
 
-def answer(
-    model: SecretForest, plan: HiddenPlan, queries: Secret, ledger: Ledger
-) -> NDArray[np.int64] | None:
-    """Answer secret queries (q, B) by a noisy vote and open the classes (q,) to the analyst.
-
-    1. Take the answers out of the budget; a query that was asked before is one more answer.
-    2. Every tree, whose leaves hold one-hot labels, finds the class of every query
-       (`hidden.predict.predict`); votes are added up.
-    3. Noisy max over the votes, lowest index of equals, in the smallest ring that holds them.
-    4. Open the index.
-
-    None where the analyst does not live. H207 before a byte is sent, if the budget holds fewer
-    answers; `check_answers` refuses before queries are shared.
-
-    Reveals: to the analyst, the class of each query; every one of them is a release that was
-    charged when the trees were trained.
-    Cost: that of `predict` and of `noisy_max` over (q, k), and one opening.
-    """
-    _check_votes(plan, queries)
-    paid = spend_answers(ledger, queries.shape[0])
-    index, name = answered(model, plan, queries, ledger, paid)
-    opened: NDArray[Any] | None = model.engine.open(index, name, "analyst")
-    return None if opened is None else opened.astype(np.int64)
-
-
 def answered(
     model: SecretForest, plan: HiddenPlan, queries: Secret, ledger: Ledger, paid: Release
-) -> tuple[Secret, str]:
-    """Answer secret queries by a noisy vote without opening the classes: steps 2 and 3 of `answer`.
+) -> Secret:
+    """Answer secret queries (q, B) by a noisy vote, without opening the classes (q,).
 
-    `paid` was taken out of the budget for these very answers, before; see `spend_answers`. Returns
-    the classes (q,), and the name of their opening in `vote_openings`.
+    1. Every tree, whose leaves hold one-hot labels, finds the class of every query
+       (`hidden.predict.predict`); votes are added up.
+    2. Noisy max over the votes, lowest index of equals, in the smallest ring that holds them.
 
-    Reveals: nothing.
+    `paid` was taken out of the budget for these very answers, before, see `spend_answers`; a query
+    that was asked before is one more answer. Declared in `vote_openings`.
+
+    Reveals: nothing; opened to the analyst, the class of each query is a release that was charged
+    when the trees were trained. Cost: that of `predict` and of `noisy_max` over (q, k).
     """
     _check_votes(plan, queries)
     votes = predict(model, queries).sum(axis=1)
@@ -127,7 +104,7 @@ def answered(
         Charge(Prepaid(ledger, [paid]), SCOPE, "analyst", ANSWERS),
         bound=plan.n_trees,
     )
-    return (chosen * np.arange(plan.n_classes)).sum(axis=-1), VOTED
+    return (chosen * np.arange(plan.n_classes)).sum(axis=-1)
 
 
 def _check_votes(plan: HiddenPlan, queries: Secret) -> None:

@@ -1,7 +1,8 @@
 """Shares of parties that are not on the network: an owner deals them, an analyst joins them.
 
 They hand every server its part by whatever way and get their answer in two halves, without a seat
-in the session.
+in the session. An engine that has no shares, in a process that hides nothing, joins all parts and
+opens the whole of what it computes.
 
 Who deals could give the two holders of a share different versions, and products with it would be
 numbers that nobody shared. The servers find out together (`fit_together`), with one verdict, so
@@ -26,7 +27,7 @@ from hedgerow.secure.replicated.core import SERVERS, Parcel
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.replicated.inputs import PRINT_BYTES
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Secret, SecretBits, words
+from hedgerow.secure.secret import Engine, Secret, SecretBits, words
 
 Array = NDArray[Any]
 HALVES = (0, 1)
@@ -64,7 +65,7 @@ def deal(
 
 
 def secret_of_parts(
-    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
+    engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
 ) -> Secret:
     """Make a secret of dealt parts, one for every server that lives here; no message."""
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
@@ -74,8 +75,7 @@ def join_parts(
     parts: Sequence[Dealt], shape: tuple[int, ...], dtype: np.dtype[Any], *, xor: bool = False
 ) -> Array:
     """Return the array of which one holds the parts of all three servers: nothing is hidden."""
-    zero, one, _ = parts
-    found = one.correction
+    found = parts[1].correction if len(parts) == SERVERS else None
     if found is None or found.shape != shape or found.dtype != dtype:
         raise Code.WRONG_SHAPE.error(
             expected=f"share 2 of {dtype} {shape}",
@@ -83,19 +83,18 @@ def join_parts(
         )
     add = np.bitwise_xor if xor else np.add
     for j in range(2):
-        found = add(found, _expanded(zero.seeds[j], shape, dtype))
+        found = add(found, _expanded(parts[0].seeds[j], shape, dtype))
     return np.asarray(found)
 
 
-def bits_of_parts(
-    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...]
-) -> SecretBits:
+def bits_of_parts(engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...]) -> SecretBits:
     """Make secret bits of dealt parts that share packed words; no message."""
     full = (*shape[:-1], words(shape[-1]))
-    return SecretBits(engine, shape[-1], _restored(engine, parts, full, np.dtype(np.uint64)))
+    data = _restored(engine, parts, full, np.dtype(np.uint64), xor=True)
+    return SecretBits(engine, shape[-1], data)
 
 
-def open_halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict[int, Array]:
+def open_halves(engine: Engine, x: Secret, name: str, to: str) -> dict[int, Array]:
     """Open a declared value to a party outside, as two halves that are uniform each.
 
     Server 0 gives x_0 + x_1 + r, server 1 gives x_2 - r, with r a mask that both know. It is
@@ -106,6 +105,11 @@ def open_halves(engine: ReplicatedEngine, x: Secret, name: str, to: str) -> dict
     """
     if x.engine is not engine:
         raise Code.SECRETS_DO_NOT_FIT.error(found=f"{x!r} of another engine")
+    if not isinstance(engine, ReplicatedEngine):
+        opened = engine.open(x, name, to)
+        assert opened is not None
+        # One process that hides nothing: the second half has nothing to add.
+        return dict(zip(HALVES, (opened, np.zeros_like(opened)), strict=True))
     core = engine.core
     engine.leakage.check(name, to, x.shape)
     step = core.step("open outside", f"{name} to {to}")
@@ -137,8 +141,15 @@ def _held(server: int) -> tuple[int, int]:
 
 
 def _restored(
-    engine: ReplicatedEngine, parts: Mapping[int, Dealt], shape: tuple[int, ...], dtype: Any
+    engine: Engine,
+    parts: Mapping[int, Dealt],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    xor: bool = False,
 ) -> Array:
+    if not isinstance(engine, ReplicatedEngine):
+        return join_parts([parts[server] for server in sorted(parts)], shape, dtype, xor=xor)
     core = engine.core
     out = core.shares(shape, dtype)
     for at, server in enumerate(core.servers):
@@ -149,7 +160,7 @@ def _restored(
                 share = _expanded(part.seeds[j], shape, dtype)
             if share is None or share.shape != shape or share.dtype != dtype:
                 raise Code.WRONG_SHAPE.error(
-                    expected=f"share {j} of {np.dtype(dtype)} {shape} at server {server}",
+                    expected=f"share {j} of {dtype} {shape} at server {server}",
                     found="none" if share is None else f"{share.dtype} {share.shape}",
                 )
             out[at, side] = share

@@ -63,7 +63,7 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.noise.discrete import two_sided_geometric
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS
-from hedgerow.secure.replicated.outside import HALVES, open_halves
+from hedgerow.secure.replicated.outside import open_halves
 from hedgerow.secure.secret import Engine, Secret
 
 Computed = Literal["clear", "replicated"]
@@ -194,7 +194,7 @@ class CountServers:
         else:
             found = (best_site if question.what == BEST else all_same)(self._numbers(parts))
         name, _ = _answer_of(self.job, question)
-        opened = self._halves(found, name, f"site {question.counter}")
+        opened = open_halves(self._engine, found, name, f"site {question.counter}")
         return {
             server: to_bytes(Half(question.call, question.what, _little(half)))
             for server, half in opened.items()
@@ -204,16 +204,6 @@ class CountServers:
         assert self.leakage is not None
         self.leakage.check(QUESTION, ALL_SERVERS, ())
         self._done.add(question.call)
-
-    def _halves(self, x: Secret, name: str, to: str) -> dict[int, NDArray[Any]]:
-        engine = self._engine
-        if isinstance(engine, ReplicatedEngine):
-            return open_halves(engine, x, name, to)
-        assert engine is not None
-        opened = engine.open(x, name, to)
-        assert opened is not None
-        # One process that hides nothing: the second half has nothing to add.
-        return dict(zip(HALVES, (opened, np.zeros_like(opened)), strict=True))
 
     def _counts(self, question: AskServers, parts: Parts) -> Secret:
         session, engine = self._session, self._engine
