@@ -294,7 +294,7 @@ def _evaluate(context: Context, job: Plain, own: Plain) -> Plain:
     rows = _held(context.plan, _held_out(context.plan, plan.n_slots), _parts(own))
     ledger, of_model = ledger_of(job, plan), Ledger.from_json(_first(own)["ledger"])
     terms = programs.EvaluationTerms(job["kind"], context.plan)
-    held = programs.TestedModel(_shares(context, own), of_model, rows)
+    held = programs.EvaluatedModel(_shares(context, own), of_model, rows)
     found = programs.evaluate(replace(context, plan=plan, job=terms, table=held, ledger=ledger))
     return _given(own, found.halves, found)
 

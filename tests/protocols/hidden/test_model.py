@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.layout import Layout, as_one_hot
-from hedgerow.protocols.hidden.model import SecretForest, class_index, empty_shares, forest
+from hedgerow.protocols.hidden.model import SecretForest, class_index, forest
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
 from hedgerow.secure.secret import Engine
 from tests.protocols.hidden.hidden_runs import ENGINES, domain, look, make_engine
@@ -85,20 +85,6 @@ def test_shares_that_do_not_fit_are_refused(name: str) -> None:
     for depth, ring, shares in bad:
         with pytest.raises(HedgerowError, match="H409"):
             SecretForest.from_shares(engine, layout, depth, ring, shares)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("branching", ["binary", "wary"])
-def test_a_party_without_a_server_holds_nothing_in_the_right_shapes(
-    name: str, branching: Any
-) -> None:
-    layout, engine = Layout(domain(), branching), make_engine(name)
-    empty = empty_shares(engine, layout, DEPTH, TREES, 2, Z16)
-    model = made(engine, layout)
-    assert {key: share.shape for key, share in empty.items()} == {
-        key: share.shape for key, share in model.shares().items()
-    }
-    SecretForest.from_shares(engine, layout, DEPTH, Z16, empty)
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -163,7 +163,7 @@ class EvaluationTerms:
 
 
 @dataclass(frozen=True)
-class TestedModel:
+class EvaluatedModel:
     """What servers that live here hold: a model and its ledger, and of held-out rows their part."""
 
     shares: Arrays = field(repr=False)
@@ -183,8 +183,8 @@ class EvaluationPart:
 def evaluate(context: Context) -> EvaluationPart:
     """Count how well a model answers for held-out rows, with noise, and tell the analyst.
 
-    The context has an `EvaluationPlan`, `EvaluationTerms`, a `TestedModel` as its table, and a ledger
-    of the held-out rows that is charged with the plan.
+    The context has an `EvaluationPlan`, `EvaluationTerms`, an `EvaluatedModel` as its table, and a
+    ledger of the held-out rows that is charged with the plan.
 
     1. The servers make rows of what was dealt and count (`hedgerow.protocols.hidden.evaluation`).
     2. They open the table to the analyst, in halves.
@@ -192,7 +192,7 @@ def evaluate(context: Context) -> EvaluationPart:
     Reveals: the noisy table, to the analyst. Cost: that of `expand_table` and `cross_table`.
     """
     terms: EvaluationTerms = context.job
-    held: TestedModel = context.table
+    held: EvaluatedModel = context.table
     evaluation: EvaluationPlan = context.plan
     plan, kind, ledger = terms.model, answered_kind(terms.kind), _ledger(context)
     check_derived(plan, evaluation, held.ledger)
