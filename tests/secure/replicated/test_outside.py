@@ -11,6 +11,7 @@ from scipy import stats
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Opening
+from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import (
     Dealt,
@@ -25,7 +26,7 @@ from hedgerow.secure.replicated.outside import (
 )
 from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.secure.secret import pack
-from tests.secure.engines import NOTHING_OPENS, metered, reveal
+from tests.secure.engines import NOTHING_OPENS, IdealEngine, metered, reveal
 from tests.secure.replicated.wires import Recorder, apart
 
 RINGS = pytest.mark.parametrize("ring", [Z16, Z32, Z64], ids=lambda ring: str(ring.bits))
@@ -55,6 +56,27 @@ def test_dealt_bits_are_secret_bits() -> None:
     bits = np.random.default_rng(1).integers(0, 2, (3, 70)).astype(bool)
     x = bits_of_parts(engine, dict(enumerate(deal(pack(bits), xor=True))), bits.shape)
     np.testing.assert_array_equal(reveal(x), bits)
+
+
+@pytest.mark.parametrize("make", [ClearEngine, lambda leakage: IdealEngine(5, leakage)])
+def test_engines_that_hide_nothing_join_all_parts(make) -> None:
+    engine, value = make(engine_that_opens((4,)).leakage), numbers(Z32, 4)
+    parts = dict(enumerate(deal(value)))
+    x = secret_of_parts(engine, parts, value.shape, Z32)
+    np.testing.assert_array_equal(reveal(x), value)
+    bits = np.random.default_rng(1).integers(0, 2, (3, 70)).astype(bool)
+    dealt = dict(enumerate(deal(pack(bits), xor=True)))
+    np.testing.assert_array_equal(reveal(bits_of_parts(engine, dealt, bits.shape)), bits)
+    halves = open_halves(engine, x, "answer", "analyst")
+    np.testing.assert_array_equal(join_halves(halves[0], halves[1]), value)
+    with pytest.raises(HedgerowError) as caught:
+        open_halves(engine, x, "answer", "analyst")
+    assert caught.value.code is Code.TOO_MANY_OPENINGS
+    for gone in range(3):
+        left = {server: part for server, part in parts.items() if server != gone}
+        with pytest.raises(HedgerowError) as caught:
+            secret_of_parts(engine, left, value.shape, Z32)
+        assert caught.value.code is Code.WRONG_SHAPE
 
 
 def test_each_server_gets_two_of_three_shares() -> None:

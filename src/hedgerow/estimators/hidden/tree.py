@@ -104,7 +104,7 @@ class HiddenTreeClassifier(ServerTree):
     grower : {"auto", "masks", "grouped"}, default="auto"
         How rows are kept: a mask per node, or in the order of nodes, which is cheaper when deep.
     engine : {"simulate", "processes", "clear"}, default="simulate"
-        The three servers in this process, on real shares; a process for every party, over mutual
+        The three servers in this process, on real shares; a process for each of them, over mutual
         TLS on this machine; or plain arrays, to study accuracy. Laws and ledger are the same. From
         this process, which is handed all rows, nothing is hidden in any of them.
     n_owners : int, default=1

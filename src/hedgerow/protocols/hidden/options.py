@@ -79,8 +79,8 @@ class RunOptions(Options):
 
     engine: Literal["clear", "simulate", "processes"] = Field(
         "simulate",
-        description="The three servers in this process, on real shares; a process for every "
-        "party, over mutual TLS on this machine; or plain arrays, to study accuracy.",
+        description="The three servers in this process, on real shares; a process for each of "
+        "them, over mutual TLS on this machine; or plain arrays, to study accuracy.",
     )
     n_owners: AtLeastOne = Field(1, description="Owners to whom `fit` deals the table.")
     partition: Literal["horizontal", "vertical"] = Field(

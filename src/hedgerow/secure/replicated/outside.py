@@ -27,7 +27,7 @@ from hedgerow.secure.replicated.core import SERVERS, Parcel
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.replicated.inputs import PRINT_BYTES
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Secret, SecretBits, words
+from hedgerow.secure.secret import Engine, Secret, SecretBits, unpack, words
 
 Array = NDArray[Any]
 HALVES = (0, 1)
@@ -68,6 +68,8 @@ def secret_of_parts(
     engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
 ) -> Secret:
     """Make a secret of dealt parts, one for every server that lives here; no message."""
+    if not isinstance(engine, ReplicatedEngine):
+        return engine.public(join_parts(_in_order(parts), shape, ring.dtype), ring)
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
 
 
@@ -89,9 +91,11 @@ def join_parts(
 
 def bits_of_parts(engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...]) -> SecretBits:
     """Make secret bits of dealt parts that share packed words; no message."""
-    full = (*shape[:-1], words(shape[-1]))
-    data = _restored(engine, parts, full, np.dtype(np.uint64), xor=True)
-    return SecretBits(engine, shape[-1], data)
+    full, dtype = (*shape[:-1], words(shape[-1])), np.dtype(np.uint64)
+    if not isinstance(engine, ReplicatedEngine):
+        packed = join_parts(_in_order(parts), full, dtype, xor=True)
+        return engine.public_bits(unpack(packed, shape[-1]))
+    return SecretBits(engine, shape[-1], _restored(engine, parts, full, dtype))
 
 
 def open_halves(engine: Engine, x: Secret, name: str, to: str) -> dict[int, Array]:
@@ -140,16 +144,16 @@ def _held(server: int) -> tuple[int, int]:
     return server, (server + 1) % SERVERS
 
 
+def _in_order(parts: Mapping[int, Dealt]) -> list[Dealt]:
+    return [parts[server] for server in sorted(parts)]
+
+
 def _restored(
-    engine: Engine,
+    engine: ReplicatedEngine,
     parts: Mapping[int, Dealt],
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    *,
-    xor: bool = False,
 ) -> Array:
-    if not isinstance(engine, ReplicatedEngine):
-        return join_parts([parts[server] for server in sorted(parts)], shape, dtype, xor=xor)
     core = engine.core
     out = core.shares(shape, dtype)
     for at, server in enumerate(core.servers):
