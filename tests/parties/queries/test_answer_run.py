@@ -57,7 +57,8 @@ def test_queries_of_several_analysts_in_blocks(
             book.charge(asked)
             found[server] = answer_batch(network, book, shares, queries, "class", "d" * 32)
             # All of it is on the disk, for whoever comes back for it.
-            assert {book.log.state(one.key) for one in asked} == {("held", "d" * 32)}
+            logged = book.log.find([one.key for one in asked]).values()
+            assert {(one.state, one.draw) for one in logged} == {("held", "d" * 32)}
             book.log.finish([one.key for one in asked])
             for one in asked:
                 half = book.log.half(one.key)
