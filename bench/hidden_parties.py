@@ -16,7 +16,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.answers import TREES
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
-from hedgerow.protocols.hidden.questions import Question, join_answers, open_answers
+from hedgerow.protocols.hidden.questions import DealtQuestion, join_answers, open_answers
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.integrate import keyed
 from hedgerow.protocols.sharing.queries import query_planes
@@ -141,7 +141,7 @@ def _answered(
     """Answer at a server: from dealt bits of the queries to its half of the classes."""
     rows = asked_of(name, queries)
     parts = deal(pack(query_planes(plan.layout, rows)), xor=True, entropy=keyed(KEY))
-    question = Question(queries, dict(enumerate(parts)))
+    question = DealtQuestion(queries, dict(enumerate(parts)))
     declared = Leakage(TREES.answer_openings(plan, queries), ledger=ledger)
     engine = ReplicatedEngine(network, declared, session="answers")
     model = SecretForest.from_shares(engine, plan.layout, plan.depth, model.ring, model.shares())

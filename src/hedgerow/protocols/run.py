@@ -38,7 +38,7 @@ from hedgerow.protocols.hidden.evaluation import (
     plan_evaluation,
 )
 from hedgerow.protocols.hidden.programs import FIRST_OWNER, SEEDED
-from hedgerow.protocols.hidden.questions import Question, join_answers, question_of
+from hedgerow.protocols.hidden.questions import DealtQuestion, join_answers, question_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.sharing.integrate import Entropy, Integrated, dealt, keyed
@@ -283,7 +283,7 @@ def _train(context: Context, job: Plain, own: Plain) -> Plain:
 def _answer(context: Context, job: Plain, own: Plain) -> Plain:
     ledger, n = Ledger.from_json(_first(own)["ledger"]), job["n"]
     answered_kind(job["kind"]).spend(context.plan, n, ledger)
-    asked = programs.AskedModel(_shares(context, own), [Question(n, _parts(own))])
+    asked = programs.AskedModel(_shares(context, own), [DealtQuestion(n, _parts(own))])
     terms = programs.AnswerTerms(job["kind"], job["what"])
     found = programs.answer(replace(context, job=terms, table=asked, ledger=ledger))
     return _given(own, found.halves[0], found)
@@ -316,7 +316,7 @@ def _job(program: str, kind: str, plan: ServerPlan, engine: EngineName) -> Plain
 
 
 def _own(
-    dealt: Sequence[HeldUpload | Question], trained: Trained | None = None, ledger: str = ""
+    dealt: Sequence[HeldUpload | DealtQuestion], trained: Trained | None = None, ledger: str = ""
 ) -> Plain:
     """Return what each server alone is handed."""
     own: Plain = {}

@@ -21,7 +21,7 @@ from hedgerow.protocols.hidden.programs import (
     half_name,
     server,
 )
-from hedgerow.protocols.hidden.questions import Question, join_answers, question_of
+from hedgerow.protocols.hidden.questions import DealtQuestion, join_answers, question_of
 from hedgerow.protocols.run import MEMBERS, ledger_of
 from hedgerow.protocols.sharing.integrate import Integrated
 from hedgerow.protocols.sharing.uploaded import deal_uploads
@@ -133,7 +133,7 @@ def test_halves_are_kept_before_the_servers_take_leave(engine: Any) -> None:
                 job=AnswerTerms("trees", "class"),
                 table=AskedModel(
                     made.shares,
-                    [Question(48, one.parts, f"analyst {k}") for k, one in enumerate(asked)],
+                    [DealtQuestion(48, one.parts, f"analyst {k}") for k, one in enumerate(asked)],
                 ),
                 ledger=made.ledger,
                 stages=shelf,

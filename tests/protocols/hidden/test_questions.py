@@ -10,7 +10,7 @@ from hedgerow.protocols.hidden.answers import CLASS, TREES
 from hedgerow.protocols.hidden.kind import stored_forest
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.questions import (
-    Question,
+    DealtQuestion,
     block_rows,
     join_answers,
     open_answers,
@@ -33,12 +33,12 @@ from tests.protocols.hidden.hidden_runs import (
 N = 60
 
 
-def asked_of(plan, n: int, audience: str, seed: int) -> tuple[Question, np.ndarray]:
+def asked_of(plan, n: int, audience: str, seed: int) -> tuple[DealtQuestion, np.ndarray]:
     """Return a question about n rows, and the rows."""
     every = every_row(plan.domain)
     rows = every.rows(np.random.default_rng(seed).integers(0, every.n_slots, n))
     made = question_of(plan, rows)
-    return Question(n, made.parts, audience), rows
+    return DealtQuestion(n, made.parts, audience), rows
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -72,7 +72,7 @@ def test_several_analysts_get_their_own_answers(name: str, block: int, monkeypat
 
 def test_one_question_is_declared_as_the_kind_declares_it() -> None:
     plan = plan_hidden(domain(capacity=N), noise="none", depth=2)
-    (opening,) = openings_of(TREES, plan, [Question(7, {})], "class")
+    (opening,) = openings_of(TREES, plan, [DealtQuestion(7, {})], "class")
     assert opening == TREES.answer_openings(plan, 7)[0]
 
 

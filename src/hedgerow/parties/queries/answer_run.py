@@ -16,7 +16,7 @@ from hedgerow.privacy import Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints, Stage
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.programs import AnswerTerms, AskedModel, answer, half_name
-from hedgerow.protocols.hidden.questions import Question
+from hedgerow.protocols.hidden.questions import DealtQuestion
 from hedgerow.protocols.run import MEMBERS
 
 Array = NDArray[Any]
@@ -84,7 +84,7 @@ def answer_batch(
     for query in queries:
         assert query.part is not None
         audience = f"analyst {query.key.analyst}"
-        questions.append(Question(query.asked.n, {me: query.part}, audience))
+        questions.append(DealtQuestion(query.asked.n, {me: query.part}, audience))
     kept = HeldHalves(book, draw, [query.key for query in queries], me)
     answer(
         Context(

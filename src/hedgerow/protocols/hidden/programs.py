@@ -24,7 +24,7 @@ from hedgerow.protocols.hidden.evaluation import (
     noisy_table,
 )
 from hedgerow.protocols.hidden.kind import Arrays
-from hedgerow.protocols.hidden.questions import Question, open_answers, openings_of
+from hedgerow.protocols.hidden.questions import DealtQuestion, open_answers, openings_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.sharing.uploaded import HeldUpload, held_table
@@ -109,7 +109,7 @@ class AskedModel:
     """
 
     shares: Arrays = field(repr=False)
-    questions: Sequence[Question]
+    questions: Sequence[DealtQuestion]
     charges: Charges | None = field(default=None, repr=False)
 
 

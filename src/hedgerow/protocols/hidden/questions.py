@@ -35,7 +35,7 @@ MOST_ROWS = 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class DealtQuestion:
     """`n` queries of an analyst: the parts of their bits at the servers that live here."""
 
     n: int
@@ -43,13 +43,13 @@ class Question:
     audience: str = "analyst"
 
 
-def question_of(plan: Any, queries: Encoded) -> Question:
+def question_of(plan: Any, queries: Encoded) -> DealtQuestion:
     """Deal queries to the three servers; H117 for queries of another domain."""
-    return Question(queries.n_slots, deal_queries(plan.layout, queries))
+    return DealtQuestion(queries.n_slots, deal_queries(plan.layout, queries))
 
 
 def openings_of(
-    kind: AnsweredKind, plan: Any, questions: Sequence[Question], what: str
+    kind: AnsweredKind, plan: Any, questions: Sequence[DealtQuestion], what: str
 ) -> list[Opening]:
     """Return what the answers open, to each analyst its own; several have a number each."""
     found = []
@@ -64,7 +64,7 @@ def open_answers(
     kind: AnsweredKind,
     model: SecretForest,
     plan: Any,
-    questions: Sequence[Question],
+    questions: Sequence[DealtQuestion],
     what: str,
     ledger: Ledger,
 ) -> list[dict[int, Array]]:
@@ -114,7 +114,7 @@ def block_rows(model: SecretForest) -> int:
     return max(WORD, min(MOST_ROWS, BLOCK // widest // WORD * WORD))
 
 
-def _join_bits(engine: Engine, plan: Any, questions: Sequence[Question]) -> SecretBits:
+def _join_bits(engine: Engine, plan: Any, questions: Sequence[DealtQuestion]) -> SecretBits:
     """Put the bits of all queries side by side, without the padding of each."""
     parts = [
         bits_of_parts(engine, one.parts, planes_shape(plan.layout, one.n)) for one in questions
