@@ -17,13 +17,14 @@ from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.sites.service import CountService, SiteService
 from hedgerow.parties.store.uploads import UploadVerbs
-from hedgerow.parties.topdown.carrying import Carrier
 from hedgerow.parties.wire.handlers import Verb, declared_verbs
+from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.openapi import fields_schema
 
 SERVICES: dict[str, tuple[type, ...]] = {
-    "A server": (Daemon, UploadVerbs, RunVerbs, QueryService, Catalogue, ChargeVerbs),
-    "A coordinator": (Carrier,),
+    "Every party": (Daemon, RunVerbs, Catalogue),
+    "Who leads runs": (Inbox,),
+    "A server": (UploadVerbs, QueryService, ChargeVerbs),
     "A site": (SiteService,),
     "A server that counts for sites": (CountService,),
 }

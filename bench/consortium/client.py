@@ -18,7 +18,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.tables import Domain, read_table
 
 Options = dict[str, Any]
@@ -40,7 +40,7 @@ def upload(config: PartyConfig, options: Options) -> None:
 
 def train(config: PartyConfig, options: Options) -> None:
     """Post a ``job`` and watch its run."""
-    job, client = Job.from_toml(options["job"]), RunClient(config)
+    job, client = ServerJob.from_toml(options["job"]), RunClient(config)
     say(event="begin")
     run = client.post(job)
     for status in client.watch(run, pause=0.1):

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bench.consortium.faults import Fault, Phase
 from bench.consortium.parties import OWNER, PEOPLE, POPULATION, Consortium, people
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 
 ROWS, REQUESTS = 100, 10
 TRIES = 4
@@ -50,7 +50,7 @@ class Outcome:
 
     kind: str
     fault: str = ""
-    job: Job | None = field(default=None, repr=False)
+    job: ServerJob | None = field(default=None, repr=False)
     labels: dict[int, list[Any]] = field(default_factory=dict, repr=False)
     error: str = ""
     told: list[str] = field(default_factory=list)
@@ -116,7 +116,7 @@ class Life:
                     return str(line["id"])
         raise RuntimeError("no upload")
 
-    def _train(self, job: Job) -> None:
+    def _train(self, job: ServerJob) -> None:
         state = None
         for number in range(TRIES):
             options, last = {"job": job.to_toml()}, number == TRIES - 1

@@ -27,7 +27,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient, RunStatus
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.tables import Attribute, Domain, Target
@@ -195,7 +195,7 @@ class Consortium:
         owner = self.parties[OWNER]
         return share_upload(owner, path, domain, id=id, population=POPULATION).seconds
 
-    def job(self, name: str, domain: Domain = PEOPLE, **plan: Any) -> Job:
+    def job(self, name: str, domain: Domain = PEOPLE, **plan: Any) -> ServerJob:
         """Return a job of this name, whose model has the name too."""
         fields = {
             "name": name,
@@ -207,10 +207,10 @@ class Consortium:
             "plan": {"noise": "none", "max_depth": 3, **plan},
             "domain": domain.to_dict(),
         }
-        return Job.model_validate(fields)
+        return ServerJob.model_validate(fields)
 
     def train(
-        self, job: Job, pause: float = 0.1, patience: float = PATIENCE
+        self, job: ServerJob, pause: float = 0.1, patience: float = PATIENCE
     ) -> Iterator[RunStatus]:
         """Post a job, again if a server was not there, and yield how it gets on."""
         client, end = RunClient(self.parties[OWNER]), time.monotonic() + patience

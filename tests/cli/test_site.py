@@ -30,13 +30,16 @@ from tests.parties.sites.site_town import (
     HeldProgram,
     SiteTown,
     Training,
+    event_of,
+    kill,
     learned,
+    lines_of,
     make_job,
+    outcome,
     reference,
     site_town,
     until,
 )
-from tests.parties.topdown.topdown_town import event_of, kill, lines_of, outcome
 
 runner = CliRunner()
 

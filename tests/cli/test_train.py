@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from hedgerow.cli.main import app, main
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.runs.client import RunClient, RunStatus
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.protocols.forecast import forecast
 from tests.parties.roles.upload_servers import SERVERS
 from tests.parties.runs.run_servers import Town, job, town
@@ -26,7 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         yield made
 
 
-def write(folder: Path, proposed: Job) -> str:
+def write(folder: Path, proposed: ServerJob) -> str:
     path = folder / f"{proposed.name}.toml"
     path.write_text(proposed.to_toml())
     return str(path)
@@ -49,7 +49,7 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
     assert lines[0] == {"event": "posted", "run": proposed.run_id, "hash": proposed.hash}
     assert foreseen == forecast(proposed.make_plan()).to_dict()
     assert lines[-1]["state"] == "done"
-    assert lines[-1]["servers"] == dict.fromkeys(SERVERS, "done")
+    assert lines[-1]["parties"] == dict.fromkeys(SERVERS, "done")
     assert lines[-1]["bytes"] > 0
     assert {line["state"] for line in lines[1:]} <= {"accepted", "waiting", "running", "done"}
 
@@ -57,7 +57,7 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
     assert (shown["ok"], shown["state"], shown["depth"]) == (True, "done", 2)
     assert f"{proposed.run_id}: done" in run("runs", "show", proposed.run_id, zoe)
     rows = json.loads(run("runs", "list", zoe, "--format", "json"))["rows"]
-    assert {"run": proposed.run_id, "servers": dict.fromkeys(SERVERS, "done")} in rows
+    assert {"run": proposed.run_id, "parties": dict.fromkeys(SERVERS, "done")} in rows
     assert "typed-model" in run("runs", "list", north)
     # A server asks the other two.
     alder = str(place.parties["alder"].folder)

@@ -11,13 +11,13 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
 
 from federation import deployed, simulated, simulation_options
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.owner import encoded_table
 from prepare import prepare
 
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import Ledger, NoiseSource
 from hedgerow.protocols.topdown.coordinator import CoordinatorTraffic
 from hedgerow.protocols.topdown.owner import Owner

@@ -8,6 +8,8 @@ import pytest
 
 sys.path.append(str(Path(__file__).parents[2] / "examples" / "flower"))
 
+from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
+from hedgerow.parties.topdown.owner import encoded_table
 from prepare import prepare
 from topdown_app.carrying import ASK_AGAIN, Carrying
 from topdown_app.messages import REFUSED
@@ -16,8 +18,6 @@ from topdown_app.run_folder import RunFolder
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.topdown.job import TopDownJob, TopDownTimeouts
-from hedgerow.parties.topdown.owner import encoded_table
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.trees import Tree, read_model

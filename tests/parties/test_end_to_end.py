@@ -14,8 +14,8 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key, read_state_key
 from hedgerow.parties.roles.uploading import encode_part, place_records
-from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.runs.store import read_job
+from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.store.uploads import open_upload
@@ -125,7 +125,7 @@ def test_training_is_followed_to_its_end(story: Story) -> None:
     last = story.training[-1]
     assert story.training[0]["event"] == "posted"
     assert (last["state"], last["attempt"], last["error"]) == ("done", 1, None)
-    assert last["servers"] == dict.fromkeys(SERVERS, "done")
+    assert last["parties"] == dict.fromkeys(SERVERS, "done")
     assert last["bytes"] > 0
 
 
@@ -281,7 +281,7 @@ def test_no_share_is_in_a_log(story: Story) -> None:
 
 
 def test_the_job_is_the_one_that_was_written(story: Story) -> None:
-    job = Job.load(story.town.root / "job.toml")
+    job = ServerJob.load(story.town.root / "job.toml")
     assert story.run == job.run_id
     for name in SERVERS:
-        assert read_job(story.config(name).state, job.run_id).hash == job.hash
+        assert job_of_run(story.config(name).state, job.run_id).hash == job.hash

@@ -334,9 +334,9 @@ SITES = {
 
 
 def jobs() -> dict[str, Any]:
-    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.parties.runs.jobs import ServerJob
+    from hedgerow.parties.runs.topdown_job import TopDownJob
     from hedgerow.parties.sites.job import VerticalJob
-    from hedgerow.parties.topdown.job import TopDownJob
 
     common = {
         "name": "readmission",
@@ -348,7 +348,7 @@ def jobs() -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, own in JOBS.items():
         target = "numbers" if name == "regression" else "classes"
-        made[name] = Job.model_validate(common | own | {"domain": domain(target).to_dict()})
+        made[name] = ServerJob.model_validate(common | own | {"domain": domain(target).to_dict()})
     made["topdown"] = TopDownJob.model_validate(TOPDOWN | {"domain": domain().to_dict()})
     made["sites"] = VerticalJob.model_validate(SITES)
     return {

@@ -14,11 +14,11 @@ from logging import INFO, WARNING
 from flwr.app import Message
 from flwr.common.logger import log
 from flwr.serverapp import Grid
-
-from hedgerow.errors import HedgerowError
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.rounds import Rounds
 from hedgerow.parties.topdown.turns import digest
+
+from hedgerow.errors import HedgerowError
 from topdown_app.messages import name_question, question, read_answer, read_name
 
 LOOK_FOR_NODES = 1.0

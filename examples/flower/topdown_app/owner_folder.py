@@ -20,6 +20,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from hedgerow.parties.topdown.accounted import AccountedRun
+from hedgerow.parties.topdown.job import TopDownJob
+from hedgerow.parties.topdown.owner import OwnerRun, encoded_table, last_round
 from pydantic import Field, StrictInt
 
 from hedgerow.errors import Code
@@ -28,9 +31,6 @@ from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.store.durable import StateFolder, check_private
-from hedgerow.parties.topdown.accounted import AccountedRun
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.owner import OwnerRun, encoded_table, last_round
 
 
 class OwnerFile(Numbered):

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, replacing
 from hedgerow.parties.topdown.job import TopDownJob
 from hedgerow.parties.topdown.log import Record, RunLog, replay
 from hedgerow.parties.topdown.rounds import Rounds
+
+from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, replacing
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.topdown.coordinator import Coordinator
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.common.logger import log
 from flwr.serverapp import Grid, ServerApp
-
 from hedgerow.parties.topdown.job import TopDownJob
+
 from topdown_app.carrying import Carrying
 from topdown_app.run_folder import RunFolder
 

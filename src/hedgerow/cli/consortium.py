@@ -423,7 +423,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
     table.add_column("server")
     for finding in findings:
         member, known = finding.member, finding.certificate
-        lines = ["missing" if finding.needed else "not needed here"]
+        lines = ["missing"]
         if known is not None:
             print_ = readable(known.fingerprint)
             lines = [f"until {known.ends:%Y-%m-%d}"]

@@ -29,7 +29,6 @@ from hedgerow.cli import (
     serve,
     show,
     site,
-    topdown,
     train,
     upload,
 )
@@ -59,7 +58,6 @@ app.command()(export.export)
 app.command()(export.ledger)
 app.add_typer(account.app, name="account")
 app.add_typer(account.trail_app, name="trail")
-app.add_typer(topdown.app, name="topdown")
 app.add_typer(site.app, name="site")
 app.command()(errors.version)
 app.command()(errors.errors)

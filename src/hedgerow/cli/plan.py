@@ -15,21 +15,21 @@ from rich.table import Table
 from hedgerow.cli.printing import PUBLISHED, Format, FormatOption, print_forecast
 
 if TYPE_CHECKING:
-    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.parties.runs.job_files import Job
 
 
 def plan(
-    job: Annotated[Path, typer.Argument(help="what would be trained, on which uploads (TOML)")],
+    job: Annotated[Path, typer.Argument(help="what would be trained, and with whom (TOML)")],
     format: FormatOption = Format.text,
 ) -> None:
     """Print what a job would charge, to whom, what it opens, and how large its noise would be.
 
     Nobody is asked, and nothing is charged.
     """
-    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.parties.runs.jobs import load_job
     from hedgerow.protocols.forecast import forecast
 
-    read = Job.load(job)
+    read = load_job(job)
     made, costs = read.make_plan(), read.costs()
     foreseen = forecast(made)
     # What is released to everybody is opened to the servers, who show it.
@@ -68,11 +68,11 @@ def plan(
 
 
 def _print(job: Job) -> None:
-    made = job.make_plan()
-    print(f"run {job.run_id}: kind {job.kind}, model {job.model}")
-    print(f"  uploads: {', '.join(job.uploads)} ({made.n_slots:,} slots)")
+    print(f"run {job.run_id}: kind {job.kind}, model {job.model_name}")
+    for line in job.describe():
+        print(f"  {line}")
     print(f"  may be asked by: {', '.join(job.analysts)}" if job.analysts else PUBLISHED)
     print(
-        f"\nEach of the three servers charges this to its account of {job.population}, "
-        "before anything is opened:"
+        f"\n{job.payers} charges this to its own account of {job.population}, before anything "
+        "is opened:"
     )

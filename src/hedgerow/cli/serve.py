@@ -1,4 +1,4 @@
-"""``hedgerow serve``: be a server of a consortium."""
+"""``hedgerow serve``: take part in runs of a consortium, as whoever this party is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, pr
 
 
 def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
-    """Serve: take uploads and jobs, train with the other servers, and answer queries.
+    """Serve: take jobs, take part in their runs and, as a server, take uploads and answer queries.
 
     Runs until it is told to stop (Ctrl-C, or SIGTERM); what is under way goes on at the next start.
     SIGHUP reads policy.toml and the certificates again.
@@ -25,6 +25,8 @@ def serve(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
 
     def ready() -> None:
         address = f"{config.listen or config.me.host}:{config.me.port}"
+        if not config.me.takes_calls:
+            address = f"no address, and calls {', '.join(one.name for one in config.leaders)}"
         text = f"{config.name} serves {config.consortium} at {address}; log: {log}"
         _print_event(format, text, event="serving", name=config.name, address=address, log=str(log))
 

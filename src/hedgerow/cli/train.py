@@ -1,4 +1,4 @@
-"""``hedgerow train`` and ``hedgerow runs``: train a model on the servers, and look at runs."""
+"""``hedgerow train`` and ``hedgerow runs``: train a model with others, and look at runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 
 
 def train(
-    job: Annotated[Path, typer.Argument(help="what is trained, on which uploads (TOML)")],
+    job: Annotated[Path, typer.Argument(help="what is trained, and with whom (TOML)")],
     folder: FolderArgument = HERE,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="until the model is trained")
@@ -43,12 +43,12 @@ def train(
     quiet: QuietOption = False,
     format: FormatOption = Format.text,
 ) -> None:
-    """Post a job to the three servers and watch the training."""
-    from hedgerow.parties.runs.jobs import Job
+    """Post a job to those who take part and watch the training."""
+    from hedgerow.parties.runs.jobs import load_job
     from hedgerow.protocols.forecast import forecast
 
     client = _client(folder)
-    read = Job.load(job)
+    read = load_job(job)
     foreseen = forecast(read.make_plan())
     if format is Format.text and not quiet:
         print_forecast(foreseen)
@@ -66,19 +66,19 @@ def train(
 
 @app.command("list")
 def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> None:
-    """List the runs, with their state at each server; ends with 1 if one does not answer."""
+    """List the runs, with their state at each party; ends with 1 if one does not answer."""
     client = _client(folder)
     told = client.list()
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
     if len(refusals) == len(told):
         raise refusals[0]
     runs: dict[str, dict[str, Fields]] = {}
-    for server, fields in told.items():
+    for party, fields in told.items():
         for run in fields["runs"] if isinstance(fields, dict) else ():
-            runs.setdefault(run["run"], {})[server] = run
+            runs.setdefault(run["run"], {})[party] = run
     if format is Format.json:
         rows = [
-            {"run": run, "servers": {server: at["state"] for server, at in known.items()}}
+            {"run": run, "parties": {party: at["state"] for party, at in known.items()}}
             for run, known in runs.items()
         ]
         down = [name for name, fields in told.items() if isinstance(fields, HedgerowError)]
@@ -208,8 +208,8 @@ def _traffic_text(status: RunStatus) -> str:
 
 def _print(status: RunStatus) -> None:
     print_line(f"{status.run}: {status.state}")
-    for server, state in status.servers.items():
-        print_line(f"  {server}: {state}")
+    for party, state in status.parties.items():
+        print_line(f"  {party}: {state}")
     traffic = _traffic_text(status)
     if not status.has_ended:
         print_line(f"  {_description(status)}{'; ' if traffic else ''}{traffic}")
@@ -237,7 +237,7 @@ def _print_outcome(told: dict[str, Fields | HedgerowError], what: str, format: F
     if format is Format.json:
         states = {n: f["state"] for n, f in told.items() if isinstance(f, dict)}
         failed = {name: error.code.number for name, error in refusals.items()}
-        print(json.dumps({"ok": not refusals, "servers": states, "refused": failed}))
+        print(json.dumps({"ok": not refusals, "parties": states, "refused": failed}))
     else:
         for name, fields in told.items():
             print(f"{name}: {what if isinstance(fields, dict) else str(fields)}")

@@ -17,8 +17,10 @@ from hedgerow.cli.printing import (
     FormatOption,
     progress_bar,
 )
+from hedgerow.errors import Code
 
 if TYPE_CHECKING:
+    from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.uploading import Receipt
 
 
@@ -26,9 +28,14 @@ def upload(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
     folder: FolderArgument = HERE,
     *,
-    domain: Annotated[Path, typer.Option(help="public domain of the table (TOML)")],
-    id: Annotated[str, typer.Option("--id", help="of this upload, never used before")],
     population: Annotated[str, typer.Option(help="whose account is charged")],
+    here: Annotated[
+        bool, typer.Option("--here", help="the table stays with this party, and runs read it")
+    ] = False,
+    domain: Annotated[Path | None, typer.Option(help="public domain of the table (TOML)")] = None,
+    id: Annotated[
+        str | None, typer.Option("--id", help="of this upload, never used before")
+    ] = None,
     slots: Annotated[
         int | None, typer.Option(help="public number of slots; the domain's capacity by default")
     ] = None,
@@ -46,12 +53,24 @@ def upload(
     encoding: EncodingOption = "utf-8",
     format: FormatOption = Format.text,
 ) -> None:
-    """Encode a table, cut it into shares and send each server its part; no row leaves."""
+    """Encode a table, cut it into shares and send each server its part; no row leaves.
+
+    With --here nothing is sent at all: the file stays where it is, and this party reads it in runs
+    whose protocol lets rows stay with their owners.
+    """
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.roles.uploading import share_upload
     from hedgerow.tables import Domain, TextFormat
 
     config = PartyConfig.load(folder)
+    if here:
+        _keep(config, table, population, ids, domain, format)
+        return
+    if domain is None or id is None:
+        raise Code.BAD_PARAMETER.error(
+            expected="--domain and --id of an upload, or --here",
+            found="neither" if domain is None and id is None else "one of them",
+        )
     public = Domain.from_toml(domain)
     with progress_bar(quiet or format is Format.json) as show:
         receipt = share_upload(
@@ -69,6 +88,28 @@ def upload(
             progress=lambda stage, done, of: show(stage, done, of if done else 0),
         )
     _print(receipt, [server.name for server in config.servers], format)
+
+
+def _keep(
+    config: PartyConfig,
+    table: Path,
+    population: str,
+    ids: str | None,
+    domain: Path | None,
+    format: Format,
+) -> None:
+    from hedgerow.parties.store.own_tables import OwnTable, check_readable, keep_own_table
+
+    path = table.resolve()
+    columns = check_readable(path)
+    place = None if domain is None else domain.resolve()
+    keep_own_table(config.state, OwnTable(population, path, ids or "", place))
+    if format is Format.json:
+        kept = {"population": population, "table": str(path), "columns": columns}
+        print(json.dumps({"ok": True, **kept}))
+        return
+    print(f"{path} stays here, with {len(columns)} columns: {', '.join(columns)}")
+    print(f"Runs of jobs on {population} read it; what they cost is charged to {population}.")
 
 
 def align_key(

@@ -17,6 +17,10 @@ KINDS: dict[str, Kind] = {
 }
 
 
+TOPDOWN = "topdown"
+"""What owners publish with a coordinator; no kind of the servers."""
+
+
 def kind_named(name: str) -> Kind:
     """Return the kind of that name; H501 for one that nobody listed."""
     kind = KINDS.get(name)
@@ -28,9 +32,9 @@ def kind_named(name: str) -> Kind:
 
 
 def is_published(name: str) -> bool:
-    """Whether servers show everybody what they have made; hidden models are asked instead."""
+    """Whether everybody sees what was made; hidden models are asked instead."""
     kind = KINDS.get(name)
-    return kind is not None and not isinstance(kind, AnsweredKind)
+    return name == TOPDOWN or (kind is not None and not isinstance(kind, AnsweredKind))
 
 
 def answered_kind(name: str) -> AnsweredKind:

@@ -139,14 +139,13 @@ def test_the_last_steps_are_those_of_the_consortium(tmp_path: Path, servers) -> 
     members = list_members(servers, ["north"], coordinator="delta", sites=["club", "office"])
     folders = found_consortium(tmp_path, "wards", members)
     texts = {folder.name: (folder / "README.txt").read_text() for folder in folders}
-    joins = {name for name, text in texts.items() if "hedgerow topdown join" in text}
-    assert joins == {"north"}
-    assert ("hedgerow upload" in texts["north"]) == bool(servers)
-    serves = {name for name, text in texts.items() if "hedgerow topdown serve" in text}
-    assert serves == set(servers)
+    keeps = {name for name, text in texts.items() if "hedgerow upload --here" in text}
+    assert keeps == {"north"}
+    assert ("hedgerow upload --help" in texts["north"]) == bool(servers)
+    serves = {name for name, text in texts.items() if "hedgerow serve" in text}
+    assert serves == {*servers, "north", "delta"}
     sites = {name for name, text in texts.items() if "hedgerow site serve" in text}
     assert sites == {"club", "office"}
-    assert "hedgerow topdown coordinate" in texts["delta"]
     for text in texts.values():
         numbers = [int(n) for n in re.findall(r"^(\d+)\. ", text, re.M)]
         assert numbers == list(range(1, len(numbers) + 1))
@@ -154,4 +153,4 @@ def test_the_last_steps_are_those_of_the_consortium(tmp_path: Path, servers) -> 
 
 def test_without_a_coordinator_nobody_is_sent_to_one(tmp_path: Path) -> None:
     for config in found(tmp_path).values():
-        assert "topdown" not in (config.folder / "README.txt").read_text()
+        assert "--here" not in (config.folder / "README.txt").read_text()

@@ -10,14 +10,10 @@ from hedgerow.errors import Code
 from hedgerow.parties.consortium.members import add_certificate
 from hedgerow.parties.consortium.renewal import renew_keys, switch_keys
 from hedgerow.parties.consortium.sealing_keys import SignedKey, checked_keys
-from hedgerow.parties.topdown.job import TopDownJob
-from hedgerow.parties.topdown.owner import Joining
-from hedgerow.parties.topdown.relay import OwnerLetter
-from hedgerow.protocols.topdown.coordinator import Coordinator
-from hedgerow.protocols.topdown.owner import SecureOwner
-from hedgerow.protocols.topdown.wire import OF_SERVERS, Ask, TopDownAnswer, open_part
+from hedgerow.parties.runs.topdown_job import TopDownJob
 from tests.parties.consortia import read_key, write_certificate
-from tests.parties.topdown.topdown_town import SERVERS, Town, make_job
+from tests.parties.runs.topdown_jobs import SERVERS, make_job
+from tests.parties.towns import Town
 from tests.parties.wire.parties_calls import refuses
 
 OWNERS = ("north", "south")
@@ -28,7 +24,7 @@ SECRETS = {name: SealingKey(bytes([i + 1]) * 32) for i, name in enumerate(SERVER
 
 @pytest.fixture
 def town(tmp_path: Path) -> Town:
-    return Town(tmp_path, OWNERS, servers=SERVERS)
+    return Town(tmp_path, owners=OWNERS, servers=SERVERS, coordinator="delta")
 
 
 @pytest.fixture
@@ -41,33 +37,6 @@ def signed(town: Town, job: TopDownJob, run: bytes = RUN, private: bool = True) 
         SignedKey.sign(SECRETS[name], town.parties[name], job, run, private=private)
         for name in SERVERS
     ]
-
-
-def letter(job: TopDownJob, keys: list[SignedKey], run: bytes = RUN) -> bytes:
-    ask = Coordinator(job.make_plan(), job.owners).asks()["north"]
-    return OwnerLetter(run, tuple(keys), ask).to_bytes()
-
-
-def joined(town: Town, job: TopDownJob) -> Joining:
-    return Joining(town.parties["north"], town.policy("north"), job, town.table("north"))
-
-
-def test_what_an_owner_seals_only_the_servers_open(town: Town, job: TopDownJob) -> None:
-    with joined(town, job) as joining:
-        answer = TopDownAnswer.from_bytes(joining.answer(letter(job, signed(town, job))))
-        owner = joining._owner._owner
-        assert isinstance(owner, SecureOwner)
-        shape, ring = owner._splits.shared_array("nodes", 1)
-    ask = OwnerLetter.from_bytes(letter(job, signed(town, job))).ask
-    asked = replace(Ask.from_bytes(ask), round=1, phase=OF_SERVERS["nodes"])
-    parts = answer.arrays
-    for i, name in enumerate(SERVERS):
-        sealed = parts[f"server {i}"]
-        open_part(sealed, SECRETS[name], asked, (), "north", i, shape, ring)
-        refuses(
-            Code.SEALED_REFUSED,
-            lambda s=sealed, i=i: open_part(s, SealingKey(), asked, (), "north", i, shape, ring),
-        )
 
 
 def of_the_coordinator(town: Town, job: TopDownJob) -> list[SignedKey]:
@@ -103,38 +72,23 @@ def said_to_be_private(town: Town, job: TopDownJob) -> list[SignedKey]:
     return [replace(key, private=True) for key in signed(town, job, private=False)]
 
 
-def test_other_keys_are_refused_and_nothing_is_sealed(town: Town, job: TopDownJob) -> None:
-    with joined(town, job) as joining:
-        joining.charge()
-        before = joining.memory.data
-        for keys in (
-            of_the_coordinator,
-            under_a_servers_signature,
-            of_another_run,
-            of_another_job,
-            in_another_order,
-            with_repeatable_noise,
-            said_to_be_private,
-        ):
-            ask = letter(job, keys(town, job))
-            refuses(Code.SEALED_REFUSED, lambda ask=ask: joining.answer(ask))
-            assert joining.memory.data == before
-        # The real ones are still taken.
-        joining.answer(letter(job, signed(town, job)))
-
-
-def test_keys_do_not_change_within_a_run(town: Town, job: TopDownJob) -> None:
-    ask = letter(job, signed(town, job))
-    with joined(town, job) as joining:
-        answer = joining.answer(ask)
-    other = signed(town, job)
-    other[2] = SignedKey.sign(SealingKey(), town.parties["cedar"], job, RUN, private=True)
-    for keys, run in ((other, RUN), (signed(town, job, bytes(16)), bytes(16))):
-        with joined(town, job) as joining:
-            refuses(
-                Code.SEALED_REFUSED, lambda j=joining, k=keys, r=run: j.answer(letter(job, k, r))
-            )
-            assert joining.answer(ask) == answer
+def test_other_keys_are_refused(town: Town, job: TopDownJob) -> None:
+    north = town.parties["north"]
+    for keys in (
+        of_the_coordinator,
+        under_a_servers_signature,
+        of_another_run,
+        of_another_job,
+        in_another_order,
+        with_repeatable_noise,
+        said_to_be_private,
+    ):
+        made = keys(town, job)
+        refuses(
+            Code.SEALED_REFUSED,
+            lambda made=made: checked_keys(made, north, job, RUN, private=True),
+        )
+    assert checked_keys(signed(town, job), north, job, RUN, private=True)
 
 
 def test_an_owner_needs_the_certificates_of_the_servers(town: Town, job: TopDownJob) -> None:

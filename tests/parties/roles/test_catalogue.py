@@ -40,7 +40,7 @@ def town(tmp_path: Path):
     config = town.configs[SERVERS[1]]
     key = operator_key(config.folder)
     library = Library(config.state, key, 1)
-    verbs = declared_verbs(Catalogue(config.state, key, library, town.policies[1]))
+    verbs = declared_verbs(Catalogue(config.state, town.policies[1], key, library))
     town.told = lambda verb, caller, **fields: verbs[verb].function(
         caller, verbs[verb].fields.model_validate(fields), None
     )
@@ -148,7 +148,7 @@ def accounts(config: PartyConfig) -> Accounts:
 
 
 def verbs(config: PartyConfig) -> dict[str, Verb]:
-    return declared_verbs(ChargeVerbs(accounts(config), RunStore(config.state, config.number)))
+    return declared_verbs(ChargeVerbs(accounts(config), RunStore(config.state)))
 
 
 @pytest.fixture
@@ -158,8 +158,8 @@ def parties(tmp_path: Path) -> Iterator[dict[str, PartyConfig]]:
     for name in SERVERS:
         with open_store(made[name].state).transaction("upload") as tx:
             tx.put_upload("north-1", make_manifest().to_json())
-        RunStore(made[name].state, made[name].number).accept(JOB, "zoe")
-        charge(JOB, accounts(made[name]))
+        RunStore(made[name].state).accept(JOB, "zoe")
+        charge(JOB, made[name], accounts(made[name]))
     with serving(made, verbs):
         yield made
 

@@ -73,9 +73,35 @@ def test_a_port_that_is_taken_and_what_is_let_go_then(
         health(parties, "north")
 
 
-@pytest.mark.parametrize("name", ["north", "zoe"])
-def test_owners_and_analysts_do_not_serve(parties: dict[str, PartyConfig], name: str) -> None:
-    refuses(Code.WRONG_ROLE, lambda: daemon(parties[name]))
+def test_analysts_do_not_serve(parties: dict[str, PartyConfig]) -> None:
+    refuses(Code.WRONG_ROLE, lambda: daemon(parties["zoe"]))
+
+
+def test_an_owner_serves_without_being_called(parties: dict[str, PartyConfig]) -> None:
+    """It fetches letters from the first server, which may ask it what it asks others."""
+    with daemon(parties["alder"]) as server, daemon(parties["north"]) as owner:
+        assert (owner.service, owner.port) == (None, None)
+        fields = {"run": "none-0123", "hash": "0" * 64}
+        for seconds in (60.0, 30.0):
+            refuses(
+                Code.UNKNOWN_RUN,
+                lambda s=seconds: server.inbox.ask("north", "run-ready", fields, seconds=s),
+            )
+        told = server.inbox.ask("north", "health", {}, seconds=60.0).fields
+        assert told["version"] == __version__
+        error = refuses(
+            Code.CALLER_NOT_ALLOWED,
+            lambda: server.inbox.ask(
+                "north", "run-stop", {"run": "none-0123", "generation": 0}, seconds=60.0
+            ),
+        )
+        assert "alder" in error.found
+        refuses(Code.BAD_REQUEST, lambda: server.inbox.ask("north", "run-go", {}, seconds=60.0))
+        refuses(Code.UNKNOWN_VERB, lambda: server.inbox.ask("north", "upload", {}, seconds=60.0))
+        # Nobody fetches for somebody who is not there.
+        refuses(
+            Code.SERVICE_UNREACHABLE, lambda: server.inbox.ask("south", "health", {}, seconds=0.2)
+        )
 
 
 def test_without_keys_or_certificates_of_the_others(tmp_path: Path) -> None:

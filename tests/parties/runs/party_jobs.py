@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.tables import Domain
 from tests.parties.roles.upload_servers import DOMAIN
@@ -26,8 +26,8 @@ def job_dict(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def make_job(**changes: Any) -> Job:
-    return Job.model_validate(job_dict(**changes))
+def make_job(**changes: Any) -> ServerJob:
+    return ServerJob.model_validate(job_dict(**changes))
 
 
 def make_manifest(id: str = "north-1", rows: int = 50, domain: Domain = DOMAIN, **more: Any):

@@ -17,7 +17,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.roles.uploading import share_upload
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.requests import Fields
@@ -42,7 +42,7 @@ def set_line(path: Path, key: str, value: str) -> None:
     path.write_text(text)
 
 
-def job(name: str = "ward", **changes: Any) -> Job:
+def job(name: str = "ward", **changes: Any) -> ServerJob:
     """Return a job on the upload of the consortium."""
     plan = {"noise": "none", "max_depth": 3, **changes.pop("plan", {})}
     fields = {
@@ -55,7 +55,7 @@ def job(name: str = "ward", **changes: Any) -> Job:
         "plan": plan,
         "domain": DOMAIN.to_dict(),
     }
-    return Job.model_validate(fields | changes)
+    return ServerJob.model_validate(fields | changes)
 
 
 class Town:
@@ -151,7 +151,7 @@ class Town:
         path = write_csv(self.folder / "people.csv", self.table)
         share_upload(self.parties["north"], path, DOMAIN, id="north-1", population="patients")
 
-    def post(self, job: Job, *names: str) -> str:
+    def post(self, job: ServerJob, *names: str) -> str:
         for name in names or SERVERS:
             self.ask(name, "job", {}, job.to_toml().encode())
         return job.run_id

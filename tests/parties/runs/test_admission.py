@@ -3,10 +3,9 @@
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import admit, charge
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
@@ -32,11 +31,11 @@ def accounts(server, tmp_path):
 
 def test_a_good_job(server, accounts) -> None:
     job = make_job()
-    manifests = admit(job, "north", server, accounts.policy, accounts)
-    assert [manifest.id for manifest in manifests] == ["north-1", "south-1"]
+    part = admit(job, "north", server, accounts.policy, accounts)
+    assert part.governors() == {"north", "south"}
     assert accounts.spent("patients").epsilon == 0
-    assert charge(job, accounts)
-    assert not charge(job, accounts)
+    assert charge(job, server, accounts)
+    assert not charge(job, server, accounts)
     spent = accounts.spent("patients")
     assert spent.epsilon == pytest.approx(1.0)
     assert 0 < spent.delta < 1e-15
@@ -49,12 +48,12 @@ def test_the_account_is_for_all_jobs_together(server, accounts) -> None:
     jobs = [make_job(name=f"job-{i}") for i in range(4)]
     for job in jobs[:3]:
         admit(job, "north", server, accounts.policy, accounts)
-        charge(job, accounts)
+        charge(job, server, accounts)
     error = refuses(
         Code.POLICY_REFUSES, lambda: admit(jobs[3], "north", server, accounts.policy, accounts)
     )
     assert "spent" in error.found
-    refuses(Code.POLICY_REFUSES, lambda: charge(jobs[3], accounts))
+    refuses(Code.POLICY_REFUSES, lambda: charge(jobs[3], server, accounts))
     # Resumed after a crash: it was paid.
     admit(jobs[2], "north", server, accounts.policy, accounts)
 
@@ -128,9 +127,9 @@ def test_the_policy_comes_before_any_computation(server, accounts, monkeypatch, 
     def computed(*_: object) -> None:
         raise AssertionError("something was computed for a job that the policy does not allow")
 
-    monkeypatch.setattr(Job, "make_plan", computed)
-    monkeypatch.setattr(Job, "costs", computed)
-    monkeypatch.setattr(PartyConfig, "member", lambda *_: None)
+    monkeypatch.setattr(ServerJob, "make_plan", computed)
+    monkeypatch.setattr(ServerJob, "costs", computed)
+    monkeypatch.setattr(ServerJob, "seats", lambda job, config: config.servers)
     job = make_job(**HUGE[line])
     error = refuses(
         Code.POLICY_REFUSES, lambda: admit(job, "north", server, accounts.policy, accounts)

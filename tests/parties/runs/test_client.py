@@ -54,7 +54,7 @@ def test_who_does_not_answer_is_waited_for() -> None:
     told = {"a": fields("waiting", waiting_for=["c"], reason="why"), "b": fields(), "c": GONE}
     status = merge_status("r", told)
     assert status.waiting_for == ("c",)
-    assert status.servers["c"] == "unreachable"
+    assert status.parties["c"] == "unreachable"
     assert status.reason == "why"
     refuses(Code.SERVICE_UNREACHABLE, lambda: merge_status("r", {"a": GONE, "b": GONE, "c": GONE}))
 

@@ -6,9 +6,9 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES, JobFile
-from hedgerow.parties.runs.jobs import Job
-from hedgerow.parties.topdown.job import TopDownJob
-from tests.parties.topdown.topdown_town import DOMAIN, job_dict, make_job
+from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.topdown_job import TopDownJob
+from tests.parties.runs.topdown_jobs import DOMAIN, job_dict, make_job
 from tests.parties.wire.parties_calls import refuses
 
 
@@ -30,8 +30,8 @@ def test_a_domain_beside_the_job_is_put_in_its_place(tmp_path: Path) -> None:
 
 def test_the_kinds_are_told_apart() -> None:
     text = make_job().to_toml()
-    assert "kind" in refuses(Code.BAD_JOB, lambda: Job.from_toml(text)).found
-    assert issubclass(Job, JobFile)
+    assert "kind" in refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text)).found
+    assert issubclass(ServerJob, JobFile)
 
 
 @pytest.mark.parametrize("text", ["a = ", "x" * (MAX_JOB_BYTES + 1), "a = " + "[" * 5000])
@@ -49,9 +49,8 @@ def test_everything_goes_into_the_hash() -> None:
         changed(name="ward"),
         changed(population="staff"),
         changed(owners=["north", "south", "west", "east"]),
-        changed(dropouts="wait"),
+        changed(model="wards-2"),
         changed(least_owners=2),
-        changed(timeouts={"answer": 61.0}),
         changed(plan={"epsilon": 8.5}),
         changed(domain=other),
     ]

@@ -10,7 +10,7 @@ import tomli_w
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, Job
+from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, ServerJob
 from hedgerow.protocols.kinds import KINDS
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN
@@ -39,7 +39,7 @@ JOBS = {
 @pytest.mark.parametrize("name", JOBS)
 def test_written_and_read_back(name: str) -> None:
     job = make_job(**JOBS[name])
-    again = Job.from_toml(job.to_toml())
+    again = ServerJob.from_toml(job.to_toml())
     assert again == job
     assert again.hash == job.hash
     assert again.to_toml() == job.to_toml()
@@ -74,8 +74,8 @@ def test_every_field_counts_in_the_hash() -> None:
 
 def test_the_hash_is_the_same_in_another_process() -> None:
     code = (
-        "import sys; from hedgerow.parties.runs.jobs import Job; "
-        "print(Job.from_toml(sys.stdin.read()).hash)"
+        "import sys; from hedgerow.parties.runs.jobs import ServerJob; "
+        "print(ServerJob.from_toml(sys.stdin.read()).hash)"
     )
     text = make_job().to_toml()
     found = subprocess.run(
@@ -89,18 +89,18 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
     path = tmp_path / "job.toml"
     text = tomli_w.dumps(job_dict(domain={"file": "domain.toml"}))
     path.write_text(text)
-    assert Job.load(path) == make_job()
+    assert ServerJob.load(path) == make_job()
     # A server opens no file that a job names.
-    error = refuses(Code.BAD_JOB, lambda: Job.from_toml(text))
+    error = refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text))
     assert "domain.file" in error.found
     path.write_text(tomli_w.dumps(job_dict(domain={"file": "none.toml"})))
-    refuses(Code.BAD_DOMAIN_FILE, lambda: Job.load(path))
+    refuses(Code.BAD_DOMAIN_FILE, lambda: ServerJob.load(path))
     path.write_text(tomli_w.dumps(job_dict(domain={"file": "domain.toml", "capacity": 3})))
-    refuses(Code.BAD_JOB, lambda: Job.load(path))
-    refuses(Code.NO_JOB_FILE, lambda: Job.load(tmp_path / "none.toml"))
-    refuses(Code.BAD_JOB, lambda: Job.load("a\0b"))
+    refuses(Code.BAD_JOB, lambda: ServerJob.load(path))
+    refuses(Code.NO_JOB_FILE, lambda: ServerJob.load(tmp_path / "none.toml"))
+    refuses(Code.BAD_JOB, lambda: ServerJob.load("a\0b"))
     path.write_bytes(b"\xff")
-    refuses(Code.BAD_JOB, lambda: Job.load(path))
+    refuses(Code.BAD_JOB, lambda: ServerJob.load(path))
 
 
 @pytest.mark.parametrize(
@@ -157,13 +157,13 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
 )
 def test_what_is_refused(words: str, changes) -> None:
     text = tomli_w.dumps(job_dict(**changes))
-    error = refuses(Code.BAD_JOB, lambda: Job.from_toml(text))
+    error = refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text))
     assert words in error.found
 
 
 def test_texts_that_are_no_jobs() -> None:
     for text in ("", "a = ", "[" * 100_000, "x" * (MAX_JOB_BYTES + 1), 'domain = "x"', "kind = 1"):
-        refuses(Code.BAD_JOB, lambda text=text: Job.from_toml(text))
+        refuses(Code.BAD_JOB, lambda text=text: ServerJob.from_toml(text))
 
 
 _SOUND = "attributes = [{name='x', kind='numeric', bounds=[0, 1], bins=3}]"
@@ -186,15 +186,15 @@ def test_hostile_values_are_numbered_refusals(line: str) -> None:
     text = make_job().to_toml().partition("[domain]")[0]
     rest = "" if "attributes" in line else _SOUND
     target = '[domain.target]\nname = "y"\nclasses = [0, 1]\n'
-    refuses(Code.BAD_JOB, lambda: Job.from_toml(f"{text}[domain]\n{line}\n{rest}\n{target}"))
-    Job.from_toml(f"{text}[domain]\n{_SOUND}\n{target}")
+    refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(f"{text}[domain]\n{line}\n{rest}\n{target}"))
+    ServerJob.from_toml(f"{text}[domain]\n{_SOUND}\n{target}")
 
 
 def test_the_reference_shows_a_job_and_every_option(tmp_path) -> None:
     page = (Path(__file__).parents[3] / "docs/reference/jobs.md").read_text()
     (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
     (tmp_path / "job.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
-    assert Job.load(tmp_path / "job.toml").uploads == ("north-1", "south-1")
+    assert ServerJob.load(tmp_path / "job.toml").uploads == ("north-1", "south-1")
     trees, _, others = page.partition("## The tables [plan] of numbers and of boosting")
     for kind, text in (("trees", trees), ("regression", others), ("boosting", others)):
         for option in KINDS[kind].options_type.model_fields:

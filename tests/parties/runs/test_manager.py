@@ -21,7 +21,8 @@ from tests.parties.runs.party_jobs import make_manifest
 from tests.parties.runs.run_servers import Town, job
 from tests.parties.wire.parties_calls import refuses
 
-SESSION = bytes(16)
+GO = bytes(16), SERVERS, SERVERS[0]
+"""Session, members and who says so."""
 STEP = 150.0
 
 
@@ -45,8 +46,8 @@ class Manager(RunManager):
         with RunPort(config.me.host, 0) as port:
             super().__init__(config, policy, port)
 
-    def _spawn(self, run: Any, attempt: int, session: bytes) -> None:
-        del session
+    def _spawn(self, run: Any, attempt: int, session: bytes, members: Any) -> None:
+        del session, members
         self._child = Fake(run.id, attempt)  # type: ignore[assignment]
 
 
@@ -86,13 +87,13 @@ def test_another_job_of_that_name_is_named_with_both_hashes(config: PartyConfig)
 def test_attempts_only_grow(config: PartyConfig) -> None:
     made, run = managed(config), job()
     made.accept(run.to_toml(), "north")
-    made.go(run.run_id, run.hash, 3, SESSION)
+    made.go(run.run_id, run.hash, 3, *GO)
     child: Any = made._child
     assert made.ready(run.run_id, run.hash)["busy"] == run.run_id
-    refuses(Code.WRONG_RUN_STATE, lambda: made.go(run.run_id, run.hash, 3, SESSION))
+    refuses(Code.WRONG_RUN_STATE, lambda: made.go(run.run_id, run.hash, 3, *GO))
     made.accept(job("b").to_toml(), "north")
-    refuses(Code.WRONG_RUN_STATE, lambda: made.go(job("b").run_id, job("b").hash, 1, SESSION))
-    made.go(run.run_id, run.hash, 4, SESSION)
+    refuses(Code.WRONG_RUN_STATE, lambda: made.go(job("b").run_id, job("b").hash, 1, *GO))
+    made.go(run.run_id, run.hash, 4, *GO)
     assert child.killed
     # The end of a worker that was replaced changes nothing.
     made._on_end(child)
@@ -100,7 +101,23 @@ def test_attempts_only_grow(config: PartyConfig) -> None:
     # A daemon that is started again lets it wait, and remembers the number.
     again = managed(config)
     assert again.store.get(run.run_id).state == "waiting"
-    refuses(Code.WRONG_RUN_STATE, lambda: again.go(run.run_id, run.hash, 4, SESSION))
+    refuses(Code.WRONG_RUN_STATE, lambda: again.go(run.run_id, run.hash, 4, *GO))
+
+
+def test_only_the_leader_begins_and_with_all_members(config: PartyConfig) -> None:
+    made, run = managed(config), job()
+    made.accept(run.to_toml(), "north")
+    for by in ("birch", "cedar", "north"):
+        refuses(
+            Code.CALLER_NOT_ALLOWED,
+            lambda by=by: made.go(run.run_id, run.hash, 1, bytes(16), SERVERS, by),
+        )
+    for members in (SERVERS[:2], SERVERS[::-1], [*SERVERS, "north"], [], ["birch"]):
+        refuses(
+            Code.WRONG_RUN_STATE,
+            lambda some=members: made.go(run.run_id, run.hash, 1, bytes(16), some, SERVERS[0]),
+        )
+    made.go(run.run_id, run.hash, 1, *GO)
 
 
 def test_how_a_worker_ends_decides(config: PartyConfig) -> None:
@@ -111,7 +128,7 @@ def test_how_a_worker_ends_decides(config: PartyConfig) -> None:
     def end(**how: Any) -> str:
         nonlocal attempt
         attempt += 1
-        made.go(run.run_id, run.hash, attempt, SESSION)
+        made.go(run.run_id, run.hash, attempt, *GO)
         child: Any = made._child
         vars(child).update({"met": True} | how)
         made._on_line(child, {"event": "met", "level": 1})
@@ -136,7 +153,7 @@ def test_how_a_worker_ends_decides(config: PartyConfig) -> None:
 def test_stopping_ends_the_worker(config: PartyConfig) -> None:
     made, run = managed(config), job()
     made.accept(run.to_toml(), "north")
-    made.go(run.run_id, run.hash, 1, SESSION)
+    made.go(run.run_id, run.hash, 1, *GO)
     child: Any = made._child
     assert (
         made.end(run.run_id, "north")["state"]
@@ -154,7 +171,7 @@ def test_only_the_poster_and_owners_of_uploads_stop_and_resume(config: PartyConf
     managed(config).accept(run.to_toml(), "zoe")
     made = managed(config)
     assert made.show(run.run_id)["by"] == "zoe"
-    made.go(run.run_id, run.hash, 1, SESSION)
+    made.go(run.run_id, run.hash, 1, *GO)
     for other in ("yves", "south"):
         error = refuses(Code.RUN_OF_ANOTHER, lambda other=other: made.end(run.run_id, other))
         assert "zoe" in error.expected
@@ -193,9 +210,11 @@ def test_runs_of_one_member_are_bounded(config: PartyConfig) -> None:
 
 def test_roles_of_the_requests(config: PartyConfig) -> None:
     verbs = declared_verbs(RunVerbs(managed(config)))
-    between = {name for name, verb in verbs.items() if set(verb.roles) == {"server"}}
+    between = {name for name, verb in verbs.items() if "analyst" not in verb.roles}
     assert between == {"run-ready", "run-go"}
-    assert "server" not in verbs["job"].roles
+    # Of somebody else, and signed: a server posts nothing.
+    assert "server" in verbs["job"].roles
+    assert not any("server" in verbs[name].roles for name in ("run-stop", "run-resume"))
     assert set(verbs) == {
         *("job", "runs", "run-show", "run-stop", "run-resume", "run-ready", "run-go")
     }
@@ -208,8 +227,8 @@ class Others:
         self.says: dict[str, Any] = {}
         self.begun: list[int] = []
 
-    def ready(self, run: Any, servers: Any = None) -> dict[str, Any]:
-        del servers
+    def ready(self, run: Any, members: Any, post: Any) -> dict[str, Any]:
+        del members, post
         told = {}
         for name in SERVERS[1:]:
             said: Fields = {
@@ -224,7 +243,8 @@ class Others:
             told[name] = PeerState.parse(said, run.id, name)
         return told
 
-    def go(self, run: Any, attempt: int, session: bytes) -> dict[str, Any]:
+    def go(self, run: Any, members: Any, attempt: int, session: bytes) -> dict[str, Any]:
+        assert [member.name for member in members] == list(SERVERS)
         del run, session
         self.begun.append(attempt)
         return {}
@@ -238,7 +258,7 @@ def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Manager:
     made = managed(config)
     made._peers = Others()  # type: ignore[assignment]
     made.accept(job().to_toml(), "north")
-    made._coordinate(made.store.all())
+    made._lead(made.store.all())
     return made
 
 
@@ -246,7 +266,7 @@ def look(manager: Manager, **says: Any) -> tuple[Any, list[int]]:
     """Look at the runs while the others say this; return the worker and the attempts."""
     others: Any = manager._peers
     others.says = says
-    manager._coordinate(manager.store.all())
+    manager._lead(manager.store.all())
     return manager._child, others.begun
 
 
@@ -297,7 +317,7 @@ def test_a_worker_that_never_comes_ends_the_run_with_a_number(manager: Manager) 
     assert run.error is not None
     assert run.error.code is Code.PEER_GONE
     assert "birch" in run.error.found
-    refuses(Code.WRONG_RUN_STATE, lambda: manager.go(run.id, run.job.hash, 9, bytes(16)))
+    refuses(Code.WRONG_RUN_STATE, lambda: manager.go(run.id, run.job.hash, 9, *GO))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from hedgerow.parties.queries.asking import Analyst, KnownModel
 from hedgerow.parties.roles.catalogue import Catalogue, ModelsFields
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs import admission, worker
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.worker import RunWorker
 from hedgerow.parties.store.accounts import Accounts
@@ -75,22 +75,22 @@ class Trio:
             upload = {"id": "north-1", "population": "patients"}
             share_upload(parties["north"], table, DOMAIN if columns else BARE, **upload)
 
-    def accept(self, job: Job) -> None:
+    def accept(self, job: ServerJob) -> None:
         """Do what a server does with a job that is posted, and once all are ready."""
-        for number, config in enumerate(self.configs):
+        for config in self.configs:
             policy = Policy.load(config.folder)
             accounts = Accounts(config.state, policy)
             admission.admit(job, "north", config, policy, accounts)
-            RunStore(config.state, number).accept(job, "north")
-            admission.charge(job, accounts)
+            RunStore(config.state).accept(job, "north")
+            admission.charge(job, config, accounts)
 
-    def attempt(self, job: Job) -> list[BaseException | None]:
+    def attempt(self, job: ServerJob) -> list[BaseException | None]:
         """Let all three work; return what each has ended with."""
         self.attempts += 1
         with ThreadPoolExecutor(3) as pool:
             return list(pool.map(lambda config: self._work(job, config), self.configs))
 
-    def finish(self, job: Job) -> list[BaseException | None]:
+    def finish(self, job: ServerJob) -> list[BaseException | None]:
         """Attempt again as daemons do, where a line or a port was not there in time."""
         for _ in range(3):
             ended = self.attempt(job)
@@ -106,29 +106,29 @@ class Trio:
             found.append([charge.epsilon for charge in accounts.spent("patients").charges])
         return found
 
-    def known(self, job: Job) -> KnownModel:
+    def known(self, job: ServerJob) -> KnownModel:
         """Return what the servers tell an analyst of the model."""
         replies = []
         for number, config in enumerate(self.configs):
             key = operator_key(config.folder)
             library = Library(config.state, key, number)
-            catalogue = Catalogue(config.state, key, library, Policy.load(config.folder))
+            catalogue = Catalogue(config.state, Policy.load(config.folder), key, library)
             caller = Caller("zoe", "analyst")
             fields, payload = catalogue.models(caller, ModelsFields(model=job.model), None)
             replies.append(Reply(fields, b"".join(payload)))
         return KnownModel.parse(job.model, replies)
 
-    def _work(self, job: Job, config: PartyConfig) -> BaseException | None:
+    def _work(self, job: ServerJob, config: PartyConfig) -> BaseException | None:
         session = self.attempts.to_bytes(16, "big")
         try:
             listener = listen(config.me.host, config.me.run_port)
-            RunWorker(config.folder, job.run_id, self.attempts, session, listener).work()
+            RunWorker(config.folder, job.run_id, self.attempts, session, listener, SERVERS).work()
         except Exception as error:
             return error
         return None
 
 
-def count_job(domain: Any = BARE) -> Job:
+def count_job(domain: Any = BARE) -> ServerJob:
     plan = {"max_depth": None, "epsilon": HUGE}
     return make_job(
         kind="count", uploads=["north-1"], analysts=[], plan=plan, domain=domain.to_dict()

@@ -17,7 +17,7 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import StoredModel, open_model
@@ -55,7 +55,7 @@ def patients(owner: int) -> pa.Table:
     return table.append_column("cost", pa.array(cost))
 
 
-def job(name: str) -> Job:
+def job(name: str) -> ServerJob:
     ill = name == "odds"
     fields = {
         "name": name,
@@ -67,7 +67,7 @@ def job(name: str) -> Job:
         **JOBS[name],
     }
     fields["plan"] = fields["plan"] | {"capacity": 2 * ROWS}
-    return Job.model_validate(fields)
+    return ServerJob.model_validate(fields)
 
 
 class Town(CliTown):

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.runs.store import RunStore, read_error, read_job
+from hedgerow.parties.runs.store import RunStore, job_of_run, read_error
 from hedgerow.parties.store.database import Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder
 from tests.parties.runs.run_servers import job
@@ -14,7 +14,7 @@ from tests.parties.wire.parties_calls import refuses
 
 
 def store(folder: Path) -> RunStore:
-    return RunStore(StateFolder(folder / "state"), 1)
+    return RunStore(StateFolder(folder / "state"))
 
 
 def test_a_run_is_there_again(tmp_path: Path) -> None:
@@ -91,18 +91,18 @@ def test_a_job_that_was_exchanged_is_refused(tmp_path: Path) -> None:
         row = made.run(run)
         assert row is not None
         made.put_run({**row, "job": other})
-    refuses(Code.RUN_OF_ANOTHER_JOB, lambda: read_job(first.state, run))
+    refuses(Code.RUN_OF_ANOTHER_JOB, lambda: job_of_run(first.state, run))
     refuses(Code.RUN_OF_ANOTHER_JOB, lambda: store(tmp_path))
-    refuses(Code.UNKNOWN_RUN, lambda: read_job(first.state, "nobody-1"))
+    refuses(Code.UNKNOWN_RUN, lambda: job_of_run(first.state, "nobody-1"))
 
 
 def test_runs_of_earlier_versions_are_not_overlooked(tmp_path: Path) -> None:
     state = StateFolder(tmp_path / "state")
     (state.folder("runs", "wards-1") / "state.jsonl").write_text("{}")
-    error = refuses(Code.STATE_VERSION, lambda: RunStore(state, 1))
+    error = refuses(Code.STATE_VERSION, lambda: RunStore(state))
     assert "finish or discard" in error.fix
     (state.root / "runs" / "wards-1" / "state.jsonl").unlink()
-    assert RunStore(state, 1).all() == []
+    assert RunStore(state).all() == []
 
 
 def test_no_error_is_none() -> None:

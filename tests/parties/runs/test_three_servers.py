@@ -13,7 +13,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.models import open_model
 from hedgerow.privacy import Leakage, Ledger
@@ -103,7 +103,7 @@ def disturbed(place: Town, name: str, victim: str, what: str, **changes: Any) ->
     raise AssertionError("every run was done before it was disturbed")
 
 
-def _disturbed(place: Town, proposed: Job, victim: str, what: str) -> str:
+def _disturbed(place: Town, proposed: ServerJob, victim: str, what: str) -> str:
     rng = random.Random(proposed.name)
     run = place.post(proposed)
     moment = rng.randrange(4)

@@ -68,7 +68,7 @@ SESSION = bytes(16)
 @pytest.fixture
 def config(tmp_path: Path) -> PartyConfig:
     made = consortium(tmp_path)["alder"]
-    RunStore(made.state, 0).accept(job(), "north")
+    RunStore(made.state).accept(job(), "north")
     return made
 
 
@@ -90,6 +90,9 @@ def started(config: PartyConfig, run: str, port: RunPort) -> subprocess.Popen[st
                 "1",
                 SESSION.hex(),
                 str(doorway.fileno()),
+                "alder",
+                "birch",
+                "cedar",
             ],
             pass_fds=(doorway.fileno(),),
             stdin=subprocess.PIPE,
@@ -107,6 +110,7 @@ def child_of(config: PartyConfig, port: RunPort, ends: list[Child]) -> Child:
             1,
             SESSION,
             doorway.fileno(),
+            ("alder", "birch", "cedar"),
             log=config.state.path("runs", job().run_id, "worker.log"),
             on_line=lambda child, line: None,
             on_end=ends.append,

@@ -44,9 +44,9 @@ class Attack:
         with serving(parties):
             share_upload(parties["north"], table, DOMAIN, id="north-1", population="patients")
         self.configs = [parties[name] for name in SERVERS]
-        for number, config in enumerate(self.configs):
+        for config in self.configs:
             set_line(config.folder / "policy.toml", "allowed_protocols", '["open"]')
-            RunStore(config.state, number).accept(JOB, "north")
+            RunStore(config.state).accept(JOB, "north")
         self.seen: list[list[int]] = []
         self.orders = ""
         self.attempts = 0
@@ -101,7 +101,7 @@ class Attack:
         session = self.attempts.to_bytes(16, "big")
         config = self.configs[number]
         listener = listen(config.me.host, config.me.run_port)
-        worker = RunWorker(config.folder, JOB.run_id, self.attempts, session, listener)
+        worker = RunWorker(config.folder, JOB.run_id, self.attempts, session, listener, SERVERS)
         try:
             worker.work()
         except HedgerowError as error:

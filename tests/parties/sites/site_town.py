@@ -6,6 +6,8 @@ a day that not all have.
 """
 
 import json
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +42,8 @@ from tests.parties.forks import ForkedCommand
 from tests.parties.free_ports import free_ports
 from tests.protocols.vertical_id3.local_sites import LocalSites
 from tests.protocols.vertical_id3.ppid3_runs import DAYS, WEATHER
+
+PATIENCE = 120.0
 
 SITES = ("club", "observatory", "office")
 SERVERS = ("alder", "birch", "cedar")
@@ -268,3 +272,33 @@ def learned(town: SiteTown, name: str, job: VerticalJob) -> dict[str, dict[str, 
     """Read the records of what a site has learned, by attempt."""
     with open_store(town.parties[name].state).snapshot() as made:
         return {key: json.loads(text) for key, text in made.learned(job.run_id).items()}
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+def event_of(process: subprocess.Popen[str], event: str, **wanted: Any) -> dict[str, Any]:
+    """Read the lines of a process up to an event with some fields."""
+    for line in lines_of(process):
+        if line.get("event") == event and all(line.get(k) == v for k, v in wanted.items()):
+            return line
+    assert process.stderr is not None
+    raise AssertionError(f"no {event}: {process.stderr.read()}")
+
+
+def outcome(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Wait for the end of a process that must end well; return its last line."""
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, (out, err)
+    last: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return last
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a process as a power cut would."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=PATIENCE)
+    assert process.returncode == -signal.SIGKILL

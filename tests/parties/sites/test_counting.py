@@ -17,7 +17,7 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import check_consortium
 from hedgerow.parties.consortium.sealing_keys import SignedKey
 from hedgerow.parties.sites import counting as site_counting
-from hedgerow.parties.sites.attempt import Attempt
+from hedgerow.parties.sites.attempt import SiteAttempt
 from hedgerow.parties.sites.counting import CountRun
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import OtherSites, SitePost
@@ -154,15 +154,15 @@ def test_keys_that_no_server_has_signed_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forge: Callable[..., list[SignedKey]]
 ) -> None:
     town, job = SiteTown(tmp_path, servers=True), secret_job()
-    honest = Attempt._collect_keys
+    honest = SiteAttempt._collect_keys
     # The site that begins is the one that cheats: it looks away itself.
-    monkeypatch.setattr(Attempt, "_collect_keys", lambda self: forge(honest(self), town, job))
-    seat = Attempt._take_seat
+    monkeypatch.setattr(SiteAttempt, "_collect_keys", lambda self: forge(honest(self), town, job))
+    seat = SiteAttempt._take_seat
 
-    def lenient(self: Attempt, keys: list[SignedKey]) -> None:
+    def lenient(self: SiteAttempt, keys: list[SignedKey]) -> None:
         seat(self, honest(self) if self._others.config.name == "club" else keys)
 
-    monkeypatch.setattr(Attempt, "_take_seat", lenient)
+    monkeypatch.setattr(SiteAttempt, "_take_seat", lenient)
     with town.serving(job), town.counting(job):
         error = Training(town, job).end()
     assert error is not None

@@ -9,7 +9,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import listen
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.sites.attempt import Attempt
+from hedgerow.parties.sites.attempt import SiteAttempt
 from hedgerow.parties.sites.counting import Counting, CountRun
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import OtherSites, SitePost
@@ -85,11 +85,13 @@ def test_records_of_three_attempts_and_of_questions(
         until(lambda: all(one.status().state == "failed" for one in servers.values()))
         once = [formal(town, name, job, audience) for name, audience in who]
         assert all(0.9 * EPSILON < epsilon <= EPSILON for epsilon in once)
-        go = Attempt.go
-        monkeypatch.setattr(Attempt, "go", lambda self: self.fail(Code.SITE_LOST.error(found="x")))
+        go = SiteAttempt.go
+        monkeypatch.setattr(
+            SiteAttempt, "go", lambda self: self.fail(Code.SITE_LOST.error(found="x"))
+        )
         assert Training(town, job).end() is not None
         until(lambda: all(one.status().state == "failed" for one in servers.values()))
-        monkeypatch.setattr(Attempt, "go", go)
+        monkeypatch.setattr(SiteAttempt, "go", go)
         # What the first one has charged stands there still.
         assert [formal(town, name, job, audience) for name, audience in who] == once
         # A request of the first that was stuck comes late: it begins nothing, and ends nothing.
@@ -175,13 +177,13 @@ def test_nobody_keeps_a_part_before_the_site_that_begins_has(
 def test_what_fails_after_the_decision_changes_nothing(
     town: SiteTown, job: VerticalJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decide = Attempt.decide
+    decide = SiteAttempt.decide
 
-    def late(self: Attempt) -> None:
+    def late(self: SiteAttempt) -> None:
         decide(self)
         self.fail(Code.SITE_LOST.error(found="cedar, just now"))
 
-    monkeypatch.setattr(Attempt, "decide", late)
+    monkeypatch.setattr(SiteAttempt, "decide", late)
     with town.serving(job), town.counting(job):
         town.client("club", job).train()
         until(lambda: all(kept(town, job).values()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.post import Inbox, SitePost, SiteWorker, lost_party, with_names
+from hedgerow.parties.sites.post import SiteInbox, SitePost, SiteWorker, lost_party, with_names
 from hedgerow.parties.sites.service import MessageFields
 from hedgerow.protocols.vertical_id3.tasks import Outgoing
 from tests.parties.sites.site_town import SERVERS, SITES, make_job, until
@@ -21,9 +21,9 @@ def packed(*messages: bytes) -> bytes:
     return b"".join(struct.pack("<Q", len(data)) + data for data in messages)
 
 
-def taken() -> tuple[Inbox, list[tuple[str, bytes]]]:
+def taken() -> tuple[SiteInbox, list[tuple[str, bytes]]]:
     found: list[tuple[str, bytes]] = []
-    return Inbox(lambda sender, data: found.append((sender, data))), found
+    return SiteInbox(lambda sender, data: found.append((sender, data))), found
 
 
 class BadLine:
@@ -32,7 +32,7 @@ class BadLine:
     everybody = ("observatory",)
     job = make_job()
 
-    def __init__(self, inbox: Inbox, seed: int = 1) -> None:
+    def __init__(self, inbox: SiteInbox, seed: int = 1) -> None:
         self.inbox, self.coins, self.cuts = inbox, random.Random(seed), 0
         self.error: HedgerowError | None = None
 

@@ -26,7 +26,7 @@ from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.trail import verify
 from hedgerow.privacy.accounting import Guarantee
 from tests.parties.store.old_journals import write_journal
-from tests.parties.topdown.topdown_town import Town
+from tests.parties.towns import Town, set_line
 from tests.parties.wire.parties_calls import refuses
 
 POLICY = Policy(
@@ -351,7 +351,7 @@ TEN = Lifetime(epsilon=10.0)
 
 @pytest.fixture
 def town(tmp_path: Path) -> Town:
-    return Town(tmp_path, ("north",))
+    return Town(tmp_path, owners=("north",), coordinator="delta")
 
 
 def accounts(town: Town) -> Accounts:
@@ -384,13 +384,15 @@ def test_what_is_left(town: Town) -> None:
 
 def test_more_was_spent_than_a_new_policy_allows(town: Town) -> None:
     accounts(town).charge("patients", "a", 4.0)
-    town.allow("north", patients="3.0")
+    set_line(town.parties["north"].folder / "policy.toml", "patients", "3.0")
     (found,) = balances_in(town.parties["north"].folder)
     assert found.left == 0.0
 
 
 def test_without_a_limit_there_is_no_end(town: Town) -> None:
-    town.allow_seeds()
+    path = town.parties["north"].folder / "policy.toml"
+    set_line(path, "allow_exact", "true")
+    set_line(path, "patients", "inf")
     accounts(town).charge("patients", "a", math.inf)
     folder = town.parties["north"].folder
     (row,) = json.loads(shown(folder, "--format", "json"))["accounts"]

@@ -16,7 +16,7 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.trail import KEY, TrailEntry, next_entry, verify
-from tests.parties.topdown.topdown_town import Town
+from tests.parties.towns import Town
 from tests.parties.wire.parties_calls import refuses
 
 runner = CliRunner()
@@ -103,7 +103,7 @@ def test_a_new_key_stands_for_what_the_earlier_one_has_signed(
 
 @pytest.fixture
 def party(tmp_path: Path) -> PartyConfig:
-    town = Town(tmp_path, ("north",))
+    town = Town(tmp_path, owners=("north",), coordinator="delta")
     accounts = Accounts(town.parties["north"].state, town.policy("north"))
     accounts.charge("patients", "a" * 64, 1.5, 1e-12, what="topdown wards, as north")
     accounts.charge("patients", "b", 0.25)

@@ -5,6 +5,7 @@ import re
 import secrets
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.manifests import (
@@ -33,7 +34,7 @@ from hedgerow.parties.store.uploads import (
     take_over_uploads,
 )
 from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.handlers import declared_verbs, with_largest
+from hedgerow.parties.wire.handlers import declared_verbs
 from hedgerow.parties.wire.requests import AT_ONCE_BYTES, Body
 from hedgerow.privacy import Leakage
 from hedgerow.protocols.sharing.uploaded import held_table, planes_of
@@ -304,7 +305,8 @@ def test_too_large(parties) -> None:
     def small(config: PartyConfig):
         key = operator_key(config.folder)
         keeper = UploadVerbs(config, Policy.load(config.folder), key)
-        return with_largest(declared_verbs(keeper), upload=1 << 10)
+        verbs = declared_verbs(keeper)
+        return verbs | {"upload": replace(verbs["upload"], largest=1 << 10)}
 
     with serving(parties, small, names=("birch",)):
         north, birch = parties["north"], parties["birch"]
@@ -446,7 +448,7 @@ def test_planes_of_a_job_in_the_order_of_its_domain(parties, send) -> None:
     for dealer in (Dealer("turn-1", one), Dealer("turn-2", two, owner="south")):
         for server in range(3):
             send(dealer, server, by=dealer.manifest.owner)
-    job = Job.model_validate(
+    job = ServerJob.model_validate(
         {
             "name": "planes",
             "kind": "trees",

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.errors import HedgerowError
+from hedgerow.parties.runs.memory import RunMemory
 from hedgerow.parties.store.database import Store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.vault import write_arrays
-from hedgerow.parties.topdown.accounted import RunMemory
 from hedgerow.privacy import Release
 
 

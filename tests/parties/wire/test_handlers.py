@@ -18,7 +18,6 @@ from hedgerow.parties.wire.handlers import (
     Verb,
     declared_verbs,
     verb,
-    with_largest,
 )
 from hedgerow.parties.wire.patience import Deadline, Rate
 from hedgerow.parties.wire.requests import Fields
@@ -109,7 +108,6 @@ def test_what_a_class_declares() -> None:
     caller = Caller("a", "site")
     assert found.function(caller, Wanted(n=1), Incoming(0, bytes)) == ({"n": 2}, None)
     refuses(Code.BAD_NAME, lambda: found.expects(caller, Wanted(n=1), 0))
-    assert with_largest({"count-up": found}, count_up=3)["count-up"].largest == 3
 
 
 @pytest.mark.parametrize(

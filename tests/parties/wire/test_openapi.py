@@ -16,7 +16,6 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.sites.counting import CountRun
 from hedgerow.parties.sites.service import CountService, SiteService
-from hedgerow.parties.topdown.carrying import Carrier
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.handlers import Verb, declared_verbs
 from hedgerow.parties.wire.openapi import openapi
@@ -27,8 +26,7 @@ from tests.parties.runs.run_servers import job
 from tests.parties.sites.site_town import SERVERS, SITES, site_town
 from tests.parties.sites.site_town import make_job as make_site_job
 from tests.parties.store.test_uploads import Dealer
-from tests.parties.topdown.topdown_town import Town as TopDownTown
-from tests.parties.topdown.topdown_town import make_job
+from tests.parties.towns import Town
 from tests.parties.wire.parties_calls import RawLine, refuses
 
 ROOT, SITE_JOB = Path(__file__).parents[3], make_site_job()
@@ -37,6 +35,10 @@ GOOD: dict[str, Any] = {
     "hash": "0" * 64,
     "session": "0f" * 16,
     "tree": "0f" * 16,
+    "signature": "0f" * 64,
+    "letter": "0f" * 16,
+    "reply": {},
+    "members": ["some-name"],
     "what": "class",
     "call": "7",
     "root": [0, 1],
@@ -162,16 +164,20 @@ def daemon(parties: dict[str, PartyConfig]) -> Iterator[Daemon]:
 
 
 def test_a_server(daemon: Daemon, parties: dict[str, PartyConfig]) -> None:
-    verbs = requests_page().verbs_of(*requests_page().SERVICES["A server"])
+    services = requests_page().SERVICES
+    verbs = requests_page().verbs_of(*services["Every party"], *services["A server"])
     hold_to_the_schema(Asked(daemon.service, parties, "birch"), verbs)
 
 
 def test_a_coordinator(tmp_path: Path) -> None:
-    town = TopDownTown(tmp_path, ("north", "south"))
-    carrier = Carrier(town.parties["delta"], make_job(owners=["north", "south"]), poll=0.1)
-    with carrier:
-        hold_to_the_schema(Asked(carrier.service, town.parties, "delta"), carrier.service._handlers)
-    assert set(carrier.service._handlers) == set(declared_verbs(Carrier))
+    town = Town(tmp_path, owners=("north", "south"), coordinator="delta")
+    config = town.parties["delta"]
+    with Daemon(config, town.policy("delta")) as daemon:
+        assert daemon.service is not None
+        verbs = daemon.service._handlers
+        hold_to_the_schema(Asked(daemon.service, town.parties, "delta"), verbs)
+        assert {"job", "run-go", "models", "inbox", "health"} <= set(verbs)
+        assert "upload" not in verbs
 
 
 def test_a_site(tmp_path: Path) -> None:

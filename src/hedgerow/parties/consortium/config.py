@@ -13,7 +13,7 @@ import os
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
@@ -28,7 +28,7 @@ from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import StateFolder, check_private, read_small
 
 Role = Literal["server", "owner", "analyst", "coordinator", "site"]
-Plane = Literal["run", "topdown", "count"]
+Plane = Literal["run", "count"]
 
 SERVERS = 3
 MAX_FILE_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class Member(Numbered):
 
     `host`: where a server, a coordinator or a site is reached; others are never called.
     `port`: for requests. The others are those of a server with the other servers: `run_port` for
-    training and answers, `topdown_port` for runs of a coordinator, `count_port` for counting; at
+    training and answers, `count_port` for counting; at
     `site_port` sites have it count. 0 where there is no need.
     """
 
@@ -65,14 +65,13 @@ class Member(Numbered):
     host: str = ""
     port: Port = 0
     run_port: Port = 0
-    topdown_port: Port = 0
     site_port: Port = 0
     count_port: Port = 0
 
     @property
     def ports(self) -> tuple[int, ...]:
         """Those that it has."""
-        more = self.run_port, self.topdown_port, self.site_port, self.count_port
+        more = self.run_port, self.site_port, self.count_port
         return tuple(port for port in (self.port, *more) if port)
 
     @property
@@ -93,8 +92,8 @@ class Member(Numbered):
                 raise ValueError("a server needs port and run_port")
         elif self.takes_calls:
             check_host(self.host)
-            if self.ports != (self.port,):
-                raise ValueError(f"{self.kind} needs port, and has no other")
+            if not self.port or {*self.ports} - {self.port, self.run_port}:
+                raise ValueError(f"{self.kind} needs port and run_port, and has no other")
         elif self.host or self.ports:
             raise ValueError(f"{self.kind} is never called and has neither host nor ports")
         return self
@@ -255,6 +254,12 @@ class PartyConfig(Numbered):
             expected=f"a coordinator among the members of {self.consortium}", found="none"
         )
 
+    @property
+    def leaders(self) -> tuple[Member, ...]:
+        """Those who may lead a run, and take calls: the first server, a coordinator and sites."""
+        others = [member for member in self.members if member.role in ("coordinator", "site")]
+        return (*self.servers[:1], *others)
+
     @cached_property
     def number(self) -> int:
         """Which of the servers this party is; H905 if it is none."""
@@ -263,12 +268,6 @@ class PartyConfig(Numbered):
                 expected="a server", found=f"{self.name}, which is {self.me.kind}"
             )
         return self.servers.index(self.me)
-
-    def speaks_to(self, member: Member) -> bool:
-        """Whether this party calls a member or is called by it, and needs its certificate."""
-        roles = {self.role, member.role}
-        pairs = ({"coordinator", "owner"}, {"site"})
-        return member != self.me and ("server" in roles or roles in pairs)
 
     def port_of(self, member: Member) -> int:
         """Return the port at which requests of this party reach a member.
@@ -319,6 +318,24 @@ class PartyConfig(Numbered):
                 fix="make it with `hedgerow keys`",
             )
         return read_small(self.certificate_file(name), MAX_FILE_BYTES, Code.MISSING_CERTIFICATE)
+
+    def endpoints(self, names: Sequence[str]) -> tuple[meeting.Endpoint, ...]:
+        """Return members as the network of a run wants them; who takes no calls has no address.
+
+        H908 if one that takes calls has no port for runs, H857 if a certificate was not added.
+        """
+        found = []
+        for name in names:
+            member, text = self.member(name), self.certificate(name)
+            if member.takes_calls and not member.run_port:
+                raise Code.PORT_MISSING.error(
+                    expected="a run_port of everybody who takes calls",
+                    found=f"none of {name}",
+                    fix=f"add a line run_port to {name} in party.toml, the same at all parties",
+                )
+            host = member.host if member.takes_calls else None
+            found.append(meeting.Endpoint(host, member.run_port, text))
+        return tuple(found)
 
     def roster(self, plane: Plane) -> tuple[meeting.Endpoint, ...]:
         """Return the three servers as the network of their sessions on one of the ports wants them.

@@ -45,7 +45,6 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 #             alone, for study: write the real host name before other machines are used.
 # port        for requests: of owners, of analysts, of the servers and of sites.
 # run_port    for training and answers with the other servers.
-# topdown_port  for runs of a coordinator with the other servers; only where there is one.
 # site_port   of a server that counts for sites: for their requests; only where there are sites.
 # count_port  for counting with the other servers; only where there are sites.
 {members}"""
@@ -141,16 +140,17 @@ _STATE = """
 _SERVED, _CARRIED, _SITED = "with servers", "with a coordinator", "with sites"
 _LAST: dict[Role, list[tuple[str, str, str]]] = {
     "server": [
-        ("Run this server:", "hedgerow serve", _SERVED),
-        ("Compute in a run of the coordinator:", "hedgerow topdown serve --help", _CARRIED),
+        ("Take part, and take uploads:", "hedgerow serve", ""),
         ("Count for the sites:", "hedgerow site count --help", _SITED),
     ],
     "owner": [
         ("Share your table with the servers:", "hedgerow upload --help", _SERVED),
-        ("Take part in a run of the coordinator:", "hedgerow topdown join --help", _CARRIED),
+        ("Name a table that stays here:", "hedgerow upload --here --help", _CARRIED),
+        ("Take part in runs:", "hedgerow serve", _CARRIED),
+        ("Train:", "hedgerow train --help", ""),
     ],
     "analyst": [("Ask a model:", "hedgerow query --help", _SERVED)],
-    "coordinator": [("Carry a run:", "hedgerow topdown coordinate --help", _CARRIED)],
+    "coordinator": [("Take part in runs:", "hedgerow serve", "")],
     "site": [
         ("Take part in a run, and answer:", "hedgerow site serve --help", ""),
         ("Grow the tree, and ask it:", "hedgerow site --help", ""),
@@ -204,7 +204,6 @@ def list_members(
             host=host,
             port=port,
             run_port=port + 1,
-            topdown_port=port + 3 if coordinator else 0,
             site_port=port + 4 if sites else 0,
             count_port=port + 5 if sites else 0,
         )
@@ -214,7 +213,7 @@ def list_members(
     listed += [Member(name=name, role="analyst") for name in analysts]
     for name, (host, port) in list(zip(called, places, strict=True))[len(servers) :]:
         role: Role = "coordinator" if name == coordinator else "site"
-        listed.append(Member(name=name, role=role, host=host, port=port))
+        listed.append(Member(name=name, role=role, host=host, port=port, run_port=port + 1))
     return tuple(listed)
 
 
@@ -319,14 +318,15 @@ def _member(member: Member) -> str:
     lines = ["[[members]]", f'name = "{member.name}"', f'role = "{member.role}"']
     if member.takes_calls:
         lines += [f'host = "{member.host}"', f"port = {member.port}"]
+        lines += [f"run_port = {member.run_port}"]
     if member.role == "server":
-        more = ("run_port", "topdown_port", "site_port", "count_port")
+        more = ("site_port", "count_port")
         lines += [f"{port} = {getattr(member, port)}" for port in more if getattr(member, port)]
     return "\n".join(lines) + "\n"
 
 
 def _readme(config: PartyConfig) -> str:
-    others = [member.name for member in config.members if config.speaks_to(member)]
+    others = [member.name for member in config.members if member != config.me]
     carried = any(member.role == "coordinator" for member in config.members)
     owners = any(member.role == "owner" for member in config.members)
     served = bool(config.servers) and (owners or not config.sites)

@@ -294,7 +294,7 @@ def ends_soon(config: PartyConfig, member: Member) -> Ending | None:
 
 def endings(config: PartyConfig) -> list[Ending]:
     """Return what ends soon: this party's certificate, and those of members that it speaks to."""
-    spoken = [one for one in config.members if one == config.me or config.speaks_to(one)]
+    spoken = list(config.members)
     return [ending for ending in (ends_soon(config, one) for one in spoken) if ending is not None]
 
 

@@ -111,7 +111,7 @@ def shake_hands(config: PartyConfig, server: Member, identity: Identity | None =
         raise ProbeError(f"no answer at {place}", fix) from None
     except OSError as error:
         verbs = {server.port: "serve", server.site_port: "site count"}
-        verb = {"server": verbs[port], "site": "site serve"}.get(server.role, "topdown coordinate")
+        verb = {"server": verbs[port], "site": "site serve"}.get(server.role, "serve")
         fix = f"have {server.name} start `hedgerow {verb}`; compare host and port in party.toml"
         fix += " (a server counts only while a tree grows)" * (verb == "site count")
         raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
@@ -172,7 +172,6 @@ class Finding:
     member: Member
     address: str | None = None
     certificate: Certificate | None = None
-    needed: bool = True
     reached: bool | None = None
     version: str | None = None
     clock: float | None = None
@@ -186,7 +185,6 @@ class Finding:
             "member": self.member.name,
             "role": self.member.role,
             "certificate": known is not None,
-            "needed": self.needed,
             "fingerprint": readable(known.fingerprint) if known else None,
             "expires": known.ends.isoformat() if known else None,
             "address": self.address,
@@ -199,6 +197,10 @@ class Finding:
         }
 
 
+POSTERS = ("owner", "analyst", "coordinator", "site")
+"""Roles of those who may post jobs."""
+
+
 def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Finding]:
     """Check every member, in order, as far as this party can see; by default asks for health."""
     findings = [_certificate_of(config, member) for member in config.members]
@@ -206,7 +208,7 @@ def check_consortium(config: PartyConfig, probe: Probe | None = None) -> list[Fi
     called = [
         finding
         for finding in findings
-        if finding.member.takes_calls and config.speaks_to(finding.member) and finding.certificate
+        if finding.member.takes_calls and finding.member != config.me and finding.certificate
     ]
     mine = next(finding for finding in findings if finding.member == config.me)
     if mine.certificate and not mine.problems:
@@ -239,7 +241,7 @@ def check_own(config: PartyConfig) -> Finding:
 def _certificate_of(config: PartyConfig, member: Member) -> Finding:
     me = member == config.me
     address = f"{member.host}:{config.port_of(member)}" if member.takes_calls else None
-    finding = Finding(member, address, needed=me or config.speaks_to(member))
+    finding = Finding(member, address)
     try:
         finding.certificate = Certificate.of(config, member.name)
         if me:
@@ -247,17 +249,16 @@ def _certificate_of(config: PartyConfig, member: Member) -> Finding:
         else:
             finding.certificate.check_time()
     except HedgerowError as error:
-        if finding.needed or config.certificate_file(member.name).exists():
-            fix = error.fix
-            if not config.certificate_file(member.name).exists():
-                fix = (
-                    "run `hedgerow keys`"
-                    if me
-                    else f"ask {member.name} for its keys/party.pem, then run "
-                    "`hedgerow consortium add FILE`"
-                )
-            finding.problems.append(Problem(f"{error.code.number} {error.found}", fix))
-    ending = ends_soon(config, member) if finding.needed else None
+        fix = error.fix
+        if not config.certificate_file(member.name).exists():
+            fix = (
+                "run `hedgerow keys`"
+                if me
+                else f"ask {member.name} for its keys/party.pem, then run "
+                "`hedgerow consortium add FILE`"
+            )
+        finding.problems.append(Problem(f"{error.code.number} {error.found}", fix))
+    ending = ends_soon(config, member)
     if ending is not None:
         finding.warnings.append(Problem(ending.found, ending.fix))
     return finding
@@ -283,7 +284,7 @@ def _check_policy(config: PartyConfig, mine: Finding) -> None:
     roles = {member.name: member.role for member in config.members}
     for key, names, wanted in (
         ("allowed_analysts", policy.allowed_analysts, ("analyst",)),
-        ("allowed_posters", policy.allowed_posters or (), ("owner", "analyst")),
+        ("allowed_posters", policy.allowed_posters or (), POSTERS),
     ):
         for name in names:
             if roles.get(name) not in wanted:

@@ -85,7 +85,7 @@ def _ask_all(config: PartyConfig, identity: Identity) -> None:
     """Refuse with H944, by name, members that do not accept an identity of this party."""
     refused = []
     for member in config.members:
-        if member.takes_calls and config.speaks_to(member):
+        if member.takes_calls and member != config.me:
             try:
                 shake_hands(config, member, identity)
             except (ProbeError, HedgerowError) as error:

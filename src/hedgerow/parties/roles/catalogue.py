@@ -18,18 +18,18 @@ from hedgerow.parties.roles.server_reports import (
     Sent,
     ServerAccount,
 )
-from hedgerow.parties.runs.store import RunStore, ServerRun
+from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.library import Library
-from hedgerow.parties.store.models import ModelManifest, list_models, open_model
+from hedgerow.parties.store.models import ModelManifest, list_models, open_model, read_manifest
 from hedgerow.parties.store.uploads import list_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.kinds import is_published
 
-_ROLES = ("analyst", "owner", "server")
+_ROLES = ("analyst", "owner", "server", "coordinator", "site")
 _METER_BYTES = 1 << 24
 _READS = "nothing changes."
 _logger = logging.getLogger(__name__)
@@ -51,10 +51,12 @@ class Catalogue:
     """Tell members about the models of a server.
 
     An analyst hears of what is published, and of models whose job and this server's policy name it;
-    owners and servers hear of all.
+    all others hear of all. Only servers have a `key` and a `library` of models to ask.
     """
 
-    def __init__(self, state: StateFolder, key: bytes, library: Library, policy: Policy) -> None:
+    def __init__(
+        self, state: StateFolder, policy: Policy, key: bytes | None, library: Library | None
+    ) -> None:
         self._state, self._key, self._library, self._policy = state, key, library, policy
 
     @verb("models", _ROLES, twice=_READS)
@@ -78,7 +80,7 @@ class Catalogue:
         if is_published(manifest.kind):
             stored = open_model(self._state, self._key, manifest.name)
             published = json.dumps(stored.tree).encode()
-        elif caller.role == "analyst":
+        elif caller.role == "analyst" and self._library is not None:
             left = self._library.book(manifest.name).left(self._policy, caller.name)
         return {"left": left, "manifest": len(text)}, [text, published]
 
@@ -95,7 +97,7 @@ class Catalogue:
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
-        if not is_published(manifest.kind):
+        if not is_published(manifest.kind) and self._library is not None:
             book, policy = self._library.book(manifest.name), self._policy
             ledger = book.ledger
             shown = [caller.name] if caller.role == "analyst" else sorted(manifest.analysts)
@@ -117,7 +119,8 @@ class Catalogue:
 
     def _find_model(self, caller: Caller, model: str) -> ModelManifest:
         """Return a model, if the caller may know it."""
-        manifest = self._library.manifest(model)
+        known = self._library
+        manifest = read_manifest(self._state, model) if known is None else known.manifest(model)
         if not self._may_see(caller, manifest):
             if caller.name in manifest.analysts:
                 self._policy.check_analysts([caller.name])
@@ -208,7 +211,7 @@ class ChargeVerbs:
         return {}, json.dumps(found).encode()
 
 
-def _account(population: str, accounts: Accounts, runs: dict[str, ServerRun]) -> ServerAccount:
+def _account(population: str, accounts: Accounts, runs: dict[str, PartyRun]) -> ServerAccount:
     lifetime = accounts.policy.populations.get(population)
     lines = []
     for charge in accounts.spent(population).charges:
@@ -217,7 +220,7 @@ def _account(population: str, accounts: Accounts, runs: dict[str, ServerRun]) ->
             ChargeLine(
                 **vars(charge),
                 run="" if run is None else run.id,
-                model="" if run is None else run.job.model,
+                model="" if run is None else run.job.model_name,
                 by="" if run is None else run.by,
             )
         )

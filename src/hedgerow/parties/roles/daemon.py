@@ -1,8 +1,8 @@
-"""`Daemon`: a server of a consortium: takes uploads and jobs, trains, and answers.
+"""`Daemon`: a member of a consortium that takes part in runs, whatever its role.
 
-It joins what the other modules do: requests (`Service`), uploads, runs and answers, whose sessions
-with the other servers have one port (`RunPort`). All that counts is on the disk, so a daemon that
-was killed goes on where it was.
+It joins what the other modules do: requests (`Service`), or letters where nobody calls it
+(`LetterBox`), runs, and at a server uploads and answers, whose sessions with others have one port
+(`RunPort`). All that counts is on the disk, so a daemon that was killed goes on where it was.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
-from hedgerow.parties.roles.numbers import server_numbers
+from hedgerow.parties.roles.numbers import party_numbers
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
@@ -43,6 +43,7 @@ from hedgerow.parties.wire.handlers import (
     declared_verbs,
     verb,
 )
+from hedgerow.parties.wire.inbox import Inbox, LetterBox
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
@@ -55,9 +56,9 @@ _AWAKE = 0.25
 
 
 class Daemon:
-    """A server as one object; use `serve` to run it until it is told to stop.
+    """A party as one object; use `serve` to run it until it is told to stop.
 
-    Raises H905 for a party that is no server, H857 if the certificate of a server was not added,
+    Raises H905 for an analyst, who takes part in no run, H857 if a certificate was not added,
     H810, H865 or H866 for a key that is not safe, H811 if a port is taken, H899 if another daemon
     has the state folder.
     """
@@ -66,55 +67,74 @@ class Daemon:
         self, config: PartyConfig, policy: Policy, *, limits: ServiceLimits | None = None
     ) -> None:
         self.config, self.policy = config, policy
-        number = config.number
+        if config.role == "analyst":
+            raise Code.WRONG_ROLE.error(
+                expected="a party that takes part in runs",
+                found=f"{config.name}, which is {config.me.kind}",
+                fix="nothing: analysts post jobs and ask models, and need not serve",
+            )
         check_keys(config)
-        for server in config.servers:
-            Certificate.of(config, server.name)
-        key = operator_key(config.folder)
+        _check_certificates(config)
+        key = operator_key(config.folder) if config.role == "server" else None
         # Two daemons on one folder would answer for each other.
         self._claim = Claim(config.state.path("daemon.lock"), Code.ALREADY_SERVED)
         with contextlib.ExitStack() as undoing:
             undoing.callback(self._claim.release)
-            here = config.servers[number]
-            self.port = RunPort(config.listen or here.host, here.run_port)
-            undoing.callback(self.port.close)
-            self._join(number, key, limits)
+            self.port: RunPort | None = None
+            if config.me.takes_calls:
+                self.port = RunPort(config.listen or config.me.host, config.me.run_port)
+                undoing.callback(self.port.close)
+            self._join(key, limits)
             undoing.pop_all()
 
-    def _join(self, number: int, key: bytes, limits: ServiceLimits | None) -> None:
+    def _join(self, key: bytes | None, limits: ServiceLimits | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
-        take_over_uploads(config.state)
         take_over_models(config.state)
-        self.answers = QueryService(config, policy, key, self.port)
-        self.runs = RunManager(config, policy, self.port)
         self.begun = time.monotonic()
-        answering = (
-            self,
-            UploadVerbs(config, policy, key),
-            RunVerbs(self.runs),
-            ChargeVerbs(self.runs.accounts, self.runs.store),
-            Catalogue(config.state, key, self.answers.library, policy),
-            self.answers,
-        )
+        self.inbox = Inbox()
+        self.runs = RunManager(config, policy, self.port, inbox=self.inbox)
+        self.answers: QueryService | None = None
+        self.service: Service | None = None
+        answering: list[object] = [self, RunVerbs(self.runs)]
+        if key is not None:
+            take_over_uploads(config.state)
+            assert self.port is not None
+            self.answers = QueryService(config, policy, key, self.port)
+            answering += [
+                UploadVerbs(config, policy, key),
+                ChargeVerbs(self.runs.accounts, self.runs.store),
+                self.answers,
+            ]
+        library = None if self.answers is None else self.answers.library
+        answering.append(Catalogue(config.state, policy, key, library))
+        if config.me in config.leaders:
+            answering.append(self.inbox)
         verbs = {name: one for each in answering for name, one in declared_verbs(each).items()}
-        self.service = Service(
-            config.identity,
-            known_callers(config),
-            verbs,
-            host=config.listen or config.servers[number].host,
-            port=config.servers[number].port,
-            limits=limits or _limits(policy),
-            numbers=lambda: server_numbers(config, self.runs),
-            open_metrics=policy.open_metrics,
-        )
+        self.letters = LetterBox(config, () if config.me.takes_calls else config.leaders, verbs)
+        if config.me.takes_calls:
+            self.service = Service(
+                config.identity,
+                known_callers(config),
+                verbs,
+                host=config.listen or config.me.host,
+                port=config.me.port,
+                limits=limits or _limits(policy, config),
+                numbers=lambda: party_numbers(config, self.runs),
+                open_metrics=policy.open_metrics,
+            )
 
     def start(self) -> Self:
-        """Begin to answer requests, to look after runs and to answer queries."""
-        self.service.start()
+        """Begin to answer requests or letters, to look after runs and to answer queries."""
+        address = "none"
+        if self.service is not None:
+            self.service.start()
+            address = ":".join(map(str, self.service.address))
         self.runs.start()
-        self.answers.start()
-        _log("started", address=":".join(map(str, self.service.address)), version=__version__)
+        self.letters.start()
+        if self.answers is not None:
+            self.answers.start()
+        _log("started", address=address, version=__version__)
         self._warn()
         return self
 
@@ -126,10 +146,14 @@ class Daemon:
     def stop(self, patience: float = 30.0) -> None:
         """Take nothing new, finish what was taken, and end; a training waits for the next start."""
         _log("stopping")
+        self.letters.stop()
+        self.inbox.close()
         self.runs.stop()
-        self.answers.stop()
-        finished = self.service.stop(patience)
-        self.port.close()
+        if self.answers is not None:
+            self.answers.stop()
+        finished = self.service is None or self.service.stop(patience)
+        if self.port is not None:
+            self.port.close()
         self._claim.release()
         _log("stopped", finished=finished)
 
@@ -147,10 +171,10 @@ class Daemon:
             policy = Policy.load(config.folder)
             restart = PartyConfig.load(config.folder) != config
             check_keys(config)
-            for server in config.servers:
-                Certificate.of(config, server.name)
+            _check_certificates(config)
             callers = known_callers(config)
-            self.service.recognise(config.identity, callers, open_metrics=policy.open_metrics)
+            if self.service is not None:
+                self.service.recognise(config.identity, callers, open_metrics=policy.open_metrics)
         except HedgerowError as error:
             fields = {"outcome": error.code.number, "found": error.found, "fix": error.fix}
             _logger.error("reload", extra={"event": {"what": "not reloaded", **fields}})
@@ -175,7 +199,7 @@ class Daemon:
 
     @verb("health", _EVERYBODY, twice="nothing changes.")
     def health(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
-        """Tell that this server is there.
+        """Tell that this party is there.
 
         Reply: ``version``, ``clock``, ``members`` (a hash of their list) and ``seconds``.
         """
@@ -191,7 +215,7 @@ def serve(
     patience: float = 30.0,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Be a server until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
+    """Serve until SIGTERM or SIGINT; logs go to ``state/log.jsonl``.
 
     SIGHUP reads policy and certificates again, see `Daemon.reload`. Once it is told to stop,
     requests that were taken have `patience` seconds.
@@ -214,11 +238,21 @@ def serve(
         daemon.stop(patience)
 
 
-def _limits(policy: Policy) -> ServiceLimits:
-    """Return the limits of requests: memory for the largest upload of four members at once."""
+def _check_certificates(config: PartyConfig) -> None:
+    """Refuse, H857, to begin without the certificates of those whom this party must reach."""
+    for member in (*config.servers, *config.leaders):
+        Certificate.of(config, member.name)
+
+
+def _limits(policy: Policy, config: PartyConfig) -> ServiceLimits:
+    """Return the limits of requests: memory for the largest upload of four members at once.
+
+    A request for letters waits for long, so there is room for one of every member.
+    """
     usual = ServiceLimits()
     largest = policy.largest_upload_bytes + 2 * MAX_MANIFEST_BYTES
     return ServiceLimits(
+        members=usual.members + len(config.members),
         octets_per_member=max(usual.octets_per_member, largest),
         octets=max(usual.octets, 4 * largest),
     )

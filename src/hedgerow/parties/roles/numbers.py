@@ -26,8 +26,8 @@ _PROGRESS = {
 }
 
 
-def server_numbers(config: PartyConfig, runs: RunManager) -> Iterator[Sample]:
-    """Return the numbers of a server."""
+def party_numbers(config: PartyConfig, runs: RunManager) -> Iterator[Sample]:
+    """Return the numbers of a party."""
     states = Counter(str(run.state) for run in runs.store.all())
     for state in (*OPEN, *ENDED, "done"):
         yield Sample("hedgerow_runs", "Runs by state.", states[state], {"state": state})

@@ -1,58 +1,60 @@
-"""Whether a server takes a job: all that can be known before anything is computed."""
+"""Whether a party takes a job: all that can be known before anything is computed."""
 
 from __future__ import annotations
 
+from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.parts import Part, part_of
 from hedgerow.parties.store.accounts import Accounts, worst
-from hedgerow.parties.store.durable import StateFolder
-from hedgerow.parties.store.manifests import UploadManifest
-from hedgerow.parties.store.uploads import is_here, read_manifest
 
 
-def admit(
-    job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts
-) -> list[UploadManifest]:
-    """Refuse a job that this server does not allow or cannot carry out; nothing is recorded.
+def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts) -> Part:
+    """Refuse a job that this party does not allow or cannot carry out; nothing is recorded.
 
-    A job that was charged before passes without a second charge. Returns the manifests of its
-    uploads, in order. H850 for an analyst who is none, H858 by the policy or the account, H910 for
-    uploads that do not fit, H888 for one that is not here, and whatever `Job.make_plan` refuses.
+    A job that was charged before passes without a second charge. Returns what this party does in
+    it. H850, H905 to H907 for members that are not there, H858 by the policy or the account, what
+    `Part.check` and `Job.make_plan` refuse.
     """
-    for analyst in job.analysts:
-        config.member(analyst, "analyst")
     # What costs nothing to find out comes first: a job may be of somebody hostile.
+    seats = job.seats(config)
+    if config.me not in seats:
+        names = ", ".join(seat.name for seat in seats)
+        raise Code.NOT_IN_JOB.error(expected=f"one who takes part: {names}", found=config.name)
+    part, has_account = part_of(config, job), pays(config)
     policy.check_protocol(job.kind)
     policy.check_analysts(job.analysts)
-    policy.check_account(job.population, spent=0.0, epsilon=0.0)
-    policy.check_poster(by, owners_of(job, config.state))
-    policy.check_size(**job.plan.size(job.domain.target)._asdict())
+    if has_account:
+        policy.check_account(job.population, spent=0.0, epsilon=0.0)
+    policy.check_poster(by, part.governors())
+    policy.check_size(**job.size()._asdict())
     costs = job.costs()
     policy.check_job(
         protocol=job.kind,
         epsilon={audience: cost.epsilon for audience, cost in costs.items()},
         delta={audience: cost.delta for audience, cost in costs.items()},
         analysts=job.analysts,
-        populations=[job.population],
+        populations=[job.population] if has_account else [],
     )
-    manifests = [read_manifest(config.state, upload) for upload in job.uploads]
-    job.uploads_for(manifests)
-    accounts.check(job.population, job.account_key, *worst(costs))
-    return manifests
+    part.check()
+    if has_account:
+        accounts.check(job.population, job.account_key, *worst(costs))
+    return part
 
 
-def owners_of(job: Job, state: StateFolder) -> set[str]:
-    """Return the owners of those uploads of a job that are here."""
-    here = [upload for upload in job.uploads if is_here(state, upload)]
-    return {read_manifest(state, upload).owner for upload in here}
+def pays(config: PartyConfig) -> bool:
+    """Whether this party has accounts: all but a coordinator, who sees what is public anyway."""
+    return config.role != "coordinator"
 
 
-def charge(job: Job, accounts: Accounts) -> bool:
+def charge(job: Job, config: PartyConfig, accounts: Accounts) -> bool:
     """Charge a job to its population, once, before anything is computed; whether that is new.
 
     A refusal (H858) means that other jobs were faster.
     """
+    if not pays(config):
+        return False
     epsilon, delta = worst(job.costs())
     return accounts.charge(
         job.population, job.account_key, epsilon, delta, what=f"run {job.run_id}"

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ class Child:
 
     `doorway`: descriptor of where the calls of the session come in, which it takes with it.
     `log` gets its standard error; `on_line` and `on_end` are called in a thread of their own.
-    `met`: whether the three servers have met in this attempt; `stages`: new ones that it has kept;
+    `met`: whether all have met in this attempt; `stages`: how often it has kept something new;
     `again`: whether another attempt may help against its error.
     """
 
@@ -35,7 +35,8 @@ class Child:
         run: str,
         attempt: int,
         session: bytes,
-        doorway: int,
+        doorway: int | None,
+        members: Sequence[str],
         *,
         log: Path,
         on_line: Callable[[Child, Line], None],
@@ -60,9 +61,10 @@ class Child:
                     run,
                     str(attempt),
                     session.hex(),
-                    str(doorway),
+                    str(-1 if doorway is None else doorway),
+                    *members,
                 ],
-                pass_fds=(doorway,),
+                pass_fds=() if doorway is None else (doorway,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=descriptor,
@@ -97,7 +99,7 @@ class Child:
             if not isinstance(line, dict):
                 continue
             self.met |= line.get("event") == "met"
-            self.stages += line.get("event") == "stage"
+            self.stages += line.get("event") in ("stage", "kept")
             if line.get("event") == "error":
                 self.again = bool(line.get("again"))
                 self.error = read_error(line.get("error"))

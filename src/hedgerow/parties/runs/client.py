@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.config import Member
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.wire.client import Reply, ServerClient, call_member
+from hedgerow.parties.runs.posting import sign_job
+from hedgerow.parties.wire.client import MembersClient, Reply, call_member
 from hedgerow.parties.wire.requests import Fields, parse_error
 
 if TYPE_CHECKING:
     # A job brings all protocols with it, and who looks at runs needs none.
-    from hedgerow.parties.runs.jobs import Job
+    from hedgerow.parties.runs.job_files import Job
 
 _LEVEL_COST = 8
 """Of a level besides its nodes, in nodes: for the expected time alone."""
@@ -22,10 +24,10 @@ _LEVEL_COST = 8
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run at all servers together: ``done`` at all, ``failed`` or ``stopped`` at one.
+    """A run at all members together: ``done`` at all, ``failed`` or ``stopped`` at one.
 
     `level`, `nodes` are of the level under way, -1 where nobody has said; `octets` and `seconds` of
-    this attempt; `left` are expected seconds to the end of the last level; `servers` says
+    this attempt; `left` are expected seconds to the end of the last level; `parties` says
     ``unreachable`` of one that does not answer.
     """
 
@@ -39,7 +41,7 @@ class RunStatus:
     seconds: float = 0.0
     left: float | None = None
     waiting_for: tuple[str, ...] = ()
-    servers: dict[str, str] = field(default_factory=dict)
+    parties: dict[str, str] = field(default_factory=dict)
     error: HedgerowError | None = None
     reason: str | None = None
 
@@ -55,44 +57,61 @@ class RunStatus:
         return plain | {"bytes": self.octets, "error": error}
 
 
-class RunClient(ServerClient):
-    """The three servers, to be asked about runs; see `ServerClient`."""
+class RunClient(MembersClient):
+    """All members that take calls, to be asked about runs."""
 
     def post(self, job: Job) -> str:
-        """Post a job to all servers, or to none if one of them refuses it; return its run."""
+        """Post a job to all who take part and take calls, or to none if one of them refuses it.
+
+        The others get it from the leader of the run. Returns the run.
+        """
+        config = self._config
         self._check_client()
         text = job.to_toml().encode()
-        for fields in ({"check": True}, {}):
-            for server in self.servers:
-                call_member(self._config, server, "job", fields, text)
+        signature = sign_job(config, job.hash).hex()
+        # Whoever takes part in what it posts is told like the others.
+        for check in (True, False):
+            for member in job.seats(config):
+                if member.takes_calls:
+                    fields = {"check": check, "signature": signature}
+                    call_member(config, member, "job", fields, text)
         return job.run_id
 
     def list(self) -> dict[str, Fields | HedgerowError]:
-        """List the runs of every server, by its name."""
+        """List the runs of every member that takes calls, by its name."""
         return self._all("runs", {})
 
     def show(self, run: str) -> dict[str, Fields | HedgerowError]:
-        """Return what every server tells of a run, by its name."""
-        return self._all("run-show", {"run": check_name(run, "run")})
+        """Return what every member tells of a run, by its name; who takes no part is left out."""
+        told = self._all("run-show", {"run": check_name(run, "run")})
+        known = [fields for fields in told.values() if isinstance(fields, dict)]
+        names = {name for fields in known for name in fields.get("members", ())}
+        return {name: said for name, said in told.items() if not names or name in names}
 
     def stop(self, run: str) -> dict[str, Fields | HedgerowError]:
-        """Stop a run at all servers."""
-        self._check_client()
-        return self._all("run-stop", {"run": run, "generation": self._generation(run)})
+        """Stop a run at all who take part."""
+        return self._change("run-stop", run, 0)
 
     def resume(self, run: str) -> dict[str, Fields | HedgerowError]:
-        """Resume a run at all servers."""
+        """Resume a run at all who take part."""
+        return self._change("run-resume", run, 1)
+
+    def _change(self, verb: str, run: str, later: int) -> dict[str, Fields | HedgerowError]:
         self._check_client()
-        return self._all("run-resume", {"run": run, "generation": 1 + self._generation(run)})
+        told = self.show(run)
+        known = [fields for fields in told.values() if isinstance(fields, dict)]
+        generation = max((_number(fields, "generation") for fields in known), default=0)
+        members = [member for member in self.members if member.name in told]
+        return self._all(verb, {"run": run, "generation": generation + later}, members)
 
     def status(self, run: str) -> RunStatus:
-        """Return how far a run is; H890 if no server knows it."""
+        """Return how far a run is; H890 if nobody knows it."""
         return merge_status(run, self.show(run))
 
     def watch(self, run: str, *, pause: float = 0.5) -> Iterator[RunStatus]:
         """Yield the status of a run whenever it has changed, until it has ended.
 
-        Raises if no server answers for as long as a server may be missing.
+        Raises if nobody answers for as long as somebody may be missing.
         """
         clock, before, reached = _Clock(), None, time.monotonic()
         while True:
@@ -111,35 +130,32 @@ class RunClient(ServerClient):
             before = status
             time.sleep(pause)
 
-    def _generation(self, run: str) -> int:
-        """Return how often a run was resumed, where that is most."""
-        told = [fields for fields in self.show(run).values() if isinstance(fields, dict)]
-        return max((_number(fields, "generation") for fields in told), default=0)
-
     def _check_client(self) -> None:
         if self._config.role == "server":
             raise Code.WRONG_ROLE.error(
-                expected="an owner or an analyst",
+                expected="an owner, an analyst, a coordinator or a site",
                 found=f"{self._config.name}, which is a server",
-                fix="use the folder of an owner or an analyst: servers do not post jobs",
+                fix="use the folder of another member: servers do not post jobs",
             )
 
-    def _all(self, verb: str, fields: Fields) -> dict[str, Fields | HedgerowError]:
-        replies = self._ask_all(verb, fields)
+    def _all(
+        self, verb: str, fields: Fields, members: Sequence[Member] | None = None
+    ) -> dict[str, Fields | HedgerowError]:
+        replies = self._ask_all(verb, fields, members)
         return {name: r.fields if isinstance(r, Reply) else r for name, r in replies.items()}
 
 
 def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus:
-    """Join what the servers tell of a run; raises if none of them tells anything."""
+    """Join what members tell of a run; raises if none of them tells anything."""
     known = {name: fields for name, fields in told.items() if isinstance(fields, dict)}
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
     if not known:
         raise refusals[0]
-    servers = {
+    parties = {
         name: str(fields.get("state")) if isinstance(fields, dict) else "unreachable"
         for name, fields in told.items()
     }
-    states = set(servers.values())
+    states = set(parties.values())
     state = next(
         (s for s in ("failed", "stopped", "running", "waiting") if s in states), "accepted"
     )
@@ -161,7 +177,7 @@ def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus
         octets=sum(max(0, _number(line, "bytes")) for line in lines),
         seconds=max((_seconds(line) for line in lines), default=0.0),
         waiting_for=() if state == "done" else tuple(dict.fromkeys(waiting)),
-        servers=servers,
+        parties=parties,
         error=next((error for error in errors if error is not None), None),
         reason=str(reasons[0]) if reasons else None,
     )

@@ -1,11 +1,12 @@
-"""`JobText` and `JobFile`: what job files have in common: strict reading, one text, one hash."""
+"""What jobs have in common: strict reading, one text, one hash, and what a run asks of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +15,10 @@ import tomli_w
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.names import Name
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import Size
 from hedgerow.tables import Domain
 
 MAX_JOB_BYTES = 1 << 20
@@ -35,38 +39,16 @@ class JobText(Numbered):
 
         H909 if there is no such file, H885 for the job, H114 for a domain in a file of its own.
         """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise Code.NO_JOB_FILE.error(found=f"there is no {path}") from None
-        # Not a path and not UTF-8 are both a ValueError.
-        except (OSError, ValueError) as error:
-            raise Code.BAD_JOB.error(found=f"{path}: {error}") from None
-        data = _parsed(text, str(path))
-        domain = data.get("domain")
-        if isinstance(domain, dict) and isinstance(domain.get("file"), str):
-            if len(domain) > 1:
-                raise Code.BAD_JOB.error(found=f"in {path}: domain.file beside other keys")
-            # What is hashed and proposed is the whole text: the domain is in it.
-            data["domain"] = Domain.from_toml(path.parent / domain["file"]).to_dict()
-        return cls._validated(data, str(path))
+        return cls.read(data_of_file(Path(path)), str(path))
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """Read the text of a job, also from somebody hostile; no file is opened. H885."""
-        data = _parsed(text, "the job")
-        domain = data.get("domain")
-        if isinstance(domain, dict) and "file" in domain:
-            raise Code.BAD_JOB.error(
-                expected="the domain itself in a job that is proposed",
-                found="domain.file",
-                fix="propose it with `hedgerow train`, which puts the domain in its place",
-            )
-        return cls._validated(data, "the job")
+        return cls.read(data_of_text(text), "the job")
 
     @classmethod
-    def _validated(cls, data: Mapping[str, Any], source: str) -> Self:
+    def read(cls, data: Mapping[str, Any], source: str) -> Self:
+        """Check what a file or a text, the source, has said; H885."""
         try:
             return cls.model_validate(data)
         except HedgerowError as error:
@@ -112,6 +94,93 @@ class JobFile(JobText):
         """Return plain values, without those that are not set."""
         fields = self.model_dump(mode="json", exclude={"domain"}, exclude_none=True)
         return fields | {"domain": self.domain.to_dict()}
+
+
+class Job(JobText):
+    """What a run asks of a job, whatever its protocol.
+
+    `kind` names the protocol. `population` is charged by every party that has an account of it and
+    takes part. `analysts` may ask the model; what is published needs nobody.
+    """
+
+    kind: str
+    population: Name
+    analysts: tuple[Name, ...] = ()
+
+    @property
+    @abstractmethod
+    def model_name(self) -> str:
+        """Name of what the run makes."""
+
+    @abstractmethod
+    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
+        """Return who takes part, by their numbers: servers, if any, first; the first one leads.
+
+        H850 for a member that is none, H905 for one of another role, H907 for a role that is
+        missing.
+        """
+
+    @abstractmethod
+    def make_plan(self) -> Any:
+        """Return the plan, from public numbers alone."""
+
+    @abstractmethod
+    def costs(self) -> dict[str, Guarantee]:
+        """Return what the run costs each audience, from public numbers alone."""
+
+    @abstractmethod
+    def size(self) -> Size:
+        """Return what the job asks for as it stands: nothing is computed."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """Say in a few lines what the job is about."""
+
+    @property
+    @abstractmethod
+    def payers(self) -> str:
+        """Who charges it, such as "Each of the three servers"."""
+
+    @property
+    def levels(self) -> int:
+        """What progress is counted in; 0 where nobody knows beforehand."""
+        return 0
+
+    def can_do_without(self, absent: Collection[str]) -> bool:
+        """Whether an attempt may begin without these members."""
+        return not absent
+
+
+def data_of_file(path: Path) -> dict[str, Any]:
+    """Read a job file as plain data, its domain put in place; H909, H885, H114."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Code.NO_JOB_FILE.error(found=f"there is no {path}") from None
+    # Not a path and not UTF-8 are both a ValueError.
+    except (OSError, ValueError) as error:
+        raise Code.BAD_JOB.error(found=f"{path}: {error}") from None
+    data = _parsed(text, str(path))
+    domain = data.get("domain")
+    if isinstance(domain, dict) and isinstance(domain.get("file"), str):
+        if len(domain) > 1:
+            raise Code.BAD_JOB.error(found=f"in {path}: domain.file beside other keys")
+        # What is hashed and proposed is the whole text: the domain is in it.
+        data["domain"] = Domain.from_toml(path.parent / domain["file"]).to_dict()
+    return data
+
+
+def data_of_text(text: str) -> dict[str, Any]:
+    """Read the text of a job, also of somebody hostile, as plain data; H885."""
+    data = _parsed(text, "the job")
+    domain = data.get("domain")
+    if isinstance(domain, dict) and "file" in domain:
+        raise Code.BAD_JOB.error(
+            expected="the domain itself in a job that is proposed",
+            found="domain.file",
+            fix="propose it with `hedgerow train`, which puts the domain in its place",
+        )
+    return data
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:

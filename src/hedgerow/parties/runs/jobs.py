@@ -1,4 +1,4 @@
-"""`Job`: what is trained, on which uploads and for whom, from one TOML file; all of it is public.
+"""Jobs by their kind; and `ServerJob`: what the three servers train, on which uploads, for whom.
 
 ::
 
@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Annotated, Self
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
@@ -36,19 +37,27 @@ from pydantic import (
     model_validator,
 )
 
-from hedgerow.errors import HedgerowError
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import shown
+from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
-from hedgerow.parties.runs.job_files import JobFile
+from hedgerow.parties.runs.job_files import Job, JobFile, data_of_file, data_of_text
 from hedgerow.parties.runs.job_tables import placed_uploads
+from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.protocols.contract import MAX_COUNT, Options
+from hedgerow.protocols.contract import MAX_COUNT, Options, Size
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import KINDS, is_published, kind_named
+from hedgerow.protocols.kinds import KINDS, TOPDOWN, is_published, kind_named
 from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
+
+_KEYS = (
+    *("name", "kind", "model", "population", "uploads", "partition", "analysts", "plan"),
+    "domain",
+)
 
 
 def _listed_kind(name: object) -> object:
@@ -58,7 +67,7 @@ def _listed_kind(name: object) -> object:
     return name
 
 
-class Job(JobFile):
+class ServerJob(JobFile, Job):
     """A job; use `load` at whoever proposes it and `from_toml` at a server. H885.
 
     `kind` is of `hedgerow.protocols.kinds`, and `plan` has the options of it. `population` is
@@ -114,6 +123,36 @@ class Job(JobFile):
         assert isinstance(self.plan, ServerOptions)
         return self.plan.plan(self.domain, capacity)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, without those that are not set; in the order of files."""
+        found = super().to_dict()
+        return {key: found[key] for key in _KEYS if key in found}
+
+    @property
+    def model_name(self) -> str:
+        """Name of the model."""
+        return self.model
+
+    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
+        """Return the three servers; analysts take no part, and must be there."""
+        for analyst in self.analysts:
+            config.member(analyst, "analyst")
+        config.check_servers()
+        return config.servers
+
+    def size(self) -> Size:
+        """Return what the job asks for as it stands."""
+        return self.plan.size(self.domain.target)
+
+    def describe(self) -> list[str]:
+        """Say which uploads it is trained on."""
+        return [f"uploads: {', '.join(self.uploads)} ({self.make_plan().n_slots:,} slots)"]
+
+    @property
+    def payers(self) -> str:
+        """Who charges it."""
+        return "Each of the three servers"
+
     @property
     def levels(self) -> int:
         """Levels of all trees that grow one after the other: what progress is counted in."""
@@ -140,3 +179,26 @@ class Job(JobFile):
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
         return self.make_plan().costs()
+
+
+def load_job(path: str | Path) -> Job:
+    """Read a job file of any protocol, as `JobText.load`."""
+    return _read(data_of_file(Path(path)), str(path))
+
+
+def read_job(text: str) -> Job:
+    """Read the text of a job of any protocol, as `JobText.from_toml`."""
+    return _read(data_of_text(text), "the job")
+
+
+def _read(data: dict[str, Any], source: str) -> Job:
+    kind = data.get("kind")
+    jobs: dict[str, type[Job]] = {**dict.fromkeys(KINDS, ServerJob), TOPDOWN: TopDownJob}
+    found = jobs.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        *others, last = map(repr, jobs)
+        raise Code.BAD_JOB.error(
+            expected=f"kind as one of {', '.join(others)} or {last}",
+            found=f"in {source}: {'no kind' if kind is None else f'kind = {shown(kind)}'}",
+        )
+    return found.read(data, source)

@@ -1,40 +1,46 @@
-"""`RunManager`: the runs of a server, from the job that is accepted to the model.
+"""`RunManager`: the runs of a party, from the job that is accepted to the model.
 
-Server 0 coordinates. It asks the others about every open run (``run-ready``); when all three hold
-the job, it draws a session and a number for the attempt and lets the others begin (``run-go``). A
+Who has the first seat of a job leads its run. It asks the others (``run-ready``); when all hold the
+job, it draws a session and a number for the attempt and lets the others begin (``run-go``). A
 worker that fails makes the run wait for the next attempt. A run that has waited for
-``timeouts.rejoin`` without getting on fails; the others hear of it when they ask server 0, as they
-do all the time, or fail by themselves when server 0 does not answer for as long.
+``timeouts.rejoin`` without getting on fails, or goes on without those that its job can do without;
+the others hear of it when they ask the leader, as they do all the time, or fail by themselves when
+the leader does not answer for as long.
 
-One run is under way at a time; the others wait in the order in which server 0 has accepted them.
+One run is under way at a time; the others wait in the order in which the leader has accepted them.
 Everything that counts is on the disk, so that a daemon that is killed goes on where it was.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.port import RunPort
-from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs import admission
 from hedgerow.parties.runs.child import Child, Line
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.jobs import read_job
+from hedgerow.parties.runs.parts import part_of
 from hedgerow.parties.runs.peers import Peers, PeerState
 from hedgerow.parties.runs.stages import forget_stages
-from hedgerow.parties.runs.store import ENDED, OPEN, RunStore, ServerRun
+from hedgerow.parties.runs.store import ENDED, OPEN, PartyRun, RunStore
 from hedgerow.parties.store import models
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.requests import Fields
 
 MOST_FRUITLESS = 20
-"""Attempts in a row in which the servers met and got nothing done, before a run fails."""
+"""Attempts in a row in which all met and got nothing done, before a run fails."""
 
 POLL = 0.5
 _PATIENCE = 10.0
@@ -78,20 +84,24 @@ class Watch:
 
 
 class RunManager:
-    """The runs of a server, and its one worker; looks at open runs every `poll` seconds."""
+    """The runs of a party, and its one worker; looks at open runs every `poll` seconds.
+
+    `inbox` has letters for members that take no calls.
+    """
 
     def __init__(
         self,
         config: PartyConfig,
         policy: Policy,
-        port: RunPort,
+        port: RunPort | None,
         accounts: Accounts | None = None,
         *,
+        inbox: Inbox | None = None,
         poll: float = POLL,
     ) -> None:
         self.config, self.policy, self.port = config, policy, port
         self.accounts = Accounts(config.state, policy) if accounts is None else accounts
-        self.store = RunStore(config.state, config.number)
+        self.store = RunStore(config.state)
         self._lock = threading.RLock()
         self._wake = threading.Event()
         self._child: Child | None = None
@@ -100,7 +110,7 @@ class RunManager:
             if run.state == "running":
                 self.store.change(run, "waiting")
         self.poll = poll
-        self._peers = Peers(config)
+        self._peers = Peers(config, inbox or Inbox())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="runs", daemon=True)
 
@@ -118,9 +128,9 @@ class RunManager:
         with self._lock:
             self._end_child()
 
-    def accept(self, text: str, by: str, *, check: bool = False) -> Fields:
+    def accept(self, text: str, by: str, signature: bytes = b"", *, check: bool = False) -> Fields:
         """Take a job, or with `check` say whether it would be taken; see `admission.admit`."""
-        job = Job.from_toml(text)
+        job = read_job(text)
         admission.admit(job, by, self.config, self.policy, self.accounts)
         with self._lock:
             known = self.store.find(job.run_id)
@@ -132,13 +142,13 @@ class RunManager:
             self._check_name(job)
             if check:
                 return {"run": job.run_id, "hash": job.hash}
-            run = self.store.accept(job, by)
+            run = self.store.accept(job, by, signature)
             self._watch(run)
         self._wake.set()
         return self.show(run.id)
 
     def ready(self, run_id: object, hash_: object) -> Fields:
-        """Say how far this server is with a run, to another server that asks."""
+        """Say how far this party is with a run, to another one that asks."""
         run = self._run_with_hash(run_id, hash_)
         with self._lock:
             child = self._child
@@ -149,10 +159,23 @@ class RunManager:
                 "waiting_for": list(self._watch(run).waiting_for),
             }
 
-    def go(self, run_id: object, hash_: object, attempt: int, session: bytes) -> None:
-        """Begin an attempt, because server 0 says so."""
+    def go(
+        self,
+        run_id: object,
+        hash_: object,
+        attempt: int,
+        session: bytes,
+        members: Sequence[str],
+        by: str,
+    ) -> None:
+        """Begin an attempt of these members, because the leader says so.
+
+        H871 if it is somebody else who says so, H893 for members that the job does not allow, or an
+        attempt that is not the next one.
+        """
         with self._lock:
             run = self._run_with_hash(run_id, hash_)
+            self._check_members(run.job, members, by)
             if run.state in ENDED or attempt <= run.attempt:
                 raise Code.WRONG_RUN_STATE.error(
                     expected=f"an open run and an attempt after {run.attempt}",
@@ -163,7 +186,7 @@ class RunManager:
                     expected="one run at a time", found=f"{self._child.run} under way"
                 )
             self._prepare(run, attempt)
-            self._spawn(run, attempt, session)
+            self._spawn(run, attempt, session, members)
 
     def show(self, run_id: object) -> Fields:
         """Return all that may be told of a run."""
@@ -174,7 +197,8 @@ class RunManager:
             return {
                 **run.to_fields(),
                 "depth": run.job.levels,
-                "server": self.config.name,
+                "party": self.config.name,
+                "members": [seat.name for seat in run.job.seats(self.config)],
                 "waiting_for": list(watch.waiting_for),
                 "reason": reason,
                 "progress": watch.progress,
@@ -219,17 +243,27 @@ class RunManager:
         while not self._stopping.is_set():
             try:
                 runs = [run for run in self.store.all() if run.is_open]
-                if self.config.number == 0:
-                    self._coordinate(runs)
-                else:
-                    self._follow(runs)
+                self._lead([run for run in runs if self._leads(run.job)])
+                self._follow([run for run in runs if not self._leads(run.job)])
             except Exception:
                 _logger.exception("failure", extra={"event": {"what": "runs"}})
             self._wake.wait(self.poll)
             self._wake.clear()
 
-    def _coordinate(self, runs: list[ServerRun]) -> None:
-        """Find the run whose turn it is and begin an attempt if all servers are ready."""
+    def _leads(self, job: Job) -> bool:
+        return job.seats(self.config)[0] == self.config.me
+
+    def _others(self, run: PartyRun) -> list[Member]:
+        return [seat for seat in run.job.seats(self.config) if seat != self.config.me]
+
+    def _ask_others(self, run: PartyRun) -> dict[str, Any]:
+        def post() -> Fields:
+            return {"by": run.by, "signature": self.store.signature(run).hex()}
+
+        return self._peers.ready(run, self._others(run), post)
+
+    def _lead(self, runs: list[PartyRun]) -> None:
+        """Find the run whose turn it is and begin an attempt if all are ready."""
         self._leave_meeting(runs)
         turn = self._child is None
         # What has begun comes first.
@@ -243,9 +277,9 @@ class RunManager:
             if run.attempt and run.state in OPEN:
                 turn = False
 
-    def _consider(self, run: ServerRun) -> bool:
+    def _consider(self, run: PartyRun) -> bool:
         """Ask the others about a run; return whether an attempt was begun."""
-        told = self._peers.ready(run)
+        told = self._ask_others(run)
         with self._lock:
             if not run.is_open or self._stopping.is_set() or self._ended_elsewhere(run, told):
                 return False
@@ -254,21 +288,26 @@ class RunManager:
             ):
                 self._close(run)
                 return False
-            if self._misses(run, told) or self._under_way(run, told):
+            absent = self._absent(run, told)
+            if absent is None:
                 return False
-            attempt = 1 + max([run.attempt, *(t.attempt for t in told.values())])
+            there = {name: found for name, found in told.items() if name not in absent}
+            if self._under_way(run, there):
+                return False
+            members = [seat for seat in run.job.seats(self.config) if seat.name not in absent]
+            attempt = 1 + max([run.attempt, *(t.attempt for t in there.values())])
             session = secrets.token_bytes(16)
             try:
                 self._prepare(run, attempt)
             except HedgerowError as error:
                 self._fail(run, error)
                 return False
-        refusals = self._peers.go(run, attempt, session)
+        refusals = self._peers.go(run, members, attempt, session)
         with self._lock:
             if run.state in ENDED or run.attempt != attempt:
                 return False
             if not refusals:
-                self._spawn(run, attempt, session)
+                self._spawn(run, attempt, session, [member.name for member in members])
                 return True
             final = [error for error in refusals.values() if error.code in _FINAL]
             if final:
@@ -277,17 +316,17 @@ class RunManager:
                 self.store.change(run, "waiting", error=next(iter(refusals.values())))
         return True
 
-    def _leave_meeting(self, runs: list[ServerRun]) -> None:
+    def _leave_meeting(self, runs: list[PartyRun]) -> None:
         """End the worker here if it waits for one that does not come to this attempt any more.
 
-        None gets a second worker for an attempt: a server that knows of it and has none fell over
-        before the three have met. Those who wait for it would wait for a whole step.
+        None gets a second worker for an attempt: a party that knows of it and has none fell over
+        before all have met. Those who wait for it would wait for a whole step.
         """
         child = self._child
         run = next((run for run in runs if child is not None and run.id == child.run), None)
         if child is None or run is None or child.met:
             return
-        told = self._peers.ready(run)
+        told = self._ask_others(run)
         with self._lock:
             if child is not self._child or child.met or self._stopping.is_set():
                 return
@@ -305,7 +344,7 @@ class RunManager:
                 if run.state == "running":
                     self.store.change(run, "waiting", error=_worker_gone(child.attempt, gone))
 
-    def _under_way(self, run: ServerRun, told: dict[str, PeerState]) -> bool:
+    def _under_way(self, run: PartyRun, told: dict[str, PeerState]) -> bool:
         """Whether workers elsewhere go on with the last attempt: they may end well, or say why.
 
         One that has not met the others is not waited for: the worker that was here is gone.
@@ -317,13 +356,13 @@ class RunManager:
         patience = self.config.timeouts.step + _PATIENCE
         return bool(workers) and time.monotonic() - watch.left < patience
 
-    def _follow(self, runs: list[ServerRun]) -> None:
-        """Hear from server 0 what has become of the runs that are open here."""
-        first = self.config.servers[0]
+    def _follow(self, runs: list[PartyRun]) -> None:
+        """Hear from their leaders what has become of the runs that are open here."""
         for run in runs:
+            first = run.job.seats(self.config)[0]
             if self._child is not None and self._child.run == run.id:
                 continue
-            told = self._peers.ready(run, [first])
+            told: dict[str, Any] = self._peers.ready(run, [first], Fields)
             with self._lock:
                 if not run.is_open or (self._child is not None and self._child.run == run.id):
                     continue
@@ -336,10 +375,12 @@ class RunManager:
                     watch.waiting_for = found.waiting_for
                     if found.closed and run.state == "done":
                         self._close(run)
-                else:
-                    self._misses(run, told)
+                elif self._misses(run, told):
+                    waited = time.monotonic() - self._watch(run).since
+                    if run.state in OPEN and waited > self.config.timeouts.rejoin:
+                        self._give_up(run, told)
 
-    def _ended_elsewhere(self, run: ServerRun, told: dict[str, Any]) -> bool:
+    def _ended_elsewhere(self, run: PartyRun, told: dict[str, Any]) -> bool:
         for found in told.values():
             if (
                 isinstance(found, PeerState)
@@ -352,8 +393,28 @@ class RunManager:
                 return True
         return False
 
-    def _misses(self, run: ServerRun, told: dict[str, Any]) -> bool:
-        """Note who is missing, and fail when that has lasted too long."""
+    def _absent(self, run: PartyRun, told: dict[str, Any]) -> set[str] | None:
+        """Return without whom an attempt may begin now; None if somebody is waited for.
+
+        A refusal that no waiting changes ends the run, and so does waiting too long.
+        """
+        refusals = [e for e in told.values() if isinstance(e, HedgerowError) and e.code in _FINAL]
+        if refusals:
+            self._fail(run, refusals[0])
+            return None
+        missing = self._misses(run, told)
+        if not missing:
+            return None if run.state in ENDED else set()
+        late = time.monotonic() - self._watch(run).since > self.config.timeouts.rejoin
+        if not late or run.state not in OPEN:
+            return None
+        if run.job.can_do_without(missing):
+            return missing
+        self._give_up(run, told)
+        return None
+
+    def _misses(self, run: PartyRun, told: dict[str, Any]) -> set[str]:
+        """Note and return who is missing."""
         missing: dict[str, HedgerowError | None] = {}
         for name, found in told.items():
             if isinstance(found, HedgerowError):
@@ -365,35 +426,47 @@ class RunManager:
         reasons = [error for error in missing.values() if error is not None]
         watch.reason = reasons[0] if reasons else None
         waited = time.monotonic() - watch.since
-        if missing and run.state in OPEN and waited > self.config.timeouts.rejoin:
-            misfits = [error for error in reasons if error.code in _MISFITS]
-            self._fail(run, misfits[0] if misfits else _server_missing(run, missing, waited))
-        elif run.state in OPEN and run.error is not None and waited > self.config.timeouts.rejoin:
+        late = waited > self.config.timeouts.rejoin
+        if late and not missing and run.state in OPEN and run.error is not None:
             # All are there, and yet they do not meet: the last attempt says why.
             self._fail(run, run.error)
-            return True
-        return bool(missing)
+        return set(missing)
 
-    def _prepare(self, run: ServerRun, attempt: int) -> None:
+    def _give_up(self, run: PartyRun, told: dict[str, Any]) -> None:
+        """Fail because somebody was missing for too long."""
+        missing = {
+            name: found if isinstance(found, HedgerowError) else None
+            for name, found in told.items()
+            if isinstance(found, HedgerowError) or found.has_ended or found.busy
+        }
+        waited = time.monotonic() - self._watch(run).since
+        misfits = [e for e in missing.values() if e is not None and e.code in _MISFITS]
+        self._fail(run, misfits[0] if misfits else _party_missing(run, missing, waited))
+
+    def _prepare(self, run: PartyRun, attempt: int) -> None:
         """Charge a run, once, and write down the attempt; the account comes before all else."""
         self._end_child()
         self._check_name(run.job)
         admission.admit(run.job, run.by, self.config, self.policy, self.accounts)
-        admission.charge(run.job, self.accounts)
+        admission.charge(run.job, self.config, self.accounts)
         state = "done" if run.state == "done" else "running"
         self.store.change(run, state, attempt=attempt)  # type: ignore[arg-type]
 
-    def _spawn(self, run: ServerRun, attempt: int, session: bytes) -> None:
+    def _spawn(self, run: PartyRun, attempt: int, session: bytes, members: Sequence[str]) -> None:
         watch = self._watch(run)
         watch.waiting_for, watch.reason, watch.progress = (), None, {}
         log = self.config.state.path("runs", run.id, "worker.log")
-        with self.port.expect(session) as doorway:
+        with contextlib.ExitStack() as stack:
+            doorway = None
+            if self.port is not None:
+                doorway = stack.enter_context(self.port.expect(session)).fileno()
             self._child = Child(
                 self.config.folder,
                 run.id,
                 attempt,
                 session,
-                doorway.fileno(),
+                doorway,
+                members,
                 log=log,
                 on_line=self._on_line,
                 on_end=self._on_end,
@@ -405,7 +478,7 @@ class RunManager:
             if child is not self._child:
                 return
             watch = self._watch(self.store.get(child.run))
-            if line.get("event") == "stage":
+            if line.get("event") in ("stage", "kept"):
                 watch.fruitless = 0
             watch.waiting_for = tuple(line.pop("waiting_for", ()))
             watch.progress = {**watch.progress, **line}
@@ -434,19 +507,20 @@ class RunManager:
                 _log(run, attempt=child.attempt)
         self._wake.set()
 
-    def _fail(self, run: ServerRun, error: HedgerowError) -> None:
+    def _fail(self, run: PartyRun, error: HedgerowError) -> None:
         self._end(run, "failed", error)
 
-    def _end(self, run: ServerRun, state: Any, error: HedgerowError | None) -> None:
+    def _end(self, run: PartyRun, state: Any, error: HedgerowError | None) -> None:
         if self._child is not None and self._child.run == run.id:
             self._end_child()
         self.store.change(run, state, error=error)
         _log(run)
 
-    def _close(self, run: ServerRun) -> None:
-        """All servers have the model: what was kept on the way is not needed any more."""
+    def _close(self, run: PartyRun) -> None:
+        """All have the model: what was kept on the way is not needed any more."""
         self.store.change(run, "done", closed=True)
         forget_stages(self.config.state, run.id)
+        self.store.forget(run)
         self._watch(run).restart()
         _log(run)
 
@@ -455,14 +529,14 @@ class RunManager:
         if child is not None:
             child.kill()
 
-    def _run_governed_by(self, run_id: object, by: str) -> ServerRun:
-        """Return a run that a member may stop and resume: its poster, or an owner of an upload."""
+    def _run_governed_by(self, run_id: object, by: str) -> PartyRun:
+        """Return a run that a member may stop and resume: its poster, or an owner of the rows."""
         run = self.store.get(run_id)
-        if by != run.by and by not in admission.owners_of(run.job, self.config.state):
+        if by != run.by and by not in part_of(self.config, run.job).governors():
             raise _run_of_another(run, by)
         return run
 
-    def _run_with_hash(self, run_id: object, hash_: object) -> ServerRun:
+    def _run_with_hash(self, run_id: object, hash_: object) -> PartyRun:
         """Return a run that must have this hash; H891 if the job of that name has another."""
         try:
             run = self.store.get(run_id)
@@ -479,33 +553,49 @@ class RunManager:
 
     def _check_name(self, job: Job) -> None:
         """Refuse a model whose name another model has, or will have."""
-        models.check_free(self.config.state, job.model, job.hash)
+        name = job.model_name
+        models.check_free(self.config.state, name, job.hash)
         for other in self.store.all():
-            if other.job.model == job.model and other.id != job.run_id and other.state in OPEN:
+            if other.job.model_name == name and other.id != job.run_id and other.state in OPEN:
                 raise Code.MODEL_EXISTS.error(
-                    expected=f"a name other than {job.model}",
+                    expected=f"a name other than {name}",
                     found=f"run {other.id}, which makes a model of that name",
                 )
 
-    def _watch(self, run: ServerRun) -> Watch:
+    def _check_members(self, job: Job, members: Sequence[str], by: str) -> None:
+        seats = [seat.name for seat in job.seats(self.config)]
+        if by != seats[0]:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"an attempt at {job.run_id} that {seats[0]} leads", found=by
+            )
+        absent = [name for name in seats if name not in members]
+        there = [name for name in seats if name in members]
+        allowed = not absent or job.can_do_without(absent)
+        if list(members) != there or self.config.name not in there or not allowed:
+            raise Code.WRONG_RUN_STATE.error(
+                expected=f"members of {job.run_id}, as many as it needs: {', '.join(seats)}",
+                found=", ".join(members),
+            )
+
+    def _watch(self, run: PartyRun) -> Watch:
         return self._watches.setdefault(run.id, Watch())
 
 
-def _run_of_another(run: ServerRun, found: str) -> HedgerowError:
+def _run_of_another(run: PartyRun, found: str) -> HedgerowError:
     return Code.RUN_OF_ANOTHER.error(
         expected=f"{run.by}, which has posted run {run.id}, or an owner of one of its uploads",
         found=found,
     )
 
 
-def _jobs_differ(run: ServerRun, hash_: object) -> HedgerowError:
+def _jobs_differ(run: PartyRun, hash_: object) -> HedgerowError:
     return Code.JOBS_DIFFER.error(
         expected=f"job {run.job.name} of hash {str(hash_)[:64]}",
         found=f"hash {run.job.hash}",
     )
 
 
-def _log(run: ServerRun, **fields: Any) -> None:
+def _log(run: PartyRun, **fields: Any) -> None:
     event = {"run": run.id, "state": run.state, **fields}
     if run.error is not None:
         event["error"] = run.error.code.number
@@ -522,8 +612,8 @@ def _worker_gone(attempt: int, gone: dict[str, PeerState]) -> HedgerowError:
     )
 
 
-def _server_missing(
-    run: ServerRun, missing: dict[str, HedgerowError | None], waited: float
+def _party_missing(
+    run: PartyRun, missing: dict[str, HedgerowError | None], waited: float
 ) -> HedgerowError:
     why = "; ".join(
         f"{name}: {'not ready' if error is None else error.found}"

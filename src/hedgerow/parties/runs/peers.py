@@ -1,24 +1,27 @@
-"""What one server asks another about a run, and what it makes of the answer."""
+"""What a party asks the others about a run, and what it makes of the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.config import Member
-from hedgerow.parties.runs.store import ENDED, OPEN, ServerRun
-from hedgerow.parties.wire.client import Reply, ServerClient
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.runs.store import ENDED, OPEN, PartyRun
+from hedgerow.parties.wire.client import Reply, call_member
+from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.requests import Fields, parse_error
 
 _LONGEST_ASK = 15.0
+_AT_ONCE = 32
 _STATES = (*OPEN, *ENDED, "done")
 
 
 @dataclass(frozen=True)
 class PeerState:
-    """What another server says about a run, as in `ServerRun`.
+    """What another party says about a run, as in `PartyRun`.
 
     It may be `busy` with another run, or `works` on this one and has `met` the other workers.
     """
@@ -58,34 +61,63 @@ class PeerState:
         return cls(state, attempt, generation, closed, error, other, works, met, tuple(names))
 
 
-class Peers(ServerClient):
-    """The other servers, to be asked."""
+class Peers:
+    """The others who take part in runs; those who take no calls get letters."""
 
-    def ready(self, run: ServerRun, servers: Sequence[Member] | None = None) -> dict[str, Any]:
-        """Ask how far servers are with a run; by name, a `PeerState` or the error in its place."""
+    def __init__(self, config: PartyConfig, inbox: Inbox) -> None:
+        self._config, self._inbox = config, inbox
+
+    def ready(
+        self, run: PartyRun, members: Sequence[Member], post: Callable[[], Fields]
+    ) -> dict[str, PeerState | HedgerowError]:
+        """Ask how far members are with a run; by name, what they say or why they say nothing.
+
+        One that fetches letters and does not know the job yet is sent it: `post` returns the fields
+        with which it is posted.
+        """
         fields = {"run": run.id, "hash": run.job.hash}
-        found: dict[str, Any] = self._ask_peers("run-ready", fields, servers)
-        for name, reply in found.items():
-            if isinstance(reply, Reply):
-                try:
-                    found[name] = PeerState.parse(reply.fields, run.id, name)
-                except HedgerowError as error:
-                    found[name] = error
-        return found
 
-    def go(self, run: ServerRun, attempt: int, session: bytes) -> dict[str, HedgerowError]:
-        """Let the other servers begin an attempt; return who has not, and why."""
+        def one(member: Member) -> PeerState:
+            try:
+                reply = self._ask(member, "run-ready", fields)
+            except HedgerowError as error:
+                if error.code is not Code.UNKNOWN_RUN or member.takes_calls:
+                    raise
+                self._ask(member, "job", post(), run.job.to_toml().encode())
+                reply = self._ask(member, "run-ready", fields)
+            return PeerState.parse(reply.fields, run.id, member.name)
+
+        return self._each(members, one)
+
+    def go(
+        self, run: PartyRun, members: Sequence[Member], attempt: int, session: bytes
+    ) -> dict[str, HedgerowError]:
+        """Let the others begin an attempt of these members; return who has not, and why."""
         fields = {
             "run": run.id,
             "hash": run.job.hash,
             "attempt": attempt,
             "session": session.hex(),
+            "members": [member.name for member in members],
         }
-        replies = self._ask_peers("run-go", fields)
+        others = [member for member in members if member != self._config.me]
+        replies = self._each(others, lambda member: self._ask(member, "run-go", fields))
         return {name: r for name, r in replies.items() if isinstance(r, HedgerowError)}
 
-    def _ask_peers(
-        self, verb: str, fields: Fields, servers: Sequence[Member] | None = None
-    ) -> dict[str, Reply | HedgerowError]:
+    def _ask(self, member: Member, verb: str, fields: Fields, payload: bytes = b"") -> Reply:
         seconds = min(self._config.timeouts.request, _LONGEST_ASK)
-        return self._ask_all(verb, fields, servers, seconds=seconds)
+        if member.takes_calls:
+            return call_member(self._config, member, verb, fields, payload or None, seconds=seconds)
+        return self._inbox.ask(member.name, verb, fields, payload, seconds=seconds)
+
+    def _each(self, members: Sequence[Member], ask: Callable[[Member], Any]) -> dict[str, Any]:
+        def one(member: Member) -> Any:
+            try:
+                return ask(member)
+            except HedgerowError as error:
+                return error
+
+        # At once: each of them may take the whole timeout.
+        with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(members)))) as pool:
+            replies = pool.map(one, members)
+            return {member.name: reply for member, reply in zip(members, replies, strict=True)}

@@ -49,7 +49,9 @@ def _alone(tag: bytes) -> None:
 class Stages:
     """Checkpoints of one run at one server; `confirmed` of them all servers are known to have."""
 
-    def __init__(self, state: StateFolder, run: str, job: str, server: int, key: bytes) -> None:
+    def __init__(
+        self, state: StateFolder, run: str, job: str, server: int, key: bytes | None
+    ) -> None:
         self._state, self._run, self._server, self._key = state, run, server, key
         self._job = job
         self._session = b""
@@ -105,6 +107,7 @@ class Stages:
         """Return the arrays of a stage that all servers have, else None."""
         for kept in self.kept:
             if kept.stage == stage:
+                assert self._key is not None
                 arrays = read_arrays(self._path(kept.number), self._key, about=self._about(kept))
                 self.on_load(kept)
                 return arrays
@@ -116,6 +119,7 @@ class Stages:
             raise ValueError(f"stage {stage!r} a second time")
         tag = self._next_tag(stage, self._session)
         kept = KeptStage(len(self.kept), stage, tag, self._entries(), self._session)
+        assert self._key is not None
         write_arrays(self._path(kept.number), arrays, self._key, about=self._about(kept))
         with self._store.transaction("keep a stage") as made:
             made.put_stage(self._row(kept, confirmed=False))

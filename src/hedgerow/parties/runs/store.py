@@ -1,4 +1,4 @@
-"""`RunStore`: the runs of a server and how far they are, on the disk before it counts.
+"""`RunStore`: the runs of a party and how far they are, on the disk before it counts.
 
 Runs are rows of the party's store, and every change of one is told in its trail. A folder
 ``state/runs/<run>`` has what the worker keeps beside: ``stages/``, ``meter.json`` and
@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.wire.requests import Fields, error_fields
@@ -27,11 +28,11 @@ _ROOM = "runs"
 
 
 @dataclass
-class ServerRun:
-    """A run at this server, as its store has it.
+class PartyRun:
+    """A run at this party, as its store has it.
 
     `generation`: how often it was resumed; who has ended a later one is heard. `error`: why it, or
-    its last `attempt`, failed. `closed`: all three servers are known to be done.
+    its last `attempt`, failed. `closed`: all who took part are known to be done.
     """
 
     id: str
@@ -57,7 +58,7 @@ class ServerRun:
             "job": self.job.name,
             "hash": self.job.hash,
             "kind": self.job.kind,
-            "model": self.job.model,
+            "model": self.job.model_name,
             "state": self.state,
             "attempt": self.attempt,
             "generation": self.generation,
@@ -69,7 +70,7 @@ class ServerRun:
         }
 
 
-def read_job(state: StateFolder, run: str) -> Job:
+def job_of_run(state: StateFolder, run: str) -> Job:
     """Return the job of a run; H890 if there is no such run."""
     with open_store(state).snapshot() as made:
         row = made.run(check_name(run, "run"))
@@ -79,7 +80,7 @@ def read_job(state: StateFolder, run: str) -> Job:
 
 
 def _job_of(row: Row) -> Job:
-    job = Job.from_toml(row["job"])
+    job = read_job(row["job"])
     if job.run_id != row["id"]:
         raise Code.RUN_OF_ANOTHER_JOB.error(
             expected=f"the job of run {row['id']}", found=f"that of run {job.run_id}"
@@ -96,29 +97,39 @@ def read_error(fields: Any) -> HedgerowError | None:
 
 
 class RunStore:
-    """All runs of a server; for all threads of its daemon."""
+    """All runs of a party; for all threads of its daemon."""
 
-    def __init__(self, state: StateFolder, server: int) -> None:
-        self.state, self.server = state, server
+    def __init__(self, state: StateFolder) -> None:
+        self.state = state
         self._lock = threading.RLock()
         state.folder(_ROOM)
         self._store = open_store(state)
         with self._store.snapshot() as made:
             self._runs = {row["id"]: _read(row) for row in made.runs()}
 
-    def accept(self, job: Job, by: str) -> ServerRun:
-        """Keep a job; the same one again is the same run."""
+    def accept(self, job: Job, by: str, signature: bytes = b"") -> PartyRun:
+        """Keep a job, with the signature of who posts it; the same one again is the same run."""
         with self._lock:
             if job.run_id in self._runs:
                 return self._runs[job.run_id]
             self.state.folder(_ROOM, job.run_id)
             now = time.time()
-            run = ServerRun(job.run_id, job, created=now, changed=now, by=by)
-            self._write(run)
+            run = PartyRun(job.run_id, job, created=now, changed=now, by=by)
+            self._write(run, signature)
             self._runs[run.id] = run
             return run
 
-    def get(self, run: object) -> ServerRun:
+    def signature(self, run: PartyRun) -> bytes:
+        """Return with which signature a job was posted."""
+        with self._store.snapshot() as made:
+            return made.post(run.id)
+
+    def forget(self, run: PartyRun) -> None:
+        """Forget what members had to remember of a run while it went on."""
+        with self._store.transaction("forget a memory") as made:
+            made.forget(run.id)
+
+    def get(self, run: object) -> PartyRun:
         """Return a run; H890 if it is not here."""
         with self._lock:
             found = self._runs.get(check_name(run, "run"))
@@ -126,19 +137,19 @@ class RunStore:
                 raise Code.UNKNOWN_RUN.error(found=f"run {run}")
             return found
 
-    def find(self, run: str) -> ServerRun | None:
+    def find(self, run: str) -> PartyRun | None:
         """Return a run, or None if it is not here."""
         with self._lock:
             return self._runs.get(run)
 
-    def all(self) -> list[ServerRun]:
+    def all(self) -> list[PartyRun]:
         """Return all runs, the oldest first."""
         with self._lock:
             return sorted(self._runs.values(), key=lambda run: (run.created, run.id))
 
     def change(
         self,
-        run: ServerRun,
+        run: PartyRun,
         state: State,
         *,
         attempt: int | None = None,
@@ -161,7 +172,7 @@ class RunStore:
             # Others hold the run: it becomes what was written, and not before.
             vars(run).update(vars(changed))
 
-    def _write(self, run: ServerRun) -> None:
+    def _write(self, run: PartyRun, signature: bytes = b"") -> None:
         told = run.to_fields()
         error = None if run.error is None else json.dumps(told["error"])
         with self._store.transaction(f"run {run.state}") as made:
@@ -179,12 +190,14 @@ class RunStore:
                     "by": run.by,
                 }
             )
+            if signature:
+                made.put_post(run.id, signature)
             names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")
             number = None if run.error is None else run.error.code.number
             made.tell("run", {name: told[name] for name in names} | {"error": number})
 
 
-def _read(row: Row) -> ServerRun:
+def _read(row: Row) -> PartyRun:
     error = read_error(None if row["error"] is None else json.loads(row["error"]))
     known = {**row, "job": _job_of(row), "error": error, "closed": bool(row["closed"])}
-    return ServerRun(**known)
+    return PartyRun(**known)

@@ -1,4 +1,4 @@
-"""What a server answers about runs: to clients that post jobs, and to the other servers."""
+"""What a party answers about runs: to those who post jobs, and to those who take part."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from pydantic import Field
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import RequestedName
-from hedgerow.parties.runs.jobs import MAX_JOB_BYTES
+from hedgerow.parties.consortium.reach import POSTERS
+from hedgerow.parties.runs.job_files import MAX_JOB_BYTES
+from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.runs.manager import RunManager
+from hedgerow.parties.runs.posting import check_signature
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -19,8 +22,8 @@ from hedgerow.parties.wire.handlers import (
 )
 from hedgerow.parties.wire.requests import Fields
 
-CLIENTS = ("owner", "analyst")
-ALL = (*CLIENTS, "server")
+PARTIES = ("server", "coordinator", "owner", "site")
+ALL = (*POSTERS, "server")
 _MOST_LISTED = 200
 _READS = "nothing changes."
 
@@ -31,9 +34,14 @@ Session = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class JobFields(RequestFields):
-    """`check`: only ask whether the job would be taken."""
+    """`check`: only ask whether the job would be taken.
+
+    `by`: who posts it, where the leader of the run passes it on; `signature` is the poster's.
+    """
 
     check: bool = False
+    by: RequestedName | None = None
+    signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){0,128}$")] = ""
 
 
 class RunFields(RequestFields):
@@ -59,6 +67,7 @@ class GoFields(CopyFields):
 
     attempt: Number
     session: Session
+    members: Annotated[list[RequestedName], Field(max_length=2000)]
 
 
 class RunVerbs:
@@ -69,7 +78,7 @@ class RunVerbs:
 
     @verb(
         "job",
-        CLIENTS,
+        ALL,
         largest=MAX_JOB_BYTES,
         twice="the hash of the job names its run, which is there once.",
     )
@@ -82,20 +91,24 @@ class RunVerbs:
             text = payload.read().decode("utf-8")
         except UnicodeDecodeError:
             raise Code.BAD_JOB.error(found="a text that is not UTF-8") from None
-        return self.manager.accept(text, caller.name, check=fields.check), None
+        signature = bytes.fromhex(fields.signature)
+        by = caller.name if fields.by is None else fields.by
+        if caller.role == "server" or by != caller.name:
+            check_signature(self.manager.config, read_job(text).hash, by, signature)
+        return self.manager.accept(text, by, signature, check=fields.check), None
 
     @verb("runs", ALL, twice=_READS)
     def runs(self, caller: Caller, fields: NoFields, payload: Incoming) -> Answer:
         """List the last 200 runs.
 
-        Reply: ``server``, its name, and ``runs``.
+        Reply: ``party``, its name, and ``runs``.
         """
         del caller, fields, payload
         runs = [run.to_fields() for run in self.manager.store.all()][-_MOST_LISTED:]
         for run in runs:
             # Errors are long, and many of them do not fit into one answer.
             run["error"] = None if run["error"] is None else run["error"]["code"]
-        return {"server": self.manager.config.name, "runs": runs}, None
+        return {"party": self.manager.config.name, "runs": runs}, None
 
     @verb("run-show", ALL, twice=_READS)
     def show(self, caller: Caller, fields: RunFields, payload: Incoming) -> Answer:
@@ -109,11 +122,11 @@ class RunVerbs:
 
     @verb(
         "run-stop",
-        CLIENTS,
+        POSTERS,
         twice="a run that is stopped stays so; one that was resumed since is left alone.",
     )
     def stop(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
-        """Stop a run, for who has posted it and for owners of its uploads.
+        """Stop a run, for who has posted it and for owners of the rows.
 
         Reply: as of ``run-show``.
         """
@@ -122,7 +135,7 @@ class RunVerbs:
 
     @verb(
         "run-resume",
-        CLIENTS,
+        POSTERS,
         twice="a run that was resumed so often is left alone, also if it was stopped since.",
     )
     def resume(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
@@ -133,9 +146,9 @@ class RunVerbs:
         del payload
         return self.manager.resume(fields.run, caller.name, fields.generation), None
 
-    @verb("run-ready", ("server",), twice=_READS)
+    @verb("run-ready", PARTIES, twice=_READS)
     def ready(self, caller: Caller, fields: CopyFields, payload: Incoming) -> Answer:
-        """Tell another server how far this one is.
+        """Tell another party of a run how far this one is.
 
         Reply: as of ``run-show``, and ``busy``, the run of its worker, and ``met``.
         """
@@ -144,17 +157,14 @@ class RunVerbs:
 
     @verb(
         "run-go",
-        ("server",),
+        PARTIES,
         twice="an attempt begins once: one that is not later than the last is refused (H893).",
     )
     def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
-        """Begin an attempt, because the first server says so."""
+        """Begin an attempt, because the leader of the run says so."""
         del payload
-        first = self.manager.config.servers[0].name
-        if caller.name != first:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"run-go by {first}, the first server", found=caller.name
-            )
         session = bytes.fromhex(fields.session)
-        self.manager.go(fields.run, fields.hash, fields.attempt, session)
+        self.manager.go(
+            fields.run, fields.hash, fields.attempt, session, fields.members, caller.name
+        )
         return {}, None

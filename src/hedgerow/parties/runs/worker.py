@@ -1,19 +1,13 @@
-"""One attempt of a run at one server: a process of its own, started by the daemon.
+"""One attempt of a run at one party: a process of its own, started by the daemon.
 
-``python -m hedgerow.parties.runs.worker FOLDER RUN ATTEMPT SESSION DOORWAY``
+``python -m hedgerow.parties.runs.worker FOLDER RUN ATTEMPT SESSION DOORWAY MEMBER...``
 
 It says how it gets on in lines of JSON on its standard output, the last of which is ``done`` or
 ``error``. Its standard input is a pipe that the daemon holds open: when the daemon ends, however it
 ends, the pipe closes and the worker ends too.
 
-1. Meet the other servers in the session of the attempt; the program is the hash of the job.
-2. Agree on the stages that all three have done, and forget what goes beyond.
-3. Rehearse what will be published. Compare the uploads, make a table of them and train. Every
-   stage is kept by all servers before the next one begins; every charge is in the ledger, on the
-   disk, before noise is drawn.
-4. Compare the ledgers; keep the model as the last stage. From here on all servers have it, and
-   whoever fails now finds it done in the next attempt.
-5. Take leave, and put the model where questions are answered.
+1. Meet those who take part in the session of the attempt; the program is the hash of the job.
+2. Do what this party does in such a job (`part.Part`), and keep what comes of it.
 """
 
 from __future__ import annotations
@@ -30,9 +24,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import Listener
 from hedgerow.net.meter import Reading, Traffic
@@ -40,27 +31,21 @@ from hedgerow.net.port import Doorway
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.child import DONE
-from hedgerow.parties.runs.stages import Arrays, KeptStage, Stages
-from hedgerow.parties.runs.store import read_job
-from hedgerow.parties.store import models
+from hedgerow.parties.runs.memory import RunMemory
+from hedgerow.parties.runs.part import Attempt
+from hedgerow.parties.runs.parts import part_of
+from hedgerow.parties.runs.stages import KeptStage, Stages
+from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, remove_leftovers, replacing
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.uploads import held_uploads, open_upload
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import error_fields
-from hedgerow.privacy import Ledger
-from hedgerow.protocols.contract import Context, guarantees
-from hedgerow.protocols.hidden import programs
-from hedgerow.protocols.kinds import is_published, kind_named
-from hedgerow.protocols.run import rehearse
 
 REFUSED, DEFECT, TRY_AGAIN = 1, 70, 75
 """Exit codes: the run cannot be done; a defect; another attempt may help."""
 
-MODEL = "model"
 _AGAIN = {
     Code.NETWORK_CLOSED,
     Code.PEER_TIMEOUT,
@@ -71,7 +56,6 @@ _AGAIN = {
     Code.CANNOT_LISTEN,
     Code.JOURNAL_IN_USE,
 }
-_SLACK = 1 + 1e-9
 _logger = logging.getLogger(__name__)
 
 
@@ -122,70 +106,77 @@ def _total(reading: Reading) -> Traffic:
 
 
 class RunWorker:
-    """One attempt; the other servers call at the listener."""
+    """One attempt of `members`, by name; those who call come to the listener, if there is one."""
 
     def __init__(
-        self, folder: Path, run: str, attempt: int, session: bytes, listener: Listener
+        self,
+        folder: Path,
+        run: str,
+        attempt: int,
+        session: bytes,
+        listener: Listener | None,
+        members: Sequence[str],
     ) -> None:
         self.config = PartyConfig.load(folder)
-        self.state, self.server = self.config.state, self.config.number
-        self.key = operator_key(folder)
-        self.run, self.attempt, self.session = run, attempt, session
+        state = self.config.state
+        self.key = operator_key(folder) if self.config.role == "server" else None
+        self.run, self.session, self.members = run, session, tuple(members)
         self._listener = listener
-        self.job = read_job(self.state, run)
-        self.plan = self.job.make_plan()
+        self.job = job_of_run(state, run)
+        self.part = part_of(self.config, self.job)
         self.begun = time.monotonic()
         self.network: TLSNetwork | None = None
-        self.meter = RunMeter(self.state.path("runs", run, "meter.json"), attempt)
-        self._claim = Claim(self.state.path("runs", run, "lock"))
-        remove_leftovers(self.state.folder("runs", run, "stages"))
-        self.stages = Stages(self.state, run, self.job.hash, self.server, self.key)
-        self.ledger = DurableLedger(open_store(self.state), run, domain=self.plan.domain)
+        self.meter = RunMeter(state.path("runs", run, "meter.json"), attempt)
+        self._claim = Claim(state.path("runs", run, "lock"))
+        remove_leftovers(state.folder("runs", run, "stages"))
+        store = open_store(state)
+        number = self.members.index(self.config.name)
+        self.stages = Stages(state, run, self.job.hash, number, self.key)
+        self.stages.on_save = self._on_stage
+        self.ledger = DurableLedger(store, run, domain=self.job.make_plan().domain)
+        self.memory = RunMemory(
+            store, run, self.config.name, self.key, on_keep=lambda: self.say("kept")
+        )
 
     def work(self) -> None:
         """Do all of it; numbered errors where it cannot be done."""
         try:
-            self._work()
+            self.memory.begin(charged=bool(self.ledger.entries))
+            with self._meet() as self.network, self._metering():
+                self.say("met")
+                self.part.attend(
+                    Attempt(
+                        self.run,
+                        self.session,
+                        self.network,
+                        self.members,
+                        self.ledger,
+                        self.stages,
+                        self.memory,
+                        self.key,
+                        self.say,
+                    )
+                )
+            self.say("done", model=self.job.model_name)
         finally:
             self._claim.release()
-
-    def _work(self) -> None:
-        with self._meet() as self.network, self._metering():
-            common = agreeing.agree_on_stages(self.network, [k.tag for k in self.stages.kept])
-            self.stages.begin(self.session, common, lambda: len(self.ledger.entries))
-            self.stages.confirm_with(lambda tag: agreeing.confirm(self._network, tag))
-            self.stages.on_load = lambda kept: self.ledger.mark_reached(kept.entries)
-            self.stages.on_save = self._on_stage
-            self.say("met", stages=common)
-            made = self.stages.load(MODEL)
-            if made is None:
-                made = self._train()
-                self.stages.save(MODEL, made)
-            self.network.farewell(range(agreeing.SERVERS))
-        self._write_model(made)
-        self.say("done", model=self.job.model)
 
     def say(self, event: str, **fields: Any) -> None:
         """Write one line of progress."""
         spent: dict[str, Any] = {"seconds": round(time.monotonic() - self.begun, 3)}
         if self.network is not None:
-            total = self.network.meter.snapshot().total(self.server)
+            total = self.network.meter.snapshot().total(self.network.party)
             spent |= {"bytes": total.wire, "rounds": total.rounds}
         print(json.dumps({"event": event, **fields, **spent}), flush=True)
 
-    @property
-    def _network(self) -> TLSNetwork:
-        assert self.network is not None
-        return self.network
-
     def _meet(self) -> TLSNetwork:
-        me, timeouts = self.config.me, self.config.timeouts
-        others = [server.name for server in self.config.servers if server != me]
+        config, timeouts = self.config, self.config.timeouts
+        others = [name for name in self.members if name != config.name]
         self.say("meeting", waiting_for=others)
         return TLSNetwork(
-            self.server,
-            self.config.roster("run"),
-            self.config.identity,
+            self.members.index(config.name),
+            config.endpoints(self.members),
+            config.identity,
             session=self.session,
             program=self.job.hash.encode(),
             timeout=timeouts.step,
@@ -193,100 +184,23 @@ class RunWorker:
             listener=self._listener,
         )
 
-    def _train(self) -> Arrays:
-        job, plan, kind = self.job, self.plan, kind_named(self.job.kind)
-        if is_published(job.kind):
-            rehearse(job.kind, job.make_plan(capacity=1))
-        held = [open_upload(self.state, self.key, upload) for upload in job.uploads]
-        manifests = [manifest for manifest, _ in held]
-        digests = {manifest.id: manifest.digest for manifest in manifests}
-        agreeing.compare_uploads(self._network, digests)
-        self.say("table", slots=plan.n_slots, columns=plan.layout.n_columns)
-        made = programs.server(
-            Context(
-                self._network,
-                tuple(server.name for server in self.config.servers),
-                plan,
-                job,
-                held_uploads(job, {self.server: held}),
-                self.ledger,
-                self.stages,
-                progress=lambda numbers: self.say("level", **numbers),
-            )
-        )
-        arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}
-        if made.public is not None:
-            privacy = json.loads(self.ledger.to_json())
-            arrays["public"] = _as_array(kind.document(made.public, privacy))
-        self._check_ledger()
-        arrays["ledger"] = _as_array(self.ledger.to_json())
-        arrays["leakage"] = _as_array(made.leakage.to_json())
-        return arrays
-
-    def _check_ledger(self) -> None:
-        """Refuse a training that cost other than was charged to the account, or other elsewhere."""
-        code, spent = Code.BAD_LEDGER_FILE, guarantees(self.ledger)
-        for audience, cost in self.job.costs().items():
-            found = spent[audience]
-            if found.epsilon > cost.epsilon * _SLACK or found.delta > cost.delta * _SLACK:
-                raise code.error(expected=f"{cost} for {audience}", found=f"{found}")
-        agreeing.compare_texts(self._network, "ledger", self.ledger.to_json(), code)
-
     def _on_stage(self, kept: KeptStage) -> None:
+        assert self.network is not None
         self.say("stage", stage=kept.stage, number=kept.number)
-        self.meter.write(self._network.meter.snapshot())
+        self.meter.write(self.network.meter.snapshot())
 
     @contextmanager
     def _metering(self) -> Iterator[None]:
         """Write down what was sent, however the attempt ends."""
+        assert self.network is not None
         try:
             yield
         except BaseException:
             # What has ended it says more than a full disk.
             with suppress(HedgerowError):
-                self.meter.write(self._network.meter.snapshot())
+                self.meter.write(self.network.meter.snapshot())
             raise
-        self.meter.write(self._network.meter.snapshot())
-
-    def _write_model(self, made: Arrays) -> None:
-        job, last = self.job, self.stages.last()
-        assert last is not None
-        public = made.get("public")
-        manifest = models.ModelManifest(
-            name=job.model,
-            kind=job.kind,
-            server=self.server,
-            plan=self.plan.to_dict(),
-            run=self.run,
-            job=job.hash,
-            tag=last.tag.hex(),
-            populations=(job.population,),
-            analysts=job.analysts,
-        )
-        ledger = _as_text(made["ledger"])
-        # What is kept is read once more, every check replayed, before it is relied on.
-        Ledger.from_json(ledger)
-        models.write_model(
-            self.state,
-            self.key,
-            manifest,
-            {
-                name.removeprefix("share "): np.asarray(array)
-                for name, array in made.items()
-                if name.startswith("share ")
-            },
-            ledger=ledger,
-            leakage=_as_text(made["leakage"]),
-            tree=None if public is None else json.loads(_as_text(public)),
-        )
-
-
-def _as_array(text: str) -> NDArray[np.uint8]:
-    return np.frombuffer(text.encode(), dtype=np.uint8).copy()
-
-
-def _as_text(array: NDArray[np.uint8]) -> str:
-    return array.tobytes().decode()
+        self.meter.write(self.network.meter.snapshot())
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -295,10 +209,11 @@ def main(arguments: Sequence[str]) -> int:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    folder, run, attempt, session, pipe = arguments
+    folder, run, attempt, session, pipe, *members = arguments
     try:
-        doorway = Doorway(socket.socket(fileno=int(pipe)))
-        RunWorker(Path(folder), run, int(attempt), bytes.fromhex(session), doorway).work()
+        doorway = None if int(pipe) < 0 else Doorway(socket.socket(fileno=int(pipe)))
+        parts = Path(folder), run, int(attempt), bytes.fromhex(session), doorway, members
+        RunWorker(*parts).work()
     except HedgerowError as error:
         _logger.warning("attempt", extra={"event": {"run": run, "outcome": error.code.number}})
         return _fail(error, TRY_AGAIN if error.code in _AGAIN else REFUSED)

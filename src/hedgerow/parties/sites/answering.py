@@ -231,7 +231,7 @@ class InstanceAnswers:
         return found, [[str(token) for token in path] for path in paths]
 
     def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
-        """Take in messages; see `Inbox`."""
+        """Take in messages; see `SiteInbox`."""
         self._inbox.receive(sender, line, first, payload)
 
     def end_question(self, call: object, error: HedgerowError) -> None:

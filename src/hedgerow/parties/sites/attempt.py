@@ -1,4 +1,4 @@
-"""`Attempt`: one try at growing a tree, as one site sees it.
+"""`SiteAttempt`: one try at growing a tree, as one site sees it.
 
 Every attempt has an identifier that the site that begins has drawn, new keys, and a post of its
 own: nothing of an earlier one can get into it. Where servers count, each of them signs a sealing
@@ -67,7 +67,7 @@ class AttemptStatus:
     error: HedgerowError | None = None
 
 
-class Attempt:
+class SiteAttempt:
     """One try, with an identifier of 32 hexadecimal digits.
 
     `changed` is called, from any thread, when the status may have changed. A site that was handed
@@ -133,7 +133,7 @@ class Attempt:
         )
 
     def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
-        """Take in messages of another party; see `hedgerow.parties.sites.post.Inbox`."""
+        """Take in messages of another party; see `hedgerow.parties.sites.post.SiteInbox`."""
         if self._worker is None:
             raise Code.WRONG_RUN_STATE.error(found="messages of an attempt that has not begun")
         self._worker.inbox.receive(sender, line, first, payload)

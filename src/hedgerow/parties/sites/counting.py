@@ -37,8 +37,8 @@ from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import (
     BEAT,
     PAUSE,
-    Inbox,
     OtherSites,
+    SiteInbox,
     SitePost,
     is_away,
     lost_party,
@@ -127,7 +127,7 @@ class Counting:
         self._post = SitePost(
             others, {"what": "grow", "tree": session}, patience, self._undelivered
         )
-        self._inbox = Inbox(self._take)
+        self._inbox = SiteInbox(self._take)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, daemon=True).start()
@@ -155,7 +155,7 @@ class Counting:
         return CountStatus(state, self.session, self._answered, len(self._waiting), self._error)
 
     def receive(self, sender: str, line: str, first: int, payload: bytes) -> None:
-        """Take in questions; H879 if too much waits here, and what `Inbox.receive` refuses."""
+        """Take in questions; H879 if too much waits here, and what `SiteInbox.receive` refuses."""
         with self._changed:
             waiting = list(self._waiting.values())
         size = sum(len(ask) for _, ask in waiting) + len(payload)

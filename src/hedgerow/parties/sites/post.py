@@ -4,7 +4,7 @@ Messages to one party wait in a queue and leave together, as many as there are, 
 (``site-message``). A *line* is a row of numbered messages of one sender; a request that was cut off
 is made again with the same numbers, and what has arrived before is not taken again. Who sent it,
 the certificate says. `SiteWorker` runs the program of a site in a
-thread between `Inbox` and `SitePost`.
+thread between `SiteInbox` and `SitePost`.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class SitePost:
             (self._away.add if away else self._away.discard)(name)
 
 
-class Inbox:
+class SiteInbox:
     """What has arrived from each site: every message once, in order.
 
     `take` gets a sender and a message; in order, and never two messages at once.
@@ -317,7 +317,7 @@ class SiteWorker:
         self._queue: queue.SimpleQueue[tuple[Action, str, bytes] | None] = queue.SimpleQueue()
         self._undone = 0
         self._lock = threading.Lock()
-        self.inbox = Inbox(self._message)
+        self.inbox = SiteInbox(self._message)
         threading.Thread(target=self._run, daemon=True).start()
 
     @property

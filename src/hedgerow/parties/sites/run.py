@@ -23,7 +23,7 @@ from hedgerow.parties.consortium.members import Certificate, check_keys
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.sealing_keys import SignedKey
 from hedgerow.parties.sites.answering import InstanceAnswers
-from hedgerow.parties.sites.attempt import Attempt, AttemptStatus
+from hedgerow.parties.sites.attempt import AttemptStatus, SiteAttempt
 from hedgerow.parties.sites.job import VerticalJob, not_the_starter
 from hedgerow.parties.sites.post import OtherSites
 from hedgerow.parties.sites.store import LearnedRecord, NodeStore, RunRoom, StoredNodes
@@ -88,7 +88,7 @@ class SiteRun:
         self._others = OtherSites(config, job)
         self._lock = threading.RLock()
         self._changed, self._version = threading.Condition(), 0
-        self._attempt: Attempt | None = None
+        self._attempt: SiteAttempt | None = None
         self._noted = ""
         self._answering: InstanceAnswers | None = None
         with replacing(self.folder / "job.toml") as file:
@@ -187,7 +187,7 @@ class SiteRun:
             self._store.discard()
             self._new_attempt(tree, keys)
 
-    def attempt(self, tree: str) -> Attempt:
+    def attempt(self, tree: str) -> SiteAttempt:
         """Return the attempt under way; its own error if it has failed, H893 if it is another."""
         with self._lock:
             found = self._attempt
@@ -253,7 +253,7 @@ class SiteRun:
                 )
             return self._answering
 
-    def _new_attempt(self, tree: str, keys: Sequence[SignedKey] = ()) -> Attempt:
+    def _new_attempt(self, tree: str, keys: Sequence[SignedKey] = ()) -> SiteAttempt:
         self._accounts.charge(
             self.job.population,
             self.job.account_key,
@@ -268,11 +268,11 @@ class SiteRun:
             return new_program(self.index, job, table, self._own, earlier)
 
         learned = LearnedRecord(self._room, tree)
-        self._attempt = Attempt(self._others, make, tree, learned, self._look, keys)
+        self._attempt = SiteAttempt(self._others, make, tree, learned, self._look, keys)
         self._look()
         return self._attempt
 
-    def _conduct(self, attempt: Attempt) -> None:
+    def _conduct(self, attempt: SiteAttempt) -> None:
         try:
             attempt.gather()
             root = attempt.wait()

@@ -21,7 +21,7 @@ from hedgerow.parties.consortium.members import Certificate, known_callers
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.sealing_keys import SignedKey, signed_keys
 from hedgerow.parties.sites.answering import InstanceAnswers, veil
-from hedgerow.parties.sites.attempt import Attempt, AttemptStatus
+from hedgerow.parties.sites.attempt import AttemptStatus, SiteAttempt
 from hedgerow.parties.sites.counting import Counting, CountRun
 from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.sites.post import LARGEST, jobs_differ
@@ -158,7 +158,9 @@ class _RunService(ABC):
         )
 
     @abstractmethod
-    def _find(self, caller: Caller, fields: MessageFields) -> Attempt | InstanceAnswers | Counting:
+    def _find(
+        self, caller: Caller, fields: MessageFields
+    ) -> SiteAttempt | InstanceAnswers | Counting:
         """Return what a message is about."""
 
     def _check(self, caller: Caller, fields: JobCopyFields, *, own: bool = False) -> None:
@@ -245,7 +247,7 @@ class SiteService(_RunService):
         self.run.attempt(fields.tree).go()
         return self._reply()
 
-    def _find(self, caller: Caller, fields: MessageFields) -> InstanceAnswers | Attempt:
+    def _find(self, caller: Caller, fields: MessageFields) -> InstanceAnswers | SiteAttempt:
         self._check(caller, fields)
         if fields.what != "ask":
             return self.run.attempt(fields.tree)

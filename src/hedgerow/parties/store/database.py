@@ -138,6 +138,17 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         """,
         ("queries/*/halves-*.bin",),
     ),
+    _Migration(
+        """
+        CREATE TABLE posts (
+            run TEXT PRIMARY KEY, signature BLOB NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+        CREATE TABLE own_tables (
+            population TEXT PRIMARY KEY, entry TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+        """,
+        ("topdown/*",),
+    ),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -182,6 +193,24 @@ class Transaction:
         """Return a run."""
         found = self._rows("runs", "WHERE id = ?", run)
         return found[0] if found else None
+
+    def put_post(self, run: str, signature: bytes) -> None:
+        """Write with which signature a job was posted."""
+        self._put("posts", {"run": run, "signature": signature})
+
+    def post(self, run: str) -> bytes:
+        """Return with which signature a job was posted; nothing if it was not signed."""
+        found = self._rows("posts", "WHERE run = ?", run)
+        return bytes(found[0]["signature"]) if found else b""
+
+    def put_own_table(self, population: str, entry: str) -> None:
+        """Write where this party has its own rows of a population."""
+        self._put("own_tables", {"population": population, "entry": entry})
+
+    def own_tables(self) -> dict[str, str]:
+        """Return where this party has its own rows, by population."""
+        rows = self._rows("own_tables", "ORDER BY population")
+        return {row["population"]: row["entry"] for row in rows}
 
     def put_stage(self, row: Mapping[str, Value]) -> None:
         """Write a stage of a run, in the place of what was known of it."""
@@ -252,6 +281,11 @@ class Transaction:
         """Return what a party must not forget of a run; None if it has not begun."""
         found = self._rows("memories", "WHERE run = ?", run)
         return found[0]["data"] if found else None
+
+    def forget(self, run: str) -> None:
+        """Forget the memory of a run and what was heard of it."""
+        self._base.execute("DELETE FROM memories WHERE run = ?", (run,))
+        self._base.execute("DELETE FROM heard WHERE run = ?", (run,))
 
     def add_heard(self, run: str, number: int, entry: str, answer: bytes) -> None:
         """Add what a coordinator has heard of a run; H867 if there is something of that number."""

@@ -23,7 +23,8 @@ from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.kinds import TOPDOWN, kind_named
+from hedgerow.protocols.topdown.options import read_plan
 
 SCHEMA = "hedgerow.model at a server"
 VERSION = 1
@@ -58,6 +59,8 @@ class ModelManifest:
     def read_plan(self) -> Any:
         """Return the plan; H401 for numbers that are no plan of this kind."""
         with jsonfile.refusing(Code.BAD_MODEL_FILE):
+            if self.kind == TOPDOWN:
+                return read_plan(dict(self.plan))
             return kind_named(self.kind).plan_type.from_dict(dict(self.plan))
 
     def to_json(self) -> str:
@@ -97,7 +100,7 @@ class StoredModel:
 
 def write_model(
     state: StateFolder,
-    key: bytes,
+    key: bytes | None,
     manifest: ModelManifest,
     shares: Mapping[str, NDArray[Any]],
     *,
@@ -107,7 +110,8 @@ def write_model(
 ) -> ModelManifest:
     """Keep a model, with `arrays` and `files` filled in; the same one again changes nothing.
 
-    There are no shares where the tree is public; `ledger` and `leakage` are JSON. H892 if there is
+    There are no shares where the tree is public, and a party that holds none needs no `key`;
+    `ledger` and `leakage` are JSON. H892 if there is
     another model of that name.
     """
     check_free(state, manifest.name, manifest.job)
@@ -121,8 +125,9 @@ def write_model(
     }
     files = {name: _digest(text) for name, text in texts.items()}
     whole = ModelManifest(**{**vars(manifest), "arrays": arrays, "files": files})
-    path = state.path(_ROOM, manifest.name, "shares.bin")
-    write_arrays(path, dict(shares), key, about=_about(whole))
+    if key is not None:
+        path = state.path(_ROOM, manifest.name, "shares.bin")
+        write_arrays(path, dict(shares), key, about=_about(whole))
     row = {column: texts.get(name) for name, column in _TEXTS.items()}
     with open_store(state).transaction("keep a model") as made:
         new = manifest.name not in made.models()
@@ -138,11 +143,14 @@ def read_manifest(state: StateFolder, name: str) -> ModelManifest:
     return _manifest(_row(state, name))
 
 
-def open_model(state: StateFolder, key: bytes, name: str) -> StoredModel:
+def open_model(state: StateFolder, key: bytes | None, name: str) -> StoredModel:
     """Return a checked model; H407 if none, H409 for another text, H860 to H864 from the vault."""
     row = _row(state, name)
     manifest = _manifest(row)
-    shares = read_arrays(state.path(_ROOM, name, "shares.bin"), key, about=_about(manifest))
+    shares: Shares = {}
+    if key is not None:
+        path = state.path(_ROOM, name, "shares.bin")
+        shares = read_arrays(path, key, about=_about(manifest))
     for file, digest in manifest.files.items():
         if file not in _TEXTS:
             raise Code.MODEL_DAMAGED.error(found=f"a manifest that names {jsonfile.shown(file)}")

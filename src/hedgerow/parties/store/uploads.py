@@ -25,7 +25,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
-from hedgerow.parties.runs.jobs import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, read_small, sync_folder
 from hedgerow.parties.store.manifests import (
@@ -123,7 +123,7 @@ def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadMani
 
 
 def held_uploads(
-    job: Job, held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]]
+    job: ServerJob, held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]]
 ) -> list[HeldUpload]:
     """Place what servers hold of the uploads of a job in the slots of its plan.
 

@@ -468,36 +468,45 @@ async def ask_member(
 call_member = _waiting(ask_member)
 
 
-class ServerClient:
-    """The servers of a consortium, as one of its members sees them; a server asks the other two."""
+class MembersClient:
+    """Members that take calls, as another one sees them: by default all of them."""
 
-    def __init__(self, config: PartyConfig) -> None:
+    def __init__(self, config: PartyConfig, members: Sequence[Member] | None = None) -> None:
         self._config = config
-        config.check_servers()
-        self.servers = [server for server in config.servers if server != config.me]
+        every = config.members if members is None else members
+        self.members = [one for one in every if one.takes_calls and one != config.me]
 
     def _ask_all(
         self,
         verb: str,
         fields: Fields,
-        servers: Sequence[Member] | None = None,
+        members: Sequence[Member] | None = None,
         *,
         seconds: float | None = None,
     ) -> dict[str, Reply | HedgerowError]:
-        """Return the reply of every server, or why there is none, by its name."""
+        """Return the reply of every member, or why there is none, by its name."""
         found: dict[str, Reply | HedgerowError] = {}
 
-        async def one(server: Member) -> None:
+        async def one(member: Member) -> None:
             try:
-                reply = await ask_member(self._config, server, verb, fields, seconds=seconds)
-                found[server.name] = reply
+                reply = await ask_member(self._config, member, verb, fields, seconds=seconds)
+                found[member.name] = reply
             except HedgerowError as error:
-                found[server.name] = error
+                found[member.name] = error
 
         async def every(asked: Sequence[Member]) -> None:
             # At once: each of them may take the whole timeout.
             await asyncio.gather(*map(one, asked))
 
-        asked = self.servers if servers is None else servers
+        asked = self.members if members is None else members
         wait_for(every(asked))
-        return {server.name: found[server.name] for server in asked}
+        return {member.name: found[member.name] for member in asked}
+
+
+class ServerClient(MembersClient):
+    """The servers of a consortium, as one of its members sees them; a server asks the other two."""
+
+    def __init__(self, config: PartyConfig) -> None:
+        config.check_servers()
+        super().__init__(config, config.servers)
+        self.servers = self.members

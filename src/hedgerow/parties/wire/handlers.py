@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
 from pydantic import ConfigDict
@@ -159,15 +159,6 @@ def declared_verbs(of: object) -> dict[str, Verb]:
             twice=twice,
         )
     return found
-
-
-def with_largest(verbs: Mapping[str, Verb], **largest: int) -> dict[str, Verb]:
-    """Return verbs of which some may carry another number of bytes; ``_`` stands for a dash."""
-    sizes = {name.replace("_", "-"): size for name, size in largest.items()}
-    return {
-        name: replace(verb, largest=sizes[name]) if name in sizes else verb
-        for name, verb in verbs.items()
-    }
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@
 
     name = "wards"
     kind = "topdown"
+    model = "wards-1"              # the name of the job, if it is left out
     population = "patients"        # whose account every owner charges, at itself
     owners = ["north", "south"]
-    dropouts = "go on"             # or "wait"
-    least_owners = 2
+    least_owners = 2               # without whom there is no tree; all, if it is left out
 
     [plan]
     epsilon = 1.0
@@ -15,44 +15,30 @@
     n_splits = 16
     max_depth = 5
 
-    [timeouts]
-    join = 600.0
-    answer = 300.0
-
     [domain]
     file = "domain.toml"           # put in place of this line when the job is read
 
-Every party reads its own copy. Its hash is that of all of it, and stands in every request: nobody
-can be talked into another epsilon, another domain or another list of owners.
+The coordinator asks, owners answer from tables that stay with them; on secret counts the three
+servers add up what owners seal for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.numbered import Numbered
-from hedgerow.parties.consortium.config import PartyConfig, Role, Seconds
+from hedgerow.errors import HedgerowError
+from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.names import Name
-from hedgerow.parties.runs.job_files import JobFile
+from hedgerow.parties.runs.job_files import Job, JobFile
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
-from hedgerow.protocols.contract import AtLeastOne, Epsilon, guarantees
+from hedgerow.protocols.contract import AtLeastOne, Epsilon, Size, guarantees
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.plan import Method, TopDownPlan
-
-Dropouts = Literal["go on", "wait"]
-
-
-_VERBS: dict[Role, str] = {
-    "coordinator": "hedgerow topdown coordinate",
-    "owner": "hedgerow topdown join",
-    "server": "hedgerow topdown serve",
-}
 
 
 class TopDownTable(TopDownOptions):
@@ -72,37 +58,26 @@ class TopDownTable(TopDownOptions):
         return type(self).model_validate(given | dict(update or {}))
 
 
-class TopDownTimeouts(Numbered):
-    """Seconds to wait for a first request or a return (`join`), and for an `answer`."""
-
-    code: ClassVar[Code] = Code.BAD_JOB
-
-    join: Seconds = 600.0
-    answer: Seconds = 300.0
-
-
-class TopDownJob(JobFile):
+class TopDownJob(JobFile, Job):
     """A DP-TopDown run; use `load`. H885 for a file that is none.
 
-    Every owner charges `population` in accounts of its own. With fewer than `least_owners` the run
-    stops, and can be resumed when they are back.
+    Every owner charges `population` in accounts of its own. An attempt begins without owners that
+    have stayed away for as long as the leader waits, if `least_owners` are left; with fewer the run
+    fails, and can be resumed when they are back.
     """
 
     kind: Literal["topdown"]
-    population: Name
+    model: Name | None = None
     owners: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
-    dropouts: Dropouts = "go on"
-    least_owners: AtLeastOne = 1
-    timeouts: TopDownTimeouts = TopDownTimeouts()
+    least_owners: AtLeastOne | None = None
     plan: TopDownTable
 
-    @field_validator("timeouts", "plan", mode="before")
+    @field_validator("plan", mode="before")
     @classmethod
-    def _named(cls, table: object, info: ValidationInfo) -> Numbered:
-        """Read a table so that a refusal names it."""
-        kind = TopDownTimeouts if info.field_name == "timeouts" else TopDownTable
+    def _named(cls, table: object) -> TopDownTable:
+        """Read the table so that a refusal names it."""
         try:
-            return kind.model_validate(table)
+            return TopDownTable.model_validate(table)
         except HedgerowError as error:
             raise ValueError(error.found) from None
 
@@ -111,7 +86,7 @@ class TopDownJob(JobFile):
         self.check_name_length()
         if len(set(self.owners)) < len(self.owners):
             raise ValueError("owners lists a name twice")
-        if self.least_owners > len(self.owners):
+        if (self.least_owners or 0) > len(self.owners):
             raise ValueError(f"least_owners is {self.least_owners} of {len(self.owners)} owners")
         if self.domain.target is None or self.domain.target.classes is None:
             raise ValueError("a domain whose target has no classes: kind 'topdown' needs them")
@@ -141,23 +116,45 @@ class TopDownJob(JobFile):
         ledger.charge(*self.make_plan().releases())
         return guarantees(ledger)
 
-    def check_members(self, config: PartyConfig) -> None:
-        """Refuse a job whose parties are no members in their roles; H850."""
-        config.coordinator  # noqa: B018
-        for owner in self.owners:
-            config.member(owner, "owner")
+    @property
+    def model_name(self) -> str:
+        """Name of the tree, which everybody gets who takes part."""
+        return self.model or self.name
+
+    @property
+    def least(self) -> int:
+        """Owners without whom there is no tree."""
+        return self.least_owners or len(self.owners)
+
+    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
+        """Return the servers, where counts are secret, then the coordinator and the owners."""
+        servers: tuple[Member, ...] = ()
         if self.plan.method == "secure-counts":
             config.check_servers()
+            servers = config.servers
+        owners = (config.member(name, "owner") for name in self.owners)
+        return (*servers, config.coordinator, *owners)
 
+    def can_do_without(self, absent: Collection[str]) -> bool:
+        """Whether these are owners, of whom the job has enough left."""
+        return set(absent) <= set(self.owners) and len(self.owners) - len(absent) >= self.least
 
-def check_part(config: PartyConfig, role: Role) -> None:
-    """Refuse a party in another role, and say which command is for it; H905."""
-    if config.role == role:
-        return
-    verb = _VERBS.get(config.role)
-    here = f"in this folder: {verb}" if verb else "such a party takes no part in these runs"
-    raise Code.WRONG_ROLE.error(
-        expected=f"the folder of {'an' if role == 'owner' else 'a'} {role}",
-        found=f"{config.name}: this folder is {config.me.kind}'s",
-        fix=f"{here}; `{_VERBS[role]}` is for the {role}",
-    )
+    def describe(self) -> list[str]:
+        """Say who answers, and who is trusted with what."""
+        lines = [f"owners: {', '.join(self.owners)}, at least {self.least} of them"]
+        if self.plan.method == "secure-counts":
+            lines.append("of the three servers, no two may work together")
+            lines.append("the coordinator sees what is published, and is trusted by nobody")
+        else:
+            lines.append("the coordinator sees the noisy answers of all, and is trusted by nobody")
+        return lines
+
+    @property
+    def payers(self) -> str:
+        """Who charges it."""
+        servers = ", and each of the three servers," if self.plan.method == "secure-counts" else ""
+        return f"Each of {', '.join(self.owners)}{servers}"
+
+    def size(self) -> Size:
+        """Return what the job asks for as it stands."""
+        return self.plan.size(self.domain.target)

@@ -1,0 +1,19 @@
+"""What a party does in a run, by the protocol of its job and its own role."""
+
+from __future__ import annotations
+
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.runs.hidden_part import ServerPart
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.part import Part as Part
+from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.runs.topdown_part import TopDownPart
+
+
+def part_of(config: PartyConfig, job: Job) -> Part:
+    """Return what this party does in runs of a job."""
+    if isinstance(job, ServerJob):
+        return ServerPart(config, job)
+    assert isinstance(job, TopDownJob)
+    return TopDownPart(config, job)

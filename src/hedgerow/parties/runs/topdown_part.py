@@ -1,0 +1,173 @@
+"""DP-TopDown at a party: an owner with its own table, the coordinator, or one of the servers."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.runs.part import Attempt, Part
+from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.store import models
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.own_tables import own_table
+from hedgerow.privacy import Leakage, Ledger
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.hidden.programs import mark_collusion
+from hedgerow.protocols.topdown.programs import GrownTree, ServerRecord, program_of
+from hedgerow.protocols.topdown.run import Owners
+from hedgerow.tables import Domain, Encoded, encode, read_table
+from hedgerow.tables.absorbing import AbsorbedRows
+from hedgerow.trees.model import model_from_json
+from hedgerow.trees.tree import Tree
+
+OWNER_ONLY_FILE = "owner-only.json"
+"""What a run has done to an owner's rows, for the owner's eyes only."""
+_KEY_BYTES = 32
+
+
+class TopDownPart(Part):
+    """What an owner, the coordinator or a server does in a run of DP-TopDown.
+
+    An owner reads the table that it has named for the population. One without rows is answered for
+    like any other, and no row is refused: others have written the domain, and would see that this
+    owner does not come. What was done to rows that do not fit is in the folder of the run.
+    """
+
+    def __init__(self, config: PartyConfig, job: TopDownJob) -> None:
+        super().__init__(config)
+        self.job = job
+
+    def governors(self) -> Collection[str]:
+        """Return the owners."""
+        return self.job.owners
+
+    def check(self) -> None:
+        """Refuse a job where this owner has no table for it; H934."""
+        if self.config.role == "owner":
+            own_table(self.config.state, self.job.population)
+
+    def attend(self, attempt: Attempt) -> None:
+        """Run the program of this member.
+
+        The ledger has every release of the plan, the worst case, before the first message.
+        """
+        job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
+        secret = plan.method == "secure-counts"
+        ledger.charge(*plan.releases())
+        if secret:
+            mark_collusion(ledger)
+        known: dict[str, Any] = {}
+        if self.config.role == "owner":
+            known["table"] = self._table(attempt)
+        context = Context(
+            attempt.network,
+            attempt.members,
+            plan,
+            job=Owners(job.owners, "go on" if job.least < len(job.owners) else "wait", job.least),
+            ledger=ledger,
+            memory=attempt.memory,
+            progress=lambda numbers: attempt.say("round", **numbers),
+            **known,
+        )
+        self._keep(attempt, program_of(plan, attempt.network.party)(context))
+
+    def _table(self, attempt: Attempt) -> Encoded:
+        config = self.config
+        absorbed = AbsorbedRows()
+        path = own_table(config.state, self.job.population).path
+        table = encoded_table(path, self.job.domain, absorbed)
+        check_same(config, attempt.run, table)
+        with replacing(config.state.path("runs", attempt.run, OWNER_ONLY_FILE)) as file:
+            file.write(absorbed.to_json().encode())
+        return table
+
+    def _keep(self, attempt: Attempt, found: GrownTree | ServerRecord | bytes) -> None:
+        """Keep the tree with the ledger of all owners, which everybody can compute."""
+        job, plan = self.job, self.job.make_plan()
+        leakage, text = Leakage([]), found
+        if isinstance(found, GrownTree):
+            text = found.tree.to_json().encode()
+            attempt.say("left out", owners=[list(one) for one in found.left_out])
+        elif isinstance(found, ServerRecord):
+            text = found.tree
+        assert isinstance(text, bytes)
+        tree = model_from_json(text).model
+        if not isinstance(tree, Tree) or tree.domain != job.domain:
+            raise Code.BAD_REPLY.error(
+                expected="a tree under the domain of the job", found="one under another domain"
+            )
+        joint = Ledger(domain=job.domain)
+        joint.charge(*plan.releases(joint=len(job.owners) > 1))
+        if plan.method == "secure-counts":
+            mark_collusion(joint)
+        ledger = joint.to_json()
+        manifest = models.ModelManifest(
+            name=job.model_name,
+            kind=job.kind,
+            server=attempt.network.party,
+            plan=plan.to_dict(),
+            run=attempt.run,
+            job=job.hash,
+            tag=hashlib.sha256(text).hexdigest(),
+            populations=(job.population,),
+        )
+        models.write_model(
+            self.config.state,
+            attempt.key,
+            manifest,
+            {},
+            ledger=ledger,
+            leakage=leakage.to_json(),
+            tree=json.loads(tree.to_json(privacy=json.loads(ledger))),
+        )
+
+
+def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows) -> Encoded:
+    """Read an owner's table under the domain of a job, which others have written.
+
+    No row is refused, as for `hedgerow.tables.encode`, and the first records up to the capacity are
+    kept: an owner that does not come to a run, or says why, has told about its rows.
+    """
+    assert domain.target is not None
+    table = read_table(path, domain=domain, absorbed=absorbed)
+    encoded = encode(table, domain, domain.target.name, absorbed=absorbed)
+    return encoded.within_capacity(domain.capacity, absorbed)
+
+
+def check_same(config: PartyConfig, run: str, table: Encoded) -> None:
+    """Refuse another table than that of the first attempt, H119; what is kept is a keyed digest."""
+    store, name = open_store(config.state), f"{run} table"
+    with store.snapshot() as made:
+        kept = made.memory(name)
+    if kept is None:
+        key = secrets.token_bytes(_KEY_BYTES)
+        kept = json.dumps({"key": key.hex(), "digest": _digest(key, table)}).encode()
+        with store.transaction("pin a table") as made:
+            made.put_memory(name, kept)
+    known = jsonfile.loads(kept, Code.JOURNAL_DAMAGED)
+    if not hmac.compare_digest(_digest(bytes.fromhex(known["key"]), table), known["digest"]):
+        raise Code.TABLE_CHANGED.error(
+            expected="the table that this run began with", found="other records, or another order"
+        )
+
+
+def _digest(key: bytes, table: Encoded) -> str:
+    total = hmac.new(key, digestmod=hashlib.sha256)
+    total.update(f"{table.bins.shape}".encode())
+    total.update(np.ascontiguousarray(table.bins.T).data)
+    assert table.target is not None
+    total.update(np.ascontiguousarray(table.target).data)
+    if not table.present.all():
+        total.update(np.ascontiguousarray(table.present).data)
+    return total.hexdigest()

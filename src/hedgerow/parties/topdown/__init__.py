@@ -1,1 +1,0 @@
-"""DP-TopDown between owners, a coordinator and servers on their own machines."""

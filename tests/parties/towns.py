@@ -1,0 +1,191 @@
+"""A consortium on this machine whose members are processes of ``hedgerow serve``, for all roles."""
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.founding import found_consortium, list_members
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.client import RunClient
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.store import RunStore
+from hedgerow.parties.store.models import StoredModel, open_model
+from tests.parties.consortia import introduce
+from tests.parties.free_ports import free_ports
+
+PROGRAM = Path(sys.executable).with_name("hedgerow")
+PATIENCE = 240.0
+"""Seconds for what comes to pass in a few, however loaded the machine is."""
+
+
+class Town:
+    """Members by name; what is started here ends with it.
+
+    `wrong` is called when something was waited for in vain, and returns what to say then.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        servers: Sequence[str] = (),
+        owners: Sequence[str] = (),
+        analysts: Sequence[str] = (),
+        coordinator: str = "",
+        sites: Sequence[str] = (),
+        populations: dict[str, float] | None = None,
+        rejoin: float = 90.0,
+        step: float = 90.0,
+        **policy: Any,
+    ) -> None:
+        self.root = root
+        members = list_members(
+            servers,
+            owners,
+            analysts,
+            coordinator=coordinator,
+            sites=sites,
+            first_port=free_ports(),
+        )
+        found_consortium(root, "town", members, populations or {"patients": 10.0}, policy=policy)
+        self.parties: dict[str, PartyConfig] = {}
+        for member in members:
+            path = root / "town" / member.name / "party.toml"
+            text = path.read_text()
+            for key, value in (("rejoin", rejoin), ("step", step)):
+                text = re.sub(rf"^{key} = [0-9.]+", f"{key} = {value:g}", text, flags=re.M)
+            path.write_text(text)
+            self.parties[member.name] = PartyConfig.load(path.parent)
+        introduce(self.parties)
+        self.serving = [m.name for m in members if m.role != "analyst"]
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, *names: str, **environment: str) -> None:
+        """Let parties serve, by default all of them; return when those who take calls answer."""
+        for name in names or self.serving:
+            with (self.root / f"{name}.err").open("ab") as log:
+                self.processes[name] = subprocess.Popen(
+                    [PROGRAM, "serve", str(self.parties[name].folder)],
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, **environment},
+                )
+        for name in names or self.serving:
+            self.until(lambda name=name: self.is_serving(name), f"{name} to serve")
+
+    def is_serving(self, name: str) -> bool:
+        assert self.processes[name].poll() is None, self.log(name)
+        return b" serves " in (self.root / f"{name}.err").read_bytes()
+
+    def kill(self, name: str) -> None:
+        """End a party as a power cut does; its worker goes with it."""
+        process = self.processes.pop(name)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        (self.root / f"{name}.err").unlink()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def command(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+        """Run a command in the folder of a party."""
+        return subprocess.run(
+            [PROGRAM, *map(str, arguments)],
+            cwd=self.parties[name].folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+
+    def client(self, name: str) -> RunClient:
+        return RunClient(self.parties[name])
+
+    def post(self, job: Job, by: str) -> str:
+        return self.client(by).post(job)
+
+    def states(self, run: str, *names: str) -> dict[str, str]:
+        """Return the state of a run as the store of every party has it."""
+        found = {}
+        for name in names or self.serving:
+            known = RunStore(self.parties[name].state).find(run)
+            found[name] = "unknown" if known is None else known.state
+        return found
+
+    def until_state(self, run: str, state: str, *names: str) -> None:
+        def reached() -> bool:
+            found = self.states(run, *names)
+            if state != "failed":
+                assert "failed" not in found.values(), self.errors(run)
+            return set(found.values()) == {state}
+
+        self.until(reached, f"run {run} to be {state}")
+
+    def errors(self, run: str) -> dict[str, str]:
+        found = {}
+        for name in self.serving:
+            known = RunStore(self.parties[name].state).find(run)
+            found[name] = "" if known is None else str(known.error)
+        return found
+
+    def model(self, name: str, model: str, key: bytes | None = None) -> StoredModel:
+        return open_model(self.parties[name].state, key, model)
+
+    def policy(self, name: str) -> Policy:
+        return Policy.load(self.parties[name].folder)
+
+    def log(self, name: str) -> str:
+        path = self.parties[name].folder / "state" / "log.jsonl"
+        lines = path.read_text()[-2000:] if path.exists() else ""
+        for worker in self.parties[name].folder.glob("state/runs/*/worker.log"):
+            lines += f"\n{worker.name}: {worker.read_text()[-3000:]}"
+        path = self.root / f"{name}.err"
+        return lines + (path.read_text()[-2000:] if path.exists() else "")
+
+    def until(self, reached: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+        end = time.monotonic() + patience
+        while not reached():
+            if time.monotonic() > end:
+                said = "\n".join(f"{name}: {self.log(name)}" for name in self.processes)
+                raise AssertionError(f"waited in vain for {what}\n{said}")
+            time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def town_in(root: Path, **options: Any) -> Iterator[Town]:
+    """Make a town; its processes are ended with it."""
+    town = Town(root, **options)
+    try:
+        yield town
+    finally:
+        town.stop()
+
+
+def set_line(path: Path, key: str, value: str) -> None:
+    """Set one option of a TOML file."""
+    text, times = re.subn(rf"^{key} = [^\n]*", f"{key} = {value}", path.read_text(), flags=re.M)
+    assert times == 1, key
+    path.write_text(text)
+
+
+def json_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """Return the last line of a command that must end well."""
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
