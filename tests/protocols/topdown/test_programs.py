@@ -188,6 +188,8 @@ def test_a_run_that_is_done_gives_the_same_tree_again() -> None:
         first = done.attempt()
         left = {at: set(found) for at, found in done.left.items()}
         assert done.attempt() == first
+        # Nobody is asked, so nobody is missing.
+        assert done.attempt([]) == first
         assert done.left == left
 
 
@@ -201,6 +203,7 @@ def test_a_lost_owner_ends_the_attempt_and_the_next_goes_on_without_it() -> None
     assert again.killed("west", 1, "before")
     asked = {at for at in again.left if at[1] == "west"}
     grown = again.attempt(["north", "south"])
+    assert grown.lost == ("west",)
     # It answered one question, which counts; it is asked nothing more, also once it is back.
     assert {at for at in again.left if at[1] == "west"} == asked
     assert again.attempt() == grown

@@ -23,11 +23,20 @@ def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Acco
         names = ", ".join(seat.name for seat in seats)
         raise Code.NOT_IN_JOB.error(expected=f"one who takes part: {names}", found=config.name)
     part, has_account = part_of(config, job), pays(config)
+    policy.check_poster(by, part.governors())
+    cost = check_policy(job, policy, has_account=has_account)
+    part.check()
+    if has_account:
+        accounts.check(job.population, job.account_key, *cost)
+    return part
+
+
+def check_policy(job: Job, policy: Policy, *, has_account: bool = True) -> tuple[float, float]:
+    """Refuse what the policy does not allow, H858; return epsilon and delta to be charged."""
     policy.check_protocol(job.kind)
     policy.check_analysts(job.analysts)
     if has_account:
         policy.check_account(job.population, spent=0.0, epsilon=0.0)
-    policy.check_poster(by, part.governors())
     policy.check_size(**job.size()._asdict())
     costs = job.costs()
     policy.check_job(
@@ -37,10 +46,7 @@ def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Acco
         analysts=job.analysts,
         populations=[job.population] if has_account else [],
     )
-    part.check()
-    if has_account:
-        accounts.check(job.population, job.account_key, *worst(costs))
-    return part
+    return worst(costs)
 
 
 def pays(config: PartyConfig) -> bool:

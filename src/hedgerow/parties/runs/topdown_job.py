@@ -37,8 +37,10 @@ from hedgerow.parties.runs.job_files import Job, JobFile
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import AtLeastOne, Epsilon, Size, guarantees
+from hedgerow.protocols.topdown.coordinator import Dropouts
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.plan import Method, TopDownPlan
+from hedgerow.protocols.topdown.run import Owners
 
 
 class TopDownTable(TopDownOptions):
@@ -125,6 +127,12 @@ class TopDownJob(JobFile, Job):
     def least(self) -> int:
         """Owners without whom there is no tree."""
         return self.least_owners or len(self.owners)
+
+    @property
+    def terms(self) -> Owners:
+        """What the programs take from the job, beside its plan."""
+        dropouts: Dropouts = "go on" if self.least < len(self.owners) else "wait"
+        return Owners(self.owners, dropouts, self.least)
 
     def seats(self, config: PartyConfig) -> tuple[Member, ...]:
         """Return the servers, where counts are secret, then the coordinator and the owners."""

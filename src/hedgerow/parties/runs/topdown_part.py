@@ -19,13 +19,12 @@ from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store import models
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.parties.store.own_tables import own_table
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.programs import mark_collusion
 from hedgerow.protocols.topdown.programs import GrownTree, ServerRecord, program_of
-from hedgerow.protocols.topdown.run import Owners
 from hedgerow.tables import Domain, Encoded, encode, read_table
 from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees.model import model_from_json
@@ -74,7 +73,7 @@ class TopDownPart(Part):
             attempt.network,
             attempt.members,
             plan,
-            job=Owners(job.owners, "go on" if job.least < len(job.owners) else "wait", job.least),
+            job=job.terms,
             ledger=ledger,
             memory=attempt.memory,
             progress=lambda numbers: attempt.say("round", **numbers),
@@ -87,7 +86,7 @@ class TopDownPart(Part):
         absorbed = AbsorbedRows()
         path = own_table(config.state, self.job.population).path
         table = encoded_table(path, self.job.domain, absorbed)
-        check_same(config, attempt.run, table)
+        check_same(config.state, attempt.run, table)
         with replacing(config.state.path("runs", attempt.run, OWNER_ONLY_FILE)) as file:
             file.write(absorbed.to_json().encode())
         return table
@@ -145,9 +144,9 @@ def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows) -> Encoded
     return encoded.within_capacity(domain.capacity, absorbed)
 
 
-def check_same(config: PartyConfig, run: str, table: Encoded) -> None:
+def check_same(state: StateFolder, run: str, table: Encoded) -> None:
     """Refuse another table than that of the first attempt, H119; what is kept is a keyed digest."""
-    store, name = open_store(config.state), f"{run} table"
+    store, name = open_store(state), f"{run} table"
     with store.snapshot() as made:
         kept = made.memory(name)
     if kept is None:

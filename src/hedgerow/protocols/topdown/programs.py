@@ -58,11 +58,15 @@ class TopDownTerms(Protocol):
 
 @dataclass(frozen=True)
 class GrownTree:
-    """What the coordinator has at the end; `left_out` has round and number of the error."""
+    """What the coordinator has at the end; `left_out` has round and number of the error.
+
+    Owners that were `lost` have not answered all questions.
+    """
 
     tree: Tree
     traffic: CoordinatorTraffic
     left_out: Sequence[tuple[int, str, str]]
+    lost: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def coordinator(context: Context) -> GrownTree:
     for party in seats.values():
         network.post(ASK, me, party, _END)
         network.post(TREE, me, party, last)
-    return GrownTree(tree, state.traffic, left_out_of(state))
+    return GrownTree(tree, state.traffic, left_out_of(state), tuple(state.lost_owners))
 
 
 def owner(context: Context) -> bytes:
@@ -194,6 +198,9 @@ def left_out_of(state: Coordinator) -> list[tuple[int, str, str]]:
 
 
 def _drop_absent(state: Coordinator, context: Context, seats: Mapping[str, int]) -> None:
+    if not state.asks():
+        # The tree is grown: nobody is missing.
+        return
     absent = [name for name in state.present if name not in seats]
     left = len(state.present) - len(absent)
     if absent and (state.dropouts == "wait" or left < state.least):
