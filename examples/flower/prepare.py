@@ -15,30 +15,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
-from hedgerow.parties.topdown.job import TopDownJob
 from sklearn.datasets import load_breast_cancer
 
 from hedgerow.parties.consortium.founding import policy_toml
 from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store.durable import make_private, write_new
 
 HERE = Path(__file__).parent
 
 
-def prepare(folder: Path, *, insecure_seed: int | None = None, **changes: Any) -> TopDownJob:
-    """Make ``job.toml`` and ``owners/<name>/`` in a new folder.
+def prepare(folder: Path, **changes: Any) -> TopDownJob:
+    """Make ``job.toml`` and ``owners/<name>/`` in a new folder; return the job.
 
-    Parameters
-    ----------
-    folder : Path
-    insecure_seed : int, optional
-        Repeatable noise, for tests: owner i has the seed plus i, and nothing is private.
-    **changes
-        Of the plan in the job, such as ``method="local-rnm"``.
-
-    Returns
-    -------
-    TopDownJob
+    `changes` are of its plan, such as ``method="local-rnm"``.
     """
     job = TopDownJob.load(HERE / "job.toml")
     job = job.model_copy(update={"plan": job.plan.model_copy(update=changes)})
@@ -46,23 +36,19 @@ def prepare(folder: Path, *, insecure_seed: int | None = None, **changes: Any) -
     make_private(folder / "owners")
     write_new(folder / "job.toml", job.to_toml())
     rows = breast_cancer(job)
-    exact = insecure_seed is not None
     policy = Policy(
         largest_epsilon_per_job=job.plan.epsilon,
-        allow_exact=exact,
         allowed_protocols=("topdown",),
         allowed_analysts=(),
         queries_per_model=0,
         queries_per_analyst=0,
         # Two jobs like this one in all.
-        populations={job.population: float("inf") if exact else 2 * job.plan.epsilon},
+        populations={job.population: 2 * job.plan.epsilon},
     )
     for i, name in enumerate(job.owners):
         own = folder / "owners" / name
         make_private(own)
-        about: dict[str, Any] = {"name": name, "table": "table.parquet"}
-        if insecure_seed is not None:
-            about["insecure_seed"] = insecure_seed + i
+        about = {"name": name, "table": "table.parquet"}
         write_new(own / "owner.toml", tomli_w.dumps(about))
         write_new(own / "job.toml", job.to_toml())
         write_new(own / "policy.toml", policy_toml(policy))

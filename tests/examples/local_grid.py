@@ -1,11 +1,12 @@
 """A grid in this process: messages go to the real ClientApp, in the context of their node."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 from flwr.supercore.run import Run
@@ -13,25 +14,23 @@ from flwr.supercore.task_identity import TaskIdentity
 from topdown_app.client_app import app
 
 
+class ProcessKilledError(BaseException):
+    """Stands for the end of a process."""
+
+
 @dataclass
 class LocalGrid(Grid):
-    """Carries messages between a `Carrying` and owners' folders.
+    """Carries messages between a `GridNetwork` and owners' folders.
 
-    Attributes
-    ----------
-    folders : dict of str to Path
-        Of the owners, by the names that their nodes are registered with.
-    named : bool
-        Whether nodes are registered with names.
-    silent : set of str
-        Whose messages get lost.
-    replies : list of Message
-        All that came back.
+    `folders` are those of owners, by the names that their nodes are registered with, if they are
+    `named`. Messages to who is `silent` get lost. `before` is told who is about to get a message;
+    a node that is killed, there or while it answers, is reported as Flower does it.
     """
 
     folders: dict[str, Path]
     named: bool = True
     silent: set[str] = field(default_factory=set)
+    before: Callable[[str, Message], None] = lambda name, message: None
     replies: list[Message] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -84,11 +83,15 @@ class LocalGrid(Grid):
         return ids
 
     def pull_messages(self, message_ids: Iterable[str]) -> list[Message]:
-        found = []
-        for key in message_ids:
-            if key in self.waiting:
-                message = self.waiting.pop(key)
-                reply = app(message, self.contexts[message.metadata.dst_node_id])
-                found.append(reply)
+        due = [key for key in self.waiting if key in set(message_ids)]
+        found = [self._reply(self.waiting.pop(key)) for key in due]
         self.replies += found
         return found
+
+    def _reply(self, message: Message) -> Message:
+        node = message.metadata.dst_node_id
+        try:
+            self.before(self.names[node], message)
+            return app(message, self.contexts[node])
+        except ProcessKilledError:
+            return Message(Error(ErrorCode.CLIENT_APP_CRASHED), reply_to=message)

@@ -9,25 +9,22 @@ from __future__ import annotations
 from logging import ERROR, INFO
 from pathlib import Path
 
-from flwr.app import ConfigRecord, Context, Message
+from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
 from hedgerow.errors import Code, HedgerowError
-from topdown_app.messages import answer, name_answer, read_question, refusal
-from topdown_app.owner_folder import OwnerFolder
+from topdown_app.messages import read_field, record, refusal
+from topdown_app.owner_folder import NOTHING_SEEN, OwnerFolder
 
 app = ClientApp()
-
-STATE = "topdown"
-"""Record of the node's state."""
 
 
 @app.query("name")
 def name(message: Message, context: Context) -> Message:
     """Say who this node is, for a coordinator that nobody has told."""
     try:
-        return name_answer(OwnerFolder(_folder(context)).name, message)
+        return Message(record(name=OwnerFolder(_folder(context)).name), reply_to=message)
     except Exception as error:
         return _refused(error, message)
 
@@ -36,23 +33,24 @@ def name(message: Message, context: Context) -> Message:
 def answer_question(message: Message, context: Context) -> Message:
     """Answer a question, or refuse without a word about the table.
 
+    Flower keeps the last round for the node. What it knows may be older than the owner's state: it
+    is taken after the answer has left, and a node that was started anew has none.
+
     Reveals: the noisy answer, to the coordinator; see `OwnerFolder.answer`.
     """
+    seen = read_field(context.state, "round", int)
     try:
-        ask, job = read_question(message)
+        ask = read_field(message.content, "ask", bytes)
+        job = read_field(message.content, "job", str)
+        if not ask or job is None:
+            raise Code.BAD_ASK.error(found="a message without a question")
         owner = OwnerFolder(_folder(context))
-        said, state = owner.answer(ask, job, _kept(context))
+        answer, last = owner.answer(ask, job, NOTHING_SEEN if seen is None else seen)
     except Exception as error:
         return _refused(error, message)
-    context.state.config_records[STATE] = ConfigRecord({"state": state})
-    log(INFO, "%s answers with %d noisy bytes", owner.name, len(said))
-    return answer(said, owner.private, message)
-
-
-def _kept(context: Context) -> bytes | None:
-    record = context.state.config_records.get(STATE)
-    state = None if record is None else record["state"]
-    return state if isinstance(state, bytes) else None
+    context.state.update(record(round=last))
+    log(INFO, "%s answers with %d noisy bytes", owner.name, len(answer))
+    return Message(record(answer=answer), reply_to=message)
 
 
 def _folder(context: Context) -> Path:

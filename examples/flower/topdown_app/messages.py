@@ -1,10 +1,16 @@
-"""What goes through Flower: one record with bytes there, one with bytes back."""
+"""What goes through Flower: a record of bytes, words and numbers there, and one back."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from flwr.app import ConfigRecord, Error, Message, RecordDict
 
 from hedgerow.errors import Code
+from hedgerow.net.network import Array, Network, Route
+from hedgerow.parties.runs.topdown_job import TopDownJob
 
 ANSWER = "train.answer"
 """Type of a message with a question."""
@@ -14,6 +20,7 @@ NAME = "query.name"
 REFUSED = 100
 """Error of a node that refuses, above the numbers that Flower uses itself."""
 
+_RECORD = "topdown"
 _ABOUT_THE_PROTOCOL = frozenset(
     {
         Code.BAD_ASK,
@@ -25,74 +32,46 @@ _ABOUT_THE_PROTOCOL = frozenset(
     }
 )
 
-
-def question(ask: bytes, job: str, node: int, number: int, ttl: float) -> Message:
-    """Return the message with a question.
-
-    Parameters
-    ----------
-    ask : bytes
-    job : str
-        Hash of the coordinator's job.
-    node : int
-        Of the SuperNode.
-    number : int
-        Of the round.
-    ttl : float
-        Seconds after which nobody needs the answer.
-    """
-    content = RecordDict({"ask": ConfigRecord({"bytes": ask, "job": job})})
-    return Message(content, node, ANSWER, ttl=ttl, group_id=str(number))
+Field = TypeVar("Field", bytes, str, int)
 
 
-def read_question(message: Message) -> tuple[bytes, str]:
-    """Return the question and the hash of the job; H820 if there are none."""
-    record = message.content.config_records.get("ask")
-    ask, job = (None, None) if record is None else (record.get("bytes"), record.get("job"))
-    if not isinstance(ask, bytes) or not isinstance(job, str):
-        raise Code.BAD_ASK.error(found="a message without a question")
-    return ask, job
+def load_job(path: str | Path) -> TopDownJob:
+    """Read a party's own copy of the job; H885 also for one that needs servers."""
+    job = TopDownJob.load(path)
+    if job.plan.method == "secure-counts":
+        raise Code.BAD_JOB.error(
+            expected="method 'noisy-counts' or 'local-rnm', whose answers need no servers",
+            found="method = 'secure-counts'",
+        )
+    return job
 
 
-def answer(data: bytes, private: bool, to: Message) -> Message:
-    """Return the message with an answer, and whether its noise was drawn as it must be."""
-    content = RecordDict({"answer": ConfigRecord({"bytes": data, "private": private})})
-    return Message(content, reply_to=to)
+def record(**fields: Field) -> RecordDict:
+    """Return the content of a message, or what is kept for a node."""
+    return RecordDict({_RECORD: ConfigRecord(fields)})
 
 
-def read_answer(reply: Message) -> tuple[bytes, bool]:
-    """Return what `answer` was given; H822 for anything else."""
-    record = reply.content.config_records.get("answer")
-    data, private = (None, None) if record is None else (record.get("bytes"), record.get("private"))
-    if not isinstance(data, bytes) or not isinstance(private, bool):
-        raise Code.BAD_ANSWER.error(found="a message without an answer")
-    return data, private
+def read_field(content: RecordDict, name: str, kind: type[Field]) -> Field | None:
+    """Return a field of a record that `record` has made; None for anything else."""
+    found = content.config_records.get(_RECORD, {}).get(name)
+    return found if isinstance(found, kind) else None
 
 
-def name_question(node: int, ttl: float) -> Message:
-    """Return the message that asks a node for its name."""
-    return Message(RecordDict(), node, NAME, ttl=ttl)
+class MailNetwork(Network):
+    """A network on which nobody is in lock-step."""
 
-
-def name_answer(name: str, to: Message) -> Message:
-    """Return the message with a node's name."""
-    return Message(RecordDict({"owner": ConfigRecord({"name": name})}), reply_to=to)
-
-
-def read_name(reply: Message) -> str:
-    """Return the name that a node says it has; empty if it says none."""
-    if reply.has_error():
-        return ""
-    record = reply.content.config_records.get("owner")
-    name = None if record is None else record.get("name")
-    return name if isinstance(name, str) else ""
+    def _move(
+        self, step: str, plan: Sequence[Route], outbox: Mapping[int, Array]
+    ) -> dict[int, Array]:
+        del plan, outbox
+        raise Code.NO_CHANNEL.error(expected="mail alone, over Flower", found=f"step {step!r}")
 
 
 def refusal(code: Code | None, to: Message) -> Message:
     """Return the message of an owner that does not answer.
 
     Texts of errors name rows and files, for the owner's eyes alone. The number leaves only where it
-    is about the protocol: whether a table could be read, or has too many rows, depends on the rows.
+    is about the protocol: whether a table could be read, or has changed, depends on the rows.
     """
     number = f"H{code.value}" if code in _ABOUT_THE_PROTOCOL and code is not None else "no number"
     return Message(Error(REFUSED, f"refused, {number}; the owner's log says why"), reply_to=to)
