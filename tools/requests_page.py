@@ -75,6 +75,8 @@ def _fields(verb: Verb) -> list[str]:
     lines = ["", f"Fields: {about[0].lower() + about[1:]}", ""]
     lines += ["| field | type | |", "|---|---|---|"]
     for name, kind in schema["properties"].items():
+        inner = schema.get("$defs", {}).get(kind.get("$ref", "").rpartition("/")[2])
+        kind = kind if inner is None else inner
         default = "" if name in needed else f"{kind.get('default')!r} by default"
         lines.append(f"| `{name}` | {_type(kind)} | {default} |")
     return [*lines, ""]
@@ -85,6 +87,8 @@ def _type(kind: dict[str, Any]) -> str:
         return " or ".join(_type(each) for each in kind["anyOf"])
     if "enum" in kind:
         return ", ".join(f"`{value}`" for value in kind["enum"])
+    if "properties" in kind:
+        return "object of " + ", ".join(f"`{name}`" for name in kind["properties"])
     bounds = {
         "minimum": "at least",
         "exclusiveMinimum": "more than",

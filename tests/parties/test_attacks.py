@@ -41,6 +41,7 @@ from hedgerow.net.certificates import Identity, make_identity
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.daemon import Daemon
+from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.requests import Body
 from tests.parties.consortia import found, introduce, read_key, write_certificate
@@ -95,6 +96,7 @@ def fort(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fort]:
     kept = parties["birch"].certificate_file("south")
     kept.write_bytes(south.identity.certificate.read_bytes())
     made = Fort(parties)
+    RunStore(made.server.state).accept(job(), "north")
     with Daemon(made.server, Policy.load(made.server.folder)):
         made.call("health")
         yield made
@@ -109,10 +111,11 @@ def test_an_expired_certificate(fort: Fort) -> None:
     refuses(Code.CERTIFICATE_EXPIRED, lambda: fort.call("health", by="south"))
 
 
+TRAIL = {"height": 0, "hash": ""}
 WRONG = {
     "zoe": ("upload", "upload-check", "run-ready", "run-go", "query-meet"),
-    "north": ("query", "run-ready", "run-go", "query-meet"),
-    "alder": ("upload", "query", "job", "run-stop", "run-resume"),
+    "north": ("query", "query-meet"),
+    "alder": ("upload", "query", "run-stop", "run-resume"),
 }
 
 
@@ -123,8 +126,21 @@ def test_the_right_certificate_with_the_wrong_role(fort: Fort, who: str) -> None
 
 
 def test_a_server_that_is_not_the_first_leads_nothing(fort: Fort) -> None:
-    fields = {"run": "ward-0123456789ab", "hash": "0" * 64, "attempt": 1, "session": "0" * 32}
-    refuses(Code.CALLER_NOT_ALLOWED, lambda: fort.call("run-go", fields, by="cedar"))
+    fields = {
+        "run": job().run_id,
+        "hash": job().hash,
+        "attempt": 1,
+        "session": "0" * 32,
+        "members": ["alder", "birch", "cedar"],
+        "trail": TRAIL,
+    }
+    for by in ("cedar", "north"):
+        refuses(Code.CALLER_NOT_ALLOWED, lambda by=by: fort.call("run-go", fields, by=by))
+    # Owners take part in some runs, and not in this one.
+    asked = {key: fields[key] for key in ("run", "hash", "trail")}
+    refuses(Code.CALLER_NOT_ALLOWED, lambda: fort.call("run-ready", asked, by="north"))
+    unsigned = job("unsigned").to_toml().encode()
+    refuses(Code.NOT_SIGNED, lambda: fort.call("job", {}, unsigned, by="alder"))
     meet = {"session": "0" * 32}
     refuses(Code.CALLER_NOT_ALLOWED, lambda: fort.call("query-meet", meet, by="cedar"))
 
@@ -219,7 +235,7 @@ def test_names_that_lead_elsewhere(fort: Fort, name: str) -> None:
         ("run-show", {"run": name}, "zoe"),
         ("run-stop", {"run": name, "generation": 0}, "zoe"),
         ("run-resume", {"run": name, "generation": 1}, "zoe"),
-        ("run-ready", {"run": name, "hash": "0" * 64}, "alder"),
+        ("run-ready", {"run": name, "hash": "0" * 64, "trail": TRAIL}, "alder"),
         ("upload-check", {"id": name, "population": "patients"}, "north"),
         ("upload-check", {"id": "fine", "population": name}, "north"),
     ):

@@ -280,6 +280,31 @@ def show_trail(
     Console().print(table)
 
 
+@trail_app.command("forget")
+def forget_trail(
+    name: Annotated[str, typer.Argument(help="the other party")],
+    folder: FolderArgument = HERE,
+    format: FormatOption = Format.text,
+) -> None:
+    """Forget how long the trail of another party was, so that it may come with an older state.
+
+    For the operator of the party in this folder to decide: the other one has forgotten what it
+    was charged since. That it was forgotten here stays in this party's trail.
+    """
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.store.database import open_store
+    from hedgerow.parties.store.peer_trails import forget_peer
+
+    config = PartyConfig.load(folder)
+    known = forget_peer(open_store(config.state), config.member(name).name)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "forgotten": known}))
+    elif known:
+        print_line(f"{config.name} has forgotten how long the trail of {name} was.")
+    else:
+        print_line(f"{config.name} remembers nothing of the trail of {name}.")
+
+
 def _summary(entry: TrailEntry) -> str:
     """Write what an entry tells, but for what is too long for a line."""
     fields = entry.fields().items()

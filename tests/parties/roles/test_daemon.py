@@ -81,7 +81,7 @@ def test_an_owner_serves_without_being_called(parties: dict[str, PartyConfig]) -
     """It fetches letters from the first server, which may ask it what it asks others."""
     with daemon(parties["alder"]) as server, daemon(parties["north"]) as owner:
         assert (owner.service, owner.port) == (None, None)
-        fields = {"run": "none-0123", "hash": "0" * 64}
+        fields = {"run": "none-0123", "hash": "0" * 64, "trail": {"height": 0, "hash": ""}}
         for seconds in (60.0, 30.0):
             refuses(
                 Code.UNKNOWN_RUN,

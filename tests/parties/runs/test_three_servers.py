@@ -194,12 +194,25 @@ def test_one_run_after_the_other(place: Town) -> None:
 
 
 def test_who_may_say_what(place: Town) -> None:
-    fields = {"run": "x", "hash": "y", "attempt": 1, "session": "00" * 16}
-    for verb in ("run-go", "run-ready"):
-        refuses(Code.CALLER_NOT_ALLOWED, lambda verb=verb: place.ask("birch", verb, fields))
-    refuses(Code.CALLER_NOT_ALLOWED, lambda: place.ask("birch", "run-go", fields, by="cedar"))
-    refuses(Code.CALLER_NOT_ALLOWED, lambda: place.ask("birch", "job", {}, b"", by="alder"))
-    refuses(Code.UNKNOWN_RUN, lambda: place.ask("birch", "run-go", fields, by="alder"))
+    run = place.post(job("led"), "birch")
+    fields = {
+        "run": run,
+        "hash": job("led").hash,
+        "attempt": 1,
+        "session": "00" * 16,
+        "members": list(SERVERS),
+        "trail": {"height": 0, "hash": ""},
+    }
+    asked = {key: fields[key] for key in ("run", "hash", "trail")}
+    for by in ("north", "cedar"):
+        refuses(Code.CALLER_NOT_ALLOWED, lambda by=by: place.ask("birch", "run-go", fields, by=by))
+    refuses(Code.CALLER_NOT_ALLOWED, lambda: place.ask("birch", "run-ready", asked, by="north"))
+    place.ask("birch", "run-ready", asked, by="cedar")
+    place.ask("birch", "run-stop", {"run": run, "generation": 0})
+    unsigned = job("unsigned").to_toml().encode()
+    refuses(Code.NOT_SIGNED, lambda: place.ask("birch", "job", {}, unsigned, by="alder"))
+    unknown = fields | {"run": "nobody-1"}
+    refuses(Code.UNKNOWN_RUN, lambda: place.ask("birch", "run-go", unknown, by="alder"))
     bad = fields | {"session": "../x"}
     refuses(Code.BAD_REQUEST, lambda: place.ask("birch", "run-go", bad, by="alder"))
     refuses(Code.UNKNOWN_RUN, lambda: place.ask("birch", "run-show", {"run": "nobody-1"}))

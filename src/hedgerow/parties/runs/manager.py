@@ -59,7 +59,7 @@ _FINAL = {
 }
 """Refusals to begin that another attempt does not change."""
 
-_MISFITS = (Code.JOBS_DIFFER, Code.UNKNOWN_RUN)
+_MISFITS = (Code.STATE_SET_BACK, Code.JOBS_DIFFER, Code.UNKNOWN_RUN)
 _logger = logging.getLogger(__name__)
 
 
@@ -110,7 +110,7 @@ class RunManager:
             if run.state == "running":
                 self.store.change(run, "waiting")
         self.poll = poll
-        self._peers = Peers(config, inbox or Inbox())
+        self._peers = Peers(config, inbox or Inbox(), self.store.trails)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="runs", daemon=True)
 
@@ -307,6 +307,7 @@ class RunManager:
             if run.state in ENDED or run.attempt != attempt:
                 return False
             if not refusals:
+                self.store.remember_peers()
                 self._spawn(run, attempt, session, [member.name for member in members])
                 return True
             final = [error for error in refusals.values() if error.code in _FINAL]

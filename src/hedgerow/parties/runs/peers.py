@@ -10,6 +10,7 @@ from typing import Any
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.runs.store import ENDED, OPEN, PartyRun
+from hedgerow.parties.store.peer_trails import PeerTrails, TrailClaim
 from hedgerow.parties.wire.client import Reply, call_member
 from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.requests import Fields, parse_error
@@ -62,10 +63,13 @@ class PeerState:
 
 
 class Peers:
-    """The others who take part in runs; those who take no calls get letters."""
+    """The others who take part in runs; those who take no calls get letters.
 
-    def __init__(self, config: PartyConfig, inbox: Inbox) -> None:
-        self._config, self._inbox = config, inbox
+    Whose trail is not the one that `trails` remembers is refused, H936.
+    """
+
+    def __init__(self, config: PartyConfig, inbox: Inbox, trails: PeerTrails) -> None:
+        self._config, self._inbox, self._trails = config, inbox, trails
 
     def ready(
         self, run: PartyRun, members: Sequence[Member], post: Callable[[], Fields]
@@ -79,12 +83,12 @@ class Peers:
 
         def one(member: Member) -> PeerState:
             try:
-                reply = self._ask(member, "run-ready", fields)
+                reply = self._meet(member, "run-ready", fields)
             except HedgerowError as error:
                 if error.code is not Code.UNKNOWN_RUN or member.takes_calls:
                     raise
                 self._ask(member, "job", post(), run.job.to_toml().encode())
-                reply = self._ask(member, "run-ready", fields)
+                reply = self._meet(member, "run-ready", fields)
             return PeerState.parse(reply.fields, run.id, member.name)
 
         return self._each(members, one)
@@ -101,8 +105,22 @@ class Peers:
             "members": [member.name for member in members],
         }
         others = [member for member in members if member != self._config.me]
-        replies = self._each(others, lambda member: self._ask(member, "run-go", fields))
+        replies = self._each(others, lambda member: self._meet(member, "run-go", fields, 1))
         return {name: r for name, r in replies.items() if isinstance(r, HedgerowError)}
+
+    def _meet(self, member: Member, verb: str, fields: Fields, times: int = 2) -> Reply:
+        """Ask with what this party says of its trail, and hear what the other says of its own.
+
+        Asks a second time to show the hash at a height that the other has only now named.
+        """
+        for _ in range(times):
+            question = self._trails.questions([member.name])[member.name]
+            claim = question.claim.model_dump()
+            reply = self._ask(member, verb, {**fields, "trail": claim})
+            told = TrailClaim.model_validate(reply.fields.get("trail"))
+            if self._trails.hear(member.name, question, told):
+                break
+        return reply
 
     def _ask(self, member: Member, verb: str, fields: Fields, payload: bytes = b"") -> Reply:
         seconds = min(self._config.timeouts.request, _LONGEST_ASK)

@@ -19,6 +19,7 @@ from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.peer_trails import PeerTrails
 from hedgerow.parties.wire.requests import Fields, error_fields
 
 State = Literal["accepted", "waiting", "running", "done", "failed", "stopped"]
@@ -104,6 +105,7 @@ class RunStore:
         self._lock = threading.RLock()
         state.folder(_ROOM)
         self._store = open_store(state)
+        self.trails = PeerTrails(self._store)
         with self._store.snapshot() as made:
             self._runs = {row["id"]: _read(row) for row in made.runs()}
 
@@ -123,6 +125,11 @@ class RunStore:
         """Return with which signature a job was posted."""
         with self._store.snapshot() as made:
             return made.post(run.id)
+
+    def remember_peers(self) -> None:
+        """Keep how long the trails of others are, now that they have begun an attempt."""
+        with self._store.transaction("peers") as made:
+            self.trails.write(made)
 
     def forget(self, run: PartyRun) -> None:
         """Forget what members had to remember of a run while it went on."""
@@ -190,6 +197,7 @@ class RunStore:
                     "by": run.by,
                 }
             )
+            self.trails.write(made)
             if signature:
                 made.put_post(run.id, signature)
             names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")

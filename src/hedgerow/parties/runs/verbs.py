@@ -13,6 +13,7 @@ from hedgerow.parties.runs.job_files import MAX_JOB_BYTES
 from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.posting import check_signature
+from hedgerow.parties.store.peer_trails import TrailClaim
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -57,9 +58,10 @@ class GenerationFields(RunFields):
 
 
 class CopyFields(RunFields):
-    """A run, and the hash of the caller's copy of its job."""
+    """A run, the hash of the caller's copy of its job, and what it says of its trail."""
 
     hash: Hash
+    trail: TrailClaim
 
 
 class GoFields(CopyFields):
@@ -150,10 +152,17 @@ class RunVerbs:
     def ready(self, caller: Caller, fields: CopyFields, payload: Incoming) -> Answer:
         """Tell another party of a run how far this one is.
 
-        Reply: as of ``run-show``, and ``busy``, the run of its worker, and ``met``.
+        Reply: as of ``run-show``, and ``busy``, the run of its worker, ``met`` and ``trail``. H936
+        if the caller has shown another trail before.
         """
-        del caller, payload
-        return self.manager.ready(fields.run, fields.hash), None
+        del payload
+        found = self.manager.ready(fields.run, fields.hash)
+        if caller.name not in found["members"]:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"one who takes part in {fields.run}", found=caller.name
+            )
+        trail = self.manager.store.trails.meet(caller.name, fields.trail)
+        return {**found, "trail": trail.model_dump()}, None
 
     @verb(
         "run-go",
@@ -161,10 +170,18 @@ class RunVerbs:
         twice="an attempt begins once: one that is not later than the last is refused (H893).",
     )
     def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
-        """Begin an attempt, because the leader of the run says so."""
+        """Begin an attempt, because the leader of the run says so.
+
+        Reply: ``trail``, with what the attempt has cost. H936 if the caller does not show the hash
+        at the height that is remembered of it.
+        """
         del payload
+        # What is refused for every caller comes first.
+        self.manager.store.get(fields.run)
+        trails = self.manager.store.trails
+        trails.check(caller.name, fields.trail)
         session = bytes.fromhex(fields.session)
         self.manager.go(
             fields.run, fields.hash, fields.attempt, session, fields.members, caller.name
         )
-        return {}, None
+        return {"trail": trails.reply(caller.name, fields.trail).model_dump()}, None

@@ -149,6 +149,11 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         """,
         ("topdown/*",),
     ),
+    _Migration("""
+        CREATE TABLE peers (
+            name TEXT PRIMARY KEY, height INTEGER NOT NULL, hash TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -211,6 +216,19 @@ class Transaction:
         """Return where this party has its own rows, by population."""
         rows = self._rows("own_tables", "ORDER BY population")
         return {row["population"]: row["entry"] for row in rows}
+
+    def put_peer(self, name: str, height: int, hash: str) -> None:
+        """Write how long the trail of another party was, and the hash of its last entry."""
+        self._put("peers", {"name": name, "height": height, "hash": hash})
+
+    def peers(self) -> dict[str, tuple[int, str]]:
+        """Return height and hash of the trails of other parties, by name."""
+        rows = self._rows("peers", "ORDER BY name")
+        return {row["name"]: (row["height"], row["hash"]) for row in rows}
+
+    def drop_peer(self, name: str) -> None:
+        """Forget how long the trail of another party was."""
+        self._base.execute("DELETE FROM peers WHERE name = ?", (name,))
 
     def put_stage(self, row: Mapping[str, Value]) -> None:
         """Write a stage of a run, in the place of what was known of it."""
@@ -364,6 +382,16 @@ class Transaction:
     def trail(self) -> list[TrailEntry]:
         """Return all entries of the trail, unchecked."""
         return self._entries("ORDER BY n")
+
+    def head(self) -> tuple[int, str]:
+        """Return how many entries the trail has, and the hash of the last; empty if it has none."""
+        end = self._entries("ORDER BY n DESC LIMIT 1")
+        return (end[0].n, end[0].hash.hex()) if end else (0, "")
+
+    def hash_at(self, n: int) -> str:
+        """Return the hash of an entry of the trail; empty if there is none."""
+        found = self._entries("WHERE n = ?", n)
+        return found[0].hash.hex() if found else ""
 
     def add_charge(self, charge: Mapping[str, Value]) -> None:
         """Add a charge (population, key, epsilon, delta, what, time) to its account and tell it."""
