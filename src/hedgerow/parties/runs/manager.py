@@ -18,7 +18,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,9 @@ _FINAL = {
     Code.PORT_MISSING,
 }
 """Refusals to begin that another attempt does not change."""
+
+_DECISIONS = (Code.POLICY_REFUSES, Code.NO_TABLE_HERE, Code.UNKNOWN_UPLOAD)
+"""Refusals of a job by the policy, the account, or for want of its rows."""
 
 _MISFITS = (Code.STATE_SET_BACK, Code.JOBS_DIFFER, Code.UNKNOWN_RUN)
 _logger = logging.getLogger(__name__)
@@ -129,10 +132,14 @@ class RunManager:
             self._end_child()
 
     def accept(self, text: str, by: str, signature: bytes = b"", *, check: bool = False) -> Fields:
-        """Take a job, or with `check` say whether it would be taken; see `admission.admit`."""
+        """Take a job, or with `check` say whether it would be taken; see `admission.admit`.
+
+        What this party does not allow, or has no rows for, is told in its trail.
+        """
         job = read_job(text)
-        admission.admit(job, by, self.config, self.policy, self.accounts)
-        with self._lock:
+        with self._telling_refusal(job, by):
+            admission.admit(job, by, self.config, self.policy, self.accounts)
+        with self._lock, self._telling_refusal(job, by):
             known = self.store.find(job.run_id)
             if known is not None and known.by != by:
                 raise _run_of_another(known, f"{by}, which posts it as well")
@@ -215,7 +222,7 @@ class RunManager:
             if generation is not None and run.generation > generation:
                 return self.show(run.id)
             if run.state in OPEN:
-                self.store.change(run, "stopped")
+                self.store.change(run, "stopped", ordered_by=by)
                 if self._child is not None and self._child.run == run.id:
                     self._end_child()
             elif run.state != "stopped":
@@ -234,10 +241,19 @@ class RunManager:
             later = run.generation + 1 if generation is None else generation
             if run.state in ENDED and later > run.generation:
                 self._check_name(run.job)
-                self.store.change(run, "waiting", generation=later)
+                self.store.change(run, "waiting", generation=later, ordered_by=by)
                 self._watches[run.id] = Watch()
         self._wake.set()
         return self.show(run.id)
+
+    @contextlib.contextmanager
+    def _telling_refusal(self, job: Job, by: str) -> Iterator[None]:
+        try:
+            yield
+        except HedgerowError as error:
+            if error.code in _DECISIONS:
+                self.store.refuse(job, by, error, self.policy.runs_per_poster)
+            raise
 
     def _loop(self) -> None:
         while not self._stopping.is_set():
@@ -382,7 +398,7 @@ class RunManager:
                         self._give_up(run, told)
 
     def _ended_elsewhere(self, run: PartyRun, told: dict[str, Any]) -> bool:
-        for found in told.values():
+        for name, found in told.items():
             if (
                 isinstance(found, PeerState)
                 and found.has_ended
@@ -390,7 +406,7 @@ class RunManager:
                 and run.state in OPEN
             ):
                 state = "stopped" if found.state == "stopped" else "failed"
-                self._end(run, state, found.error)
+                self._end(run, state, found.error, ordered_by=name)
                 return True
         return False
 
@@ -511,10 +527,16 @@ class RunManager:
     def _fail(self, run: PartyRun, error: HedgerowError) -> None:
         self._end(run, "failed", error)
 
-    def _end(self, run: PartyRun, state: Any, error: HedgerowError | None) -> None:
+    def _end(
+        self,
+        run: PartyRun,
+        state: Any,
+        error: HedgerowError | None,
+        ordered_by: str | None = None,
+    ) -> None:
         if self._child is not None and self._child.run == run.id:
             self._end_child()
-        self.store.change(run, state, error=error)
+        self.store.change(run, state, error=error, ordered_by=ordered_by)
         _log(run)
 
     def _close(self, run: PartyRun) -> None:

@@ -121,6 +121,21 @@ class RunStore:
             self._runs[run.id] = run
             return run
 
+    def refuse(self, job: Job, by: str, error: HedgerowError, most: int) -> None:
+        """Tell in the trail that a job was refused, once for every reason.
+
+        Of a member only `most` refusals are told: it can propose as many jobs as it likes.
+        """
+        reason = f"{error.code.number} {error.expected}"
+        with self._store.snapshot() as made:
+            known = made.refusals(by)
+        if (job.hash, reason) in known or len(known) >= most:
+            return
+        with self._store.transaction("refuse a job") as made:
+            made.put_refusal(job.hash, reason, by)
+            told = {"run": job.run_id, "hash": job.hash, "by": by, "error": error.code.number}
+            made.tell("refused", {**told, "expected": error.expected, "found": error.found})
+
     def signature(self, run: PartyRun) -> bytes:
         """Return with which signature a job was posted."""
         with self._store.snapshot() as made:
@@ -163,8 +178,9 @@ class RunStore:
         generation: int | None = None,
         error: HedgerowError | None = None,
         closed: bool = False,
+        ordered_by: str | None = None,
     ) -> None:
-        """Change the state of a run; on the disk when this returns."""
+        """Change the state of a run, for the member that has ordered it; on the disk when done."""
         with self._lock:
             changed = replace(
                 run,
@@ -175,11 +191,11 @@ class RunStore:
                 closed=run.closed or closed,
                 changed=time.time(),
             )
-            self._write(changed)
+            self._write(changed, ordered_by=ordered_by)
             # Others hold the run: it becomes what was written, and not before.
             vars(run).update(vars(changed))
 
-    def _write(self, run: PartyRun, signature: bytes = b"") -> None:
+    def _write(self, run: PartyRun, signature: bytes = b"", ordered_by: str | None = None) -> None:
         told = run.to_fields()
         error = None if run.error is None else json.dumps(told["error"])
         with self._store.transaction(f"run {run.state}") as made:
@@ -202,7 +218,8 @@ class RunStore:
                 made.put_post(run.id, signature)
             names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")
             number = None if run.error is None else run.error.code.number
-            made.tell("run", {name: told[name] for name in names} | {"error": number})
+            order = {} if ordered_by is None else {"ordered_by": ordered_by}
+            made.tell("run", {name: told[name] for name in names} | {"error": number} | order)
 
 
 def _read(row: Row) -> PartyRun:

@@ -154,6 +154,12 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             name TEXT PRIMARY KEY, height INTEGER NOT NULL, hash TEXT NOT NULL, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE refusals (
+            job TEXT NOT NULL, reason TEXT NOT NULL, by TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (job, reason)
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -216,6 +222,15 @@ class Transaction:
         """Return where this party has its own rows, by population."""
         rows = self._rows("own_tables", "ORDER BY population")
         return {row["population"]: row["entry"] for row in rows}
+
+    def put_refusal(self, job: str, reason: str, by: str) -> None:
+        """Write why a job, by its hash, was refused to whom."""
+        self._put("refusals", {"job": job, "reason": reason, "by": by})
+
+    def refusals(self, by: str) -> set[tuple[str, str]]:
+        """Return the jobs of a member that were refused, each with the reason."""
+        rows = self._rows("refusals", "WHERE by = ?", by)
+        return {(row["job"], row["reason"]) for row in rows}
 
     def put_peer(self, name: str, height: int, hash: str) -> None:
         """Write how long the trail of another party was, and the hash of its last entry."""
