@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TopDownTreeClassifier,
         VerticalID3Classifier,
     )
+    from hedgerow.parties.roles.client import Consortium
     from hedgerow.privacy import Ledger
     from hedgerow.tables import Attribute, Batches, Domain, Target
     from hedgerow.trees import read_model
@@ -37,6 +38,7 @@ __all__ = [
     "Batches",
     "CARTClassifier",
     "CARTRegressor",
+    "Consortium",
     "DPBoostingClassifier",
     "DPBoostingRegressor",
     "DPClassifier",
@@ -62,6 +64,7 @@ __all__ = [
 _ROOMS = {
     "Attribute": "tables",
     "Batches": "tables",
+    "Consortium": "parties.roles.client",
     "Domain": "tables",
     "Target": "tables",
     "Ledger": "privacy",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.policy import Policy
@@ -114,11 +115,41 @@ class Town:
             check=False,
         )
 
+    def write(self, job: Job) -> Path:
+        path = self.root / f"{job.name}.toml"
+        path.write_text(job.to_toml())
+        return path
+
     def client(self, name: str) -> RunClient:
         return RunClient(self.parties[name])
 
     def post(self, job: Job, by: str) -> str:
         return self.client(by).post(job)
+
+    def post_again(self, job: Job, by: str, again: Callable[..., None]) -> str:
+        """Post a job to whoever is there, until all have it; a poster may be cut off."""
+
+        def posted() -> bool:
+            self.restart_dead(again)
+            try:
+                self.post(job, by)
+            except HedgerowError as error:
+                if error.code not in (Code.SERVICE_UNREACHABLE, Code.REQUEST_CUT_OFF):
+                    raise
+                return False
+            return True
+
+        self.until(posted, f"{job.name} to be posted")
+        return job.run_id
+
+    def restart_dead(self, start: Callable[..., None]) -> None:
+        """Start again who was killed from within."""
+        for name, process in list(self.processes.items()):
+            if process.poll() is not None:
+                assert process.returncode == -signal.SIGKILL, self.log(name)
+                del self.processes[name]
+                (self.root / f"{name}.err").unlink()
+                start(name)
 
     def states(self, run: str, *names: str) -> dict[str, str]:
         """Return the state of a run as the store of every party has it."""

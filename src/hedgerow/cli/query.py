@@ -41,21 +41,30 @@ def query(
         AnswerFormat, typer.Option("--format", help="text for people, json and csv for programs")
     ] = AnswerFormat.text,
 ) -> None:
-    """Ask the three servers for the class, or the value, of every row; none sees row or answer."""
+    """Ask for the class, or the value, of every row.
+
+    Of a hidden model, the three servers answer, and none sees row or answer. What is published
+    answers here, and nobody hears of the rows.
+    """
     from hedgerow.errors import Code
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.queries.asking import Analyst
-    from hedgerow.tables import TextFormat, read_table
+    from hedgerow.parties.queries.asking import Analyst, Reader, answer_with_tree
+    from hedgerow.tables import TextFormat, encode, read_table
 
     if not timeout > 0:
         raise Code.BAD_PARAMETER.error(expected="a timeout above 0", found=f"{timeout}")
     config = PartyConfig.load(folder)
     with Console(stderr=True).status(f"asking {escape(model)}") as status:
-        analyst = Analyst(config, timeout=timeout, waits=lambda why: status.update(escape(why)))
-        known = analyst.find(model)
+        known = Reader(config).find_published(model)
+        if known is None:
+            analyst = Analyst(config, timeout=timeout, waits=lambda why: status.update(escape(why)))
+            known = analyst.find(model)
         text = TextFormat(delimiter, encoding)
         asked = read_table(rows, domain=known.plan.domain, text=text)
-        answers = analyst.ask(known, asked, proba=proba)
+        if known.tree is not None:
+            answers = answer_with_tree(known, encode(asked, known.plan.domain), proba=proba)
+        else:
+            answers = analyst.ask(known, asked, proba=proba)
     left = None if known.tree is not None else known.left - len(answers)
     _print(answers, model, left, format)
 

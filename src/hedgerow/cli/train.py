@@ -161,7 +161,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
                 known = status.level >= 0
                 bars.update(
                     task,
-                    description=escape(_description(status)),
+                    description=escape(status.describe()),
                     completed=max(0, status.level),
                     total=status.depth if known else None,
                     more=escape(_traffic_text(status)),
@@ -187,16 +187,6 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
         _print(status)
 
 
-def _description(status: RunStatus) -> str:
-    if status.waiting_for:
-        return f"waiting for {', '.join(status.waiting_for)}"
-    if status.state != "running" or status.level < 0:
-        return status.state
-    if status.level >= status.depth:
-        return "leaves"
-    return f"level {status.level + 1} of {status.depth}, {status.nodes:,} nodes"
-
-
 def _traffic_text(status: RunStatus) -> str:
     parts = [f"{status.octets / 1e6:,.1f} MB"] if status.octets else []
     if status.left is not None:
@@ -212,7 +202,7 @@ def _print(status: RunStatus) -> None:
         print_line(f"  {party}: {state}")
     traffic = _traffic_text(status)
     if not status.has_ended:
-        print_line(f"  {_description(status)}{'; ' if traffic else ''}{traffic}")
+        print_line(f"  {status.describe()}{'; ' if traffic else ''}{traffic}")
     elif status.octets:
         print_line(f"  {traffic} in {status.seconds:,.1f} s")
     if status.reason is not None and not status.has_ended:

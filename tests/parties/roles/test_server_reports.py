@@ -89,7 +89,7 @@ class Said(ModelClient):
             server.name: one
             if isinstance(one, HedgerowError)
             else Reply({}, one if isinstance(one, bytes) else json.dumps(one).encode())
-            for server, one in zip(self.servers, said, strict=True)
+            for server, one in zip(self.members, said, strict=True)
         }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +34,11 @@ from hedgerow.parties.queries.inquiry import (
     write_part,
 )
 from hedgerow.parties.store.models import ModelManifest
-from hedgerow.parties.wire.client import Lines, Reply, ServerClient, ask, wait_for
+from hedgerow.parties.wire.client import Lines, MembersClient, Reply, ask, wait_for
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.questions import join_answers
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import KINDS, answered_kind, kind_named
+from hedgerow.protocols.kinds import KINDS, TOPDOWN, answered_kind, kind_named
 from hedgerow.protocols.sharing.queries import deal_queries
 from hedgerow.secure.replicated.outside import HALVES
 from hedgerow.tables import Encoded, encode
@@ -61,6 +62,8 @@ class KnownModel:
     def tree(self) -> Tree | None:
         """The published tree, if it is one; H401 for what says so and is none."""
         document = self.document
+        if document is not None and self.manifest.kind == TOPDOWN:
+            return Tree.from_json(json.dumps(document))
         return None if document is None else kind_named(self.manifest.kind).tree(document)
 
     @classmethod
@@ -79,7 +82,7 @@ class KnownModel:
                 expected=f"one model {name} at all servers", found="models that differ"
             )
         manifest, _, document = found[0]
-        if manifest.kind not in KINDS:
+        if manifest.kind not in (*KINDS, TOPDOWN):
             raise Code.BAD_PARAMETER.error(
                 expected=f"a kind of model among {', '.join(KINDS)}",
                 found=f"kind {jsonfile.shown(manifest.kind)}",
@@ -176,19 +179,37 @@ _AGAIN = {
 _DTYPES = ("uint16", "uint32", "uint64")
 
 
-class Reader(ServerClient):
-    """What the servers publish, to be read by any member; see `ServerClient`."""
+class Reader(MembersClient):
+    """What members publish, to be read by any other."""
 
-    def fetch(self, model: str) -> dict[str, Any]:
-        """Return what the servers publish of a model, which must be the same at all of them.
+    def find(self, model: str) -> KnownModel:
+        """Return what is known of a model, which must be the same at all who keep it.
 
-        H501 for a model that is hidden, H884 if they differ, or what one of them refuses.
+        H407 if nobody does, H884 if they differ, or what one of them refuses.
         """
         told = self._ask_all("models", {"model": check_name(model, "model")})
+        replies = [reply for reply in told.values() if isinstance(reply, Reply)]
         for reply in told.values():
-            if isinstance(reply, HedgerowError):
+            # Not everybody takes part in everything.
+            away = isinstance(reply, HedgerowError) and reply.code is Code.UNKNOWN_MODEL
+            if isinstance(reply, HedgerowError) and not (away and replies):
                 raise reply
-        found = KnownModel.parse(model, [r for r in told.values() if isinstance(r, Reply)])
+        return KnownModel.parse(model, replies)
+
+    def find_published(self, model: str) -> KnownModel | None:
+        """Return what is known of a model that is published; None for one that is to be asked."""
+        try:
+            found = self.find(model)
+        except HedgerowError as error:
+            # Who asks waits for servers that are away, and is told by them what it may ask.
+            if error.code is Code.UNKNOWN_MODEL or not self._config.servers:
+                raise
+            return None
+        return found if found.document is not None else None
+
+    def fetch(self, model: str) -> dict[str, Any]:
+        """Return what is published of a model; H501 for one that is hidden, as `find` besides."""
+        found = self.find(model)
         if found.document is None:
             raise Code.BAD_PARAMETER.error(
                 expected="a model that is published",

@@ -159,6 +159,7 @@ def _line(manifest: ModelManifest) -> dict[str, object]:
         "job": manifest.job,
         "populations": list(manifest.populations),
         "analysts": list(manifest.analysts),
+        "members": list(manifest.members),
     }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -21,7 +21,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.names import Name, check_name
-from hedgerow.parties.wire.client import Reply, ServerClient
+from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 
 _LOOKS, _PAUSE = 3, 0.3
 _COUNTED = ("asking", "rows_left")
@@ -95,6 +95,7 @@ class ModelLine(_Part):
     job: Hash
     populations: tuple[Name, ...]
     analysts: tuple[Name, ...]
+    members: tuple[Name, ...] = ()
 
 
 class ModelReport(ModelLine):
@@ -258,8 +259,8 @@ class PopulationCharges:
         return any(len(servers) < len(self.accounts) for _, servers in self.lines)
 
 
-class ModelClient(ServerClient):
-    """The three servers, to be asked about models; see `ServerClient`."""
+class ModelClient(MembersClient):
+    """Members that take calls, to be asked about models."""
 
     def list(self) -> tuple[list[Shelf], dict[str, HedgerowError]]:
         """Return the models that this member may know, by name, and the servers that told nothing.
@@ -269,7 +270,11 @@ class ModelClient(ServerClient):
         told = _read_each(self._ask_all("models", {}), _model_lines)
         lists, refusals = _split_refusals(told)
         names = sorted({name for known in lists.values() for name in known})
-        return [_shelf(name, told) for name in names], refusals
+        return [_shelf(name, told, self._servers) for name in names], refusals
+
+    @property
+    def _servers(self) -> tuple[str, ...]:
+        return tuple(server.name for server in self._config.servers)
 
     def show(self, model: str) -> Shown:
         """Ask all servers about a model.
@@ -280,7 +285,7 @@ class ModelClient(ServerClient):
         for look in range(_LOOKS):
             time.sleep(_PAUSE if look else 0.0)
             replies = self._ask_all("model-show", fields)
-            found = _merge_reports(_read_each(replies, ModelReport.parse))
+            found = _merge_reports(_read_each(replies, ModelReport.parse), self._servers)
             # A batch of answers is not charged everywhere at the same moment.
             if not found.differences or set(found.differences) - set(_COUNTED):
                 break
@@ -344,22 +349,31 @@ def _model_lines(data: bytes) -> dict[str, ModelLine]:
     return {line.model: line for line in lines}
 
 
-def _shelf(name: str, told: Mapping[str, dict[str, ModelLine] | HedgerowError]) -> Shelf:
+def _shelf(
+    name: str, told: Mapping[str, dict[str, ModelLine] | HedgerowError], servers: Sequence[str]
+) -> Shelf:
     known = [lines for lines in told.values() if not isinstance(lines, HedgerowError)]
     first = next(lines[name] for lines in known if name in lines)
-    servers = {}
-    for server, lines in told.items():
+    states = {}
+    for party, lines in told.items():
+        if party not in (first.members or servers):
+            continue
         if isinstance(lines, HedgerowError):
-            servers[server] = "unreachable"
+            states[party] = "unreachable"
         elif name not in lines:
-            servers[server] = "missing"
+            states[party] = "missing"
         else:
-            servers[server] = "kept" if lines[name] == first else "differs"
-    return Shelf(first, servers)
+            states[party] = "kept" if lines[name] == first else "differs"
+    return Shelf(first, states)
 
 
-def _merge_reports(told: Mapping[str, ModelReport | HedgerowError]) -> Shown:
+def _merge_reports(
+    told: Mapping[str, ModelReport | HedgerowError], servers: Sequence[str]
+) -> Shown:
     reports, refusals = _split_refusals(told)
+    # Who took no part has nothing to tell.
+    keepers = next(iter(reports.values())).members or servers
+    refusals = {name: error for name, error in refusals.items() if name in keepers}
     plain = {name: report.to_dict() for name, report in reports.items()}
     first = next(iter(plain.values()))
     differences = {

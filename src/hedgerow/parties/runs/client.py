@@ -50,6 +50,16 @@ class RunStatus:
         """Whether nothing more will happen by itself."""
         return self.state in ("done", "failed", "stopped")
 
+    def describe(self) -> str:
+        """Say in a few words how far it is."""
+        if self.waiting_for:
+            return f"waiting for {', '.join(self.waiting_for)}"
+        if self.state != "running" or self.level < 0:
+            return self.state
+        if self.level >= self.depth:
+            return "leaves"
+        return f"level {self.level + 1} of {self.depth}, {self.nodes:,} nodes"
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         plain = {key: value for key, value in vars(self).items() if key not in ("error", "octets")}

@@ -120,6 +120,7 @@ class TopDownPart(Part):
             job=job.hash,
             tag=hashlib.sha256(text).hexdigest(),
             populations=(job.population,),
+            members=attempt.members,
         )
         models.write_model(
             self.config.state,

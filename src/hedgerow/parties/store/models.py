@@ -41,7 +41,8 @@ class ModelManifest:
 
     `read_plan` makes a plan of `plan`. `job` is a hash, `files` has SHA-256 of those beside it.
     `tag` is the same at the three servers if, and only if, their shares belong together. `arrays`
-    has ``dtype`` and ``shape`` (without the axes of shares) of every shared array.
+    has ``dtype`` and ``shape`` (without the axes of shares) of every shared array. `members` took
+    part and keep it; none are named where that is the three servers.
     """
 
     name: str
@@ -55,6 +56,7 @@ class ModelManifest:
     analysts: tuple[str, ...] = ()
     arrays: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
     files: dict[str, str] = field(default_factory=dict, repr=False)
+    members: tuple[str, ...] = ()
 
     def read_plan(self) -> Any:
         """Return the plan; H401 for numbers that are no plan of this kind."""
@@ -66,6 +68,9 @@ class ModelManifest:
     def to_json(self) -> str:
         """Write it; the same manifest is the same text."""
         data = {"schema": SCHEMA, "version": VERSION, **asdict(self)}
+        if not self.members:
+            # As it was before any model had members: what is kept is bound to this text.
+            del data["members"]
         return json.dumps(data, sort_keys=True, indent=1, allow_nan=False)
 
     @classmethod
@@ -78,8 +83,8 @@ class ModelManifest:
                 raise code.error(found="a manifest of another schema")
             if (version := data.pop("version")) != VERSION:
                 raise Code.MODEL_VERSION.error(found=f"version {jsonfile.shown(version)}")
-            for key in ("populations", "analysts"):
-                data[key] = tuple(data[key])
+            for key in ("populations", "analysts", "members"):
+                data[key] = tuple(data.get(key, ()))
             return cls(**data)
 
 
