@@ -15,8 +15,8 @@ from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.runs.verbs import RunVerbs
-from hedgerow.parties.sites.service import CountService, SiteService
 from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.vertical.answering import SiteAnswers
 from hedgerow.parties.wire.handlers import Verb, declared_verbs
 from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.openapi import fields_schema
@@ -25,8 +25,7 @@ SERVICES: dict[str, tuple[type, ...]] = {
     "Every party": (Daemon, RunVerbs, Catalogue),
     "Who leads runs": (Inbox,),
     "A server": (UploadVerbs, QueryService, ChargeVerbs),
-    "A site": (SiteService,),
-    "A server that counts for sites": (CountService,),
+    "A site": (SiteAnswers,),
 }
 
 HEAD = """# Requests

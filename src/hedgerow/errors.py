@@ -114,6 +114,8 @@ class Spec(NamedTuple):
 
 RETIRED = {
     210: "seeded noise has no guarantee",
+    842: "a site was lost",
+    843: "no tree of this job yet",
     877: "request was made before",
     878: "clocks differ",
 }
@@ -208,8 +210,6 @@ class Code(Enum):
     TOO_FEW_OWNERS = 824
     ANSWERS_LOST = 840
     PUT_OUT = 841
-    SITE_LOST = 842
-    NOT_GROWN = 843
     UNKNOWN_MEMBER = 850
     BAD_NAME = 851
     BAD_PARTY_FILE = 852

@@ -84,7 +84,7 @@ def test_advice_for_shells_is_left_as_it_is() -> None:
     assert "capacity = 1000" in advice(Code.MISSING_CAPACITY.error(found="none"), "upload").fix
 
 
-@pytest.mark.parametrize("verb", ["site", "topdown"])
+@pytest.mark.parametrize("verb", ["train", "runs"])
 def test_verbs_without_flags_for_tables_do_not_advise_them(verb: str) -> None:
     error = Code.OTHER_DELIMITER.error(found="semicolons", fix="pass --delimiter ';'")
     assert advice(error, verb).fix == "write the file with commas between the cells"

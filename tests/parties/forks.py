@@ -2,21 +2,14 @@
 
 import multiprocessing
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from typing import Any, BinaryIO, TextIO
-
-from hedgerow.cli.main import main
+from typing import Any, BinaryIO
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(
-    [
-        *("tests.parties.runs.run_daemon", "tests.parties.store.writers", __name__),
-        "hedgerow.parties.sites.service",
-    ]
+    ["tests.parties.runs.run_daemon", "tests.parties.store.writers", __name__]
 )
 
 
@@ -41,54 +34,3 @@ def _print_into(writing: Connection, function: Callable[..., None], args: tuple[
         os.dup2(writing.fileno(), stream)
     writing.close()
     function(*args)
-
-
-class ForkedCommand:
-    """A command of ``hedgerow``; it has what tests use of `subprocess.Popen` with text pipes."""
-
-    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
-        pipes = [_forks.Pipe(duplex=False) for _ in range(2)]
-        self._process = fork(_run_command, folder, arguments, *(end for _, end in pipes))
-        for _, writing in pipes:
-            writing.close()
-        self.stdout, self.stderr = (_text_of(reading) for reading, _ in pipes)
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self._process.exitcode
-
-    def wait(self, timeout: float) -> int | None:
-        self._process.join(timeout)
-        return self._process.exitcode
-
-    def send_signal(self, number: int) -> None:
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """Read what is left of both pipes, up to the end of the process."""
-        texts = self.stdout.read(), self.stderr.read()
-        self._process.join(timeout)
-        return texts
-
-
-def _text_of(reading: Connection) -> TextIO:
-    with reading:
-        return os.fdopen(os.dup(reading.fileno()), encoding="utf-8")
-
-
-def _run_command(folder: Path, arguments: Sequence[str], out: Connection, err: Connection) -> None:
-    for end, stream in ((out, 1), (err, 2)):
-        os.dup2(end.fileno(), stream)
-        end.close()
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
-    os.chdir(folder)
-    sys.argv = ["hedgerow", *arguments]
-    main()

@@ -323,7 +323,7 @@ TOPDOWN = {
 }
 SITES = {
     "name": "tennis",
-    "kind": "ppid3",
+    "kind": "vertical-id3",
     "population": "players",
     "sites": ["club", "office", "weather"],
     "class_at": "office",
@@ -336,7 +336,7 @@ SITES = {
 def jobs() -> dict[str, Any]:
     from hedgerow.parties.runs.jobs import ServerJob
     from hedgerow.parties.runs.topdown_job import TopDownJob
-    from hedgerow.parties.sites.job import VerticalJob
+    from hedgerow.parties.vertical.job import VerticalJob
 
     common = {
         "name": "readmission",

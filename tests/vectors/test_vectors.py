@@ -21,9 +21,8 @@ from hedgerow.net.certificates import Identity
 from hedgerow.net.frames import FrameKind, Header, parse, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.jobs import ServerJob, read_job
 from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.sites.job import VerticalJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import locked_journal
@@ -252,19 +251,20 @@ def test_accounts(vectors: Callable[[str], Any], tmp_path: Path) -> None:
 
 
 def test_hashes_of_jobs(vectors: Callable[[str], Any]) -> None:
-    kinds = {"sites": VerticalJob}
     cases = vectors("jobs")
     assert len(cases) == 7
     # Who was waited for, and how long, stood in these; a job that does not say so is another job.
     old = cases.pop("topdown")["file"]
     with pytest.raises(HedgerowError, match=r"H885.*dropouts"):
         TopDownJob.from_toml(old)
+    with pytest.raises(HedgerowError, match=r"H885.*vertical-id3"):
+        read_job(cases.pop("sites")["file"])
     for name, case in cases.items():
-        job = kinds.get(name, ServerJob).from_toml(case["file"])
+        job = ServerJob.from_toml(case["file"])
         assert (job.hash, job.run_id) == (case["hash"], case["run"]), name
         assert job.to_toml() == case["file"]
         other = case["file"].replace("epsilon = 2.0", "epsilon = 3.0")
         other = other.replace("epsilon = 1.0", "epsilon = 3.0")
-        assert kinds.get(name, ServerJob).from_toml(other).hash != case["hash"]
+        assert ServerJob.from_toml(other).hash != case["hash"]
         with pytest.raises(HedgerowError):
-            kinds.get(name, ServerJob).from_toml("epsilom = 1.0\n" + case["file"])
+            ServerJob.from_toml("epsilom = 1.0\n" + case["file"])

@@ -28,7 +28,6 @@ from hedgerow.cli import (
     query,
     serve,
     show,
-    site,
     train,
     upload,
 )
@@ -58,7 +57,6 @@ app.command()(export.export)
 app.command()(export.ledger)
 app.add_typer(account.app, name="account")
 app.add_typer(account.trail_app, name="trail")
-app.add_typer(site.app, name="site")
 app.command()(errors.version)
 app.command()(errors.errors)
 app.command()(audit.audit)

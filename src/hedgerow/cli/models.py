@@ -26,7 +26,7 @@ from hedgerow.cli.printing import (
 if TYPE_CHECKING:
     from hedgerow.parties.roles.server_reports import ModelClient, Shown
 
-
+_IN_PIECES = "  lies in pieces at its sites, which ask each other"
 app = typer.Typer(help="Look at the models that the servers keep.", no_args_is_help=True)
 
 
@@ -99,7 +99,8 @@ def _print(shown: Shown) -> None:
     print_line(f"{report.model}: kind {report.kind}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")
-    print_line(f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED)
+    asked = f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED
+    print_line(_IN_PIECES if report.kind == "vertical-id3" else asked)
     if shown.cost is not None:
         cost = shown.cost
         print_line(
@@ -116,12 +117,12 @@ def _print(shown: Shown) -> None:
     console.print(table)
     if report.asking:
         print_line("\nrows asked and charged")
-        table = Table("analyst", "asked", "left")
+        table = Table("by", "asked", "left")
         for by in report.asking:
             table.add_row(by.analyst, f"{by.asked:,}", f"{by.left:,}")
         console.print(table)
         if report.rows_left is not None:
-            print_line(f"{report.rows_left:,} left for all analysts together")
+            print_line(f"{report.rows_left:,} left for all of them together")
     print_line("\nwhat training opened" if report.opened else "\ntraining opened nothing")
     table = Table("name", "to", "shape", "declared", "opened", "why")
     for value in report.opened:

@@ -30,11 +30,8 @@ def plan(
     from hedgerow.protocols.forecast import forecast
 
     read = load_job(job)
-    made, costs = read.make_plan(), read.costs()
-    foreseen = forecast(made)
-    # What is released to everybody is opened to the servers, who show it.
-    audiences: dict[str | None, str] = {one.reason: one.audience for one in made.releases()}
-    opened = [(one.name, audiences.get(one.release, one.audience)) for one in made.openings()]
+    costs, opened = read.costs(), read.opened()
+    foreseen = forecast(read.make_plan())
     if format is Format.json:
         report = {
             "ok": True,

@@ -51,7 +51,7 @@ _FIXED_TEXT = {
     Code.OTHER_DELIMITER: "write the file with commas between the cells",
     Code.OTHER_ENCODING: "write the file in UTF-8",
 }
-_WITH_FIXED_TEXT = ("site", "topdown")
+_WITH_FIXED_TEXT = ("train", "runs")
 _TO_TOML = "`Domain.to_toml()` of any domain shows the format"
 _DRAFT = "`hedgerow domain suggest TABLE` shows the format"
 

@@ -102,7 +102,12 @@ class NoiseForecast:
 
 
 def forecast(plan: Any) -> NoiseForecast:
-    """Return how large the noise of a plan will be; nothing for a plan without noise."""
+    """Return how large the noise of a plan will be; nothing for a plan without noise.
+
+    Nothing, either, for one without a domain: who knows its own columns alone cannot tell.
+    """
+    if not hasattr(plan, "domain"):
+        return NoiseForecast((), "")
     for kind, expected in _FORECASTS.items():
         if isinstance(plan, kind):
             found = tuple(expected(plan))

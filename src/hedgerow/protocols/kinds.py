@@ -20,6 +20,11 @@ KINDS: dict[str, Kind] = {
 TOPDOWN = "topdown"
 """What owners publish with a coordinator; no kind of the servers."""
 
+VERTICAL = "vertical-id3"
+"""A tree in pieces, each at the site whose attribute it tests; no kind of the servers."""
+OLD_VERTICAL = "ppid3"
+"""Its name in jobs and policies of older versions, which are refused."""
+
 
 def kind_named(name: str) -> Kind:
     """Return the kind of that name; H501 for one that nobody listed."""

@@ -65,11 +65,11 @@ def test_the_list_is_the_same_at_all(parties: dict[str, PartyConfig]) -> None:
 
 def test_roster_and_identity(parties: dict[str, PartyConfig]) -> None:
     alder = parties["alder"]
-    assert "hedgerow keys" in refuses(Code.MISSING_CERTIFICATE, lambda: alder.roster("run")).fix
+    assert "hedgerow keys" in refuses(Code.MISSING_CERTIFICATE, lambda: alder.server_endpoints).fix
     zoe = parties["zoe"]
-    assert "add CERT" in refuses(Code.MISSING_CERTIFICATE, lambda: zoe.roster("run")).fix
+    assert "add CERT" in refuses(Code.MISSING_CERTIFICATE, lambda: zoe.server_endpoints).fix
     introduce(parties)
-    roster = alder.roster("run")
+    roster = alder.server_endpoints
     assert [(m.host, m.port) for m in roster] == [("127.0.0.1", 7601 + 10 * i) for i in range(3)]
     assert [fingerprint(m.certificate) for m in roster] == [
         fingerprint(parties[name].identity.pem) for name in SERVERS

@@ -13,6 +13,7 @@ from hedgerow.protocols.kinds import kind_named
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.tables import Target
+from tests.parties.wire.parties_calls import refuses
 
 FIELDS: dict[str, Any] = {
     "largest_epsilon_per_job": 1.0,
@@ -153,7 +154,7 @@ HOSTILE = {
         "largest_depth": {"epsilon": 1.0, "n_splits": 1 << 16, "max_depth": 1 << 16},
         "largest_epsilon_per_job": {"epsilon": 1e300, "n_splits": 1 << 16},
     },
-    "ppid3": {
+    "vertical-id3": {
         "largest_depth": {"max_depth": 1 << 40},
         "largest_epsilon_per_job": {"cardinality": "secret", "epsilon": 500.0, "max_depth": 2},
     },
@@ -166,7 +167,7 @@ def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
     policy: Policy, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kilobyte that asks for much must not be planned to be refused: that took half a minute."""
-    others = {"topdown": TopDownOptions, "ppid3": VerticalOptions}
+    others = {"topdown": TopDownOptions, "vertical-id3": VerticalOptions}
     options = others.get(protocol) or kind_named(protocol).options_type
 
     def planned(*_: object, **__: object) -> None:
@@ -288,3 +289,15 @@ def test_files(tmp_path: Path) -> None:
     folder.chmod(0o755)
     with pytest.raises(HedgerowError, match="H854"):
         Policy.load(folder)
+
+
+def test_the_name_of_a_protocol_of_older_versions() -> None:
+    lines = {
+        "largest_epsilon_per_job": 1.0,
+        "allowed_protocols": ["ppid3"],
+        "allowed_analysts": [],
+        "queries_per_model": 1,
+        "queries_per_analyst": 1,
+    }
+    refused = refuses(Code.BAD_POLICY_FILE, lambda: Policy.model_validate(lines))
+    assert "'vertical-id3' now" in refused.found

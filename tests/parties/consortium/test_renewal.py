@@ -164,7 +164,7 @@ def meet(parties: dict[str, PartyConfig], seconds: float = 30.0) -> list[object]
         try:
             with TLSNetwork(
                 number,
-                config.roster("run"),
+                config.server_endpoints,
                 config.identity,
                 session=bytes(16),
                 program=b"test",

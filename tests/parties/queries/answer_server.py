@@ -24,7 +24,7 @@ def main(folder: Path, rows: int) -> None:
     port = RunPort(config.me.host, config.me.run_port)
     limits = RoomLimits(poll=5.0, heartbeat=0.2)
     answering = QueryService(config, policy, key, port, limits=limits)
-    shown = Catalogue(config.state, policy, key, answering.library)
+    shown = Catalogue(config, policy, key, answering.library)
     with (
         port,
         Service(

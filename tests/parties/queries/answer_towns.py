@@ -162,7 +162,7 @@ class Town:
         key = operator_key(config.folder)
         port = RunPort(config.me.host, config.me.run_port)
         answering = QueryService(config, self.policies[number], key, port, limits=limits)
-        shown = Catalogue(config.state, self.policies[number], key, answering.library)
+        shown = Catalogue(config, self.policies[number], key, answering.library)
         service = Service(
             config.identity,
             known_callers(config),

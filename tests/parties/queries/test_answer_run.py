@@ -51,7 +51,7 @@ def test_queries_of_several_analysts_in_blocks(
             for one, dealt in zip(asked, parts, strict=True)
         ]
         with TLSNetwork(
-            server, config.roster("run"), config.identity, session=bytes(16), program=b"test"
+            server, config.server_endpoints, config.identity, session=bytes(16), program=b"test"
         ) as network:
             book, shares = library.book("m"), library.shares("m")
             book.charge(asked)

@@ -158,7 +158,7 @@ class Hall:
 
         def attend(server: int) -> None:
             config = self.town.configs[SERVERS[server]]
-            roster, policy = config.roster("run"), self.town.policies[server]
+            roster, policy = config.server_endpoints, self.town.policies[server]
             members = [member.name for member in config.members]
             try:
                 with TLSNetwork(

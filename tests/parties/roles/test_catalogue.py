@@ -40,7 +40,7 @@ def town(tmp_path: Path):
     config = town.configs[SERVERS[1]]
     key = operator_key(config.folder)
     library = Library(config.state, key, 1)
-    verbs = declared_verbs(Catalogue(config.state, town.policies[1], key, library))
+    verbs = declared_verbs(Catalogue(config, town.policies[1], key, library))
     town.told = lambda verb, caller, **fields: verbs[verb].function(
         caller, verbs[verb].fields.model_validate(fields), None
     )

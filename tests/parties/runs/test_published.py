@@ -112,7 +112,7 @@ class Trio:
         for number, config in enumerate(self.configs):
             key = operator_key(config.folder)
             library = Library(config.state, key, number)
-            catalogue = Catalogue(config.state, Policy.load(config.folder), key, library)
+            catalogue = Catalogue(config, Policy.load(config.folder), key, library)
             caller = Caller("zoe", "analyst")
             fields, payload = catalogue.models(caller, ModelsFields(model=job.model), None)
             replies.append(Reply(fields, b"".join(payload)))

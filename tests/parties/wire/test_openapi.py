@@ -14,35 +14,31 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.daemon import Daemon
-from hedgerow.parties.sites.counting import CountRun
-from hedgerow.parties.sites.service import CountService, SiteService
 from hedgerow.parties.wire.client import Reply, call
-from hedgerow.parties.wire.handlers import Verb, declared_verbs
+from hedgerow.parties.wire.handlers import Verb
 from hedgerow.parties.wire.openapi import openapi
 from hedgerow.parties.wire.service import Service
 from tests.parties.consortia import found, introduce
 from tests.parties.free_ports import free_ports
 from tests.parties.runs.run_servers import job
-from tests.parties.sites.site_town import SERVERS, SITES, site_town
-from tests.parties.sites.site_town import make_job as make_site_job
 from tests.parties.store.test_uploads import Dealer
 from tests.parties.towns import Town
+from tests.parties.vertical.site_towns import VerticalTown
 from tests.parties.wire.parties_calls import RawLine, refuses
 
-ROOT, SITE_JOB = Path(__file__).parents[3], make_site_job()
+ROOT = Path(__file__).parents[3]
 GOOD: dict[str, Any] = {
     "id": "0f" * 16,
     "hash": "0" * 64,
+    "job": "0" * 64,
     "session": "0f" * 16,
-    "tree": "0f" * 16,
     "signature": "0f" * 64,
     "letter": "0f" * 16,
     "reply": {},
     "members": ["some-name"],
     "what": "class",
-    "call": "7",
-    "root": [0, 1],
     "trail": {"height": 7, "hash": "0f" * 32},
+    "ids": ["7"],
     "error": {"code": "BAD_NAME", "expected": "a", "found": "b", "fix": "c"},
 }
 BY_TYPE = {"integer": 1, "number": 1.5, "boolean": True, "string": "some-name", "array": []}
@@ -184,18 +180,13 @@ def test_a_coordinator(tmp_path: Path) -> None:
 
 
 def test_a_site(tmp_path: Path) -> None:
-    with site_town(tmp_path) as town, SiteService(town.run(SITES[1], SITE_JOB)) as site:
-        verbs = declared_verbs(SiteService)
-        hold_to_the_schema(Asked(site.service, town.parties, SITES[1]), verbs)
-
-
-def test_a_server_that_counts(tmp_path: Path) -> None:
-    counted = make_site_job(cardinality="secret")
-    with site_town(tmp_path, servers=True) as town:
-        config = town.parties[SERVERS[1]]
-        with CountService(CountRun(config, Policy.load(config.folder), counted)) as server:
-            verbs = declared_verbs(CountService)
-            hold_to_the_schema(Asked(server.service, town.parties, SERVERS[1]), verbs)
+    town = VerticalTown(tmp_path)
+    with Daemon(town.parties["club"], town.policy("club")) as daemon:
+        assert daemon.service is not None
+        verbs = daemon.service._handlers
+        hold_to_the_schema(Asked(daemon.service, town.parties, "club"), verbs)
+        assert {"job", "run-go", "models", "inbox", "sites-ask", "sites-meet"} <= set(verbs)
+        assert "upload" not in verbs
 
 
 def test_made_twice_at_a_server(daemon: Daemon, parties: dict[str, PartyConfig]) -> None:

@@ -77,7 +77,7 @@ def test_every_error_travels(code: Code) -> None:
     ],
 )
 def test_news_that_was_passed_on_say_where_and_who_says_so(found: str, told: str) -> None:
-    error = come_back(Code.SITE_LOST.error(found=found), "lab")
+    error = come_back(Code.PEER_GONE.error(found=found), "lab")
     assert (error.found, error.party) == (told, "lab")
 
 

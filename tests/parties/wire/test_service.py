@@ -9,7 +9,7 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from hedgerow.net.certificates import make_identity
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.handlers import Caller, Incoming, ServiceLimits, Verb
 from hedgerow.parties.wire.requests import MAX_FIELDS_BYTES, Body, Fields, Payload
-from tests.parties.sites.site_town import until
 from tests.parties.wire.parties_calls import (
     BOTH,
     VERBS,
@@ -36,6 +35,14 @@ from tests.parties.wire.parties_calls import (
 def town(tmp_path: Path) -> Iterator[Town]:
     with town_in(tmp_path) as made:
         yield made
+
+
+def wait_until(reached: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for something that threads do."""
+    end = time.monotonic() + seconds
+    while not reached() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert reached()
 
 
 def refusal_of(town: Town, data: bytes) -> HedgerowError:
@@ -447,7 +454,7 @@ def test_a_caller_that_hangs_up(town: Town, length: int) -> None:
         town.line().close()
         town.call("echo")
         # A place is given back after its reply has left.
-        until(lambda: not town.service.gate._working)
+        wait_until(lambda: not town.service.gate._working)
 
 
 def test_a_connection_that_is_cut(town: Town) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hedgerow import VerticalID3Classifier
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, WEATHER
 

@@ -537,6 +537,19 @@ def test_only_the_asker_ends_a_question() -> None:
         Mesh(3).run({(i,): attend for i in range(3)})
 
 
+def test_a_question_brings_no_more_instances_than_it_was_said_to() -> None:
+    """Sites have counted so many, by their policies, before they came."""
+    one = asking(asker=1)
+
+    def attend(network: Network) -> Any:
+        context = one.context(network)
+        said = Question(1, 14 if context.party == 1 else 3)
+        return classify(replace(context, job=said))
+
+    with pytest.raises(HedgerowError, match="more instances than the question was said of"):
+        Mesh(3).run({(i,): attend for i in range(3)})
+
+
 # In processes.
 
 

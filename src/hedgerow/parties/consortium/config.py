@@ -28,9 +28,9 @@ from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import StateFolder, check_private, read_small
 
 Role = Literal["server", "owner", "analyst", "coordinator", "site"]
-Plane = Literal["run", "count"]
 
 SERVERS = 3
+_OLD_PORTS = ("query_port", "site_port", "count_port")
 MAX_FILE_BYTES = 1 << 20
 """Of a TOML file or a certificate of a party."""
 
@@ -53,9 +53,8 @@ class Member(Numbered):
     """A party as the list has it.
 
     `host`: where a server, a coordinator or a site is reached; others are never called.
-    `port`: for requests. The others are those of a server with the other servers: `run_port` for
-    training and answers, `count_port` for counting; at
-    `site_port` sites have it count. 0 where there is no need.
+    `port`: for requests. `run_port`: for training and answers with others. 0 where there is no
+    need.
     """
 
     code: ClassVar[Code] = Code.BAD_PARTY_FILE
@@ -65,14 +64,11 @@ class Member(Numbered):
     host: str = ""
     port: Port = 0
     run_port: Port = 0
-    site_port: Port = 0
-    count_port: Port = 0
 
     @property
     def ports(self) -> tuple[int, ...]:
         """Those that it has."""
-        more = self.run_port, self.site_port, self.count_port
-        return tuple(port for port in (self.port, *more) if port)
+        return tuple(port for port in (self.port, self.run_port) if port)
 
     @property
     def kind(self) -> str:
@@ -92,8 +88,8 @@ class Member(Numbered):
                 raise ValueError("a server needs port and run_port")
         elif self.takes_calls:
             check_host(self.host)
-            if not self.port or {*self.ports} - {self.port, self.run_port}:
-                raise ValueError(f"{self.kind} needs port and run_port, and has no other")
+            if not self.port:
+                raise ValueError(f"{self.kind} needs port and run_port")
         elif self.host or self.ports:
             raise ValueError(f"{self.kind} is never called and has neither host nor ports")
         return self
@@ -138,19 +134,17 @@ class PartyConfig(Numbered):
     @model_validator(mode="before")
     @classmethod
     def _of_this_version(cls, data: Any) -> Any:
-        """Refuse a file of a version that had a port for answers; say which lines have to go."""
+        """Refuse a file of a version that had more ports; say which lines have to go."""
         members = data.get("members") if isinstance(data, Mapping) else None
-        older = [
-            str(member.get("name"))
-            for member in (members if isinstance(members, list) else ())
-            if isinstance(member, Mapping) and "query_port" in member
-        ]
-        if older:
-            raise Code.BAD_PARTY_FILE.error(
-                expected="servers that train and answer at one port, run_port",
-                found=f"a query_port of {', '.join(older)}, as older versions had it",
-                fix=f"delete the lines query_port of {', '.join(older)}, at all parties",
-            )
+        listed = [one for one in (members or ()) if isinstance(one, Mapping)]
+        older = {port: [str(m.get("name")) for m in listed if port in m] for port in _OLD_PORTS}
+        for port, names in older.items():
+            if names:
+                raise Code.BAD_PARTY_FILE.error(
+                    expected="parties that train and answer at one port, run_port",
+                    found=f"a {port} of {', '.join(names)}, as older versions had it",
+                    fix=f"delete the lines {port} of {', '.join(names)}, at all parties",
+                )
         return data
 
     @field_validator("listen")
@@ -269,16 +263,6 @@ class PartyConfig(Numbered):
             )
         return self.servers.index(self.me)
 
-    def port_of(self, member: Member) -> int:
-        """Return the port at which requests of this party reach a member.
-
-        A server that counts for sites has one for them; it is the only one that it listens at where
-        nobody uploads.
-        """
-        owners = any(one.role == "owner" for one in self.members)
-        counts = member.site_port and (self.role == "site" or not owners)
-        return member.site_port if counts else member.port
-
     @property
     def list_digest(self) -> str:
         """Hash of the consortium's name and of all names and roles in order, to be compared.
@@ -337,23 +321,10 @@ class PartyConfig(Numbered):
             found.append(meeting.Endpoint(host, member.run_port, text))
         return tuple(found)
 
-    def roster(self, plane: Plane) -> tuple[meeting.Endpoint, ...]:
-        """Return the three servers as the network of their sessions on one of the ports wants them.
-
-        Raises H908 if a server has no port for it, H857 if its certificate was not added.
-        """
-        ports = {server.name: getattr(server, f"{plane}_port") for server in self.servers}
-        for name, port in ports.items():
-            if not port:
-                raise Code.PORT_MISSING.error(
-                    expected=f"a {plane}_port of every server",
-                    found=f"none of {name}",
-                    fix=f"add a line {plane}_port to {name} in party.toml, the same at all parties",
-                )
-        return tuple(
-            meeting.Endpoint(server.host, ports[server.name], self.certificate(server.name))
-            for server in self.servers
-        )
+    @property
+    def server_endpoints(self) -> tuple[meeting.Endpoint, ...]:
+        """The three servers, as `endpoints`."""
+        return self.endpoints([server.name for server in self.servers])
 
 
 def _is_no_party(folder: Path) -> bool:

@@ -12,6 +12,7 @@ from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Rol
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.durable import make_private, write_new
+from hedgerow.protocols.kinds import TOPDOWN, VERTICAL
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600
@@ -44,9 +45,7 @@ clock = {t.clock:g}       # by which the clock of a server may differ
 # host        where the others reach a server, a coordinator or a site. 127.0.0.1 is this machine
 #             alone, for study: write the real host name before other machines are used.
 # port        for requests: of owners, of analysts, of the servers and of sites.
-# run_port    for training and answers with the other servers.
-# site_port   of a server that counts for sites: for their requests; only where there are sites.
-# count_port  for counting with the other servers; only where there are sites.
+# run_port    for training and answers with others who take part.
 {members}"""
 
 _LISTEN = """
@@ -71,14 +70,14 @@ allow_exact = {exact}
 
 # Kinds of models that may be trained. "trees", "regression" and "boosting" stay hidden on the
 # servers; "open" would publish the tree, with noise by its epsilon, and so does "topdown".
-# "ppid3" grows a tree in pieces that stay at their sites, which learn exact counts: it needs
-# allow_exact, and a population without a limit.
+# "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact counts: it
+# needs allow_exact, and a population without a limit.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.
 allowed_analysts = [{analysts}]
 
-# Members, owners or analysts, that may post jobs: each can spend what the populations below have.
+# Members, such as owners or sites, that may post jobs: each can spend what populations below have.
 # Without this line the owners of the uploads of a job may. Who has posted a run, and the owners of
 # its uploads, may stop and resume it.
 {posters}
@@ -137,11 +136,10 @@ _STATE = """
    What the server keeps is encrypted with keys/state.key. Keep a copy of it in a safe place, or
    move it off this disk and set HEDGEROW_STATE_KEY to its text instead."""
 
-_SERVED, _CARRIED, _SITED = "with servers", "with a coordinator", "with sites"
+_SERVED, _CARRIED = "with servers", "with a coordinator"
 _LAST: dict[Role, list[tuple[str, str, str]]] = {
     "server": [
         ("Take part, and take uploads:", "hedgerow serve", ""),
-        ("Count for the sites:", "hedgerow site count --help", _SITED),
     ],
     "owner": [
         ("Share your table with the servers:", "hedgerow upload --help", _SERVED),
@@ -152,8 +150,10 @@ _LAST: dict[Role, list[tuple[str, str, str]]] = {
     "analyst": [("Ask a model:", "hedgerow query --help", _SERVED)],
     "coordinator": [("Take part in runs:", "hedgerow serve", "")],
     "site": [
-        ("Take part in a run, and answer:", "hedgerow site serve --help", ""),
-        ("Grow the tree, and ask it:", "hedgerow site --help", ""),
+        ("Name a table that stays here:", "hedgerow upload --here --help", ""),
+        ("Take part in runs, and answer:", "hedgerow serve", ""),
+        ("Grow a tree:", "hedgerow train --help", ""),
+        ("Ask it:", "hedgerow query --help", ""),
     ],
 }
 """What a role is for: what is done, how, and in which consortium."""
@@ -198,15 +198,7 @@ def list_members(
         _place(hosts[i] if hosts else HOST, first_port + _STEP * i) for i in range(len(called))
     ]
     listed = [
-        Member(
-            name=name,
-            role="server",
-            host=host,
-            port=port,
-            run_port=port + 1,
-            site_port=port + 4 if sites else 0,
-            count_port=port + 5 if sites else 0,
-        )
+        Member(name=name, role="server", host=host, port=port, run_port=port + 1)
         for name, (host, port) in zip(servers, places, strict=False)
     ]
     listed += [Member(name=name, role="owner") for name in owners]
@@ -242,14 +234,14 @@ def found_consortium(
     """
     check_name(name, "consortium")
     allowed = ["trees", "regression", "boosting"]
-    for role, protocol in (("coordinator", "topdown"), ("site", "ppid3")):
+    for role, protocol in (("coordinator", TOPDOWN), ("site", VERTICAL)):
         if any(member.role == role for member in members):
             allowed.append(protocol)
     lines: dict[str, Any] = {
         "largest_epsilon_per_job": 1.0,
         "allowed_protocols": tuple(allowed),
         "allowed_analysts": tuple(one.name for one in members if one.role == "analyst"),
-        "allowed_posters": tuple(one.name for one in members if one.role == "owner"),
+        "allowed_posters": tuple(one.name for one in members if one.role in ("owner", "site")),
         "queries_per_model": 1000,
         "queries_per_analyst": 1000,
         "populations": dict(populations or {}),
@@ -319,9 +311,6 @@ def _member(member: Member) -> str:
     if member.takes_calls:
         lines += [f'host = "{member.host}"', f"port = {member.port}"]
         lines += [f"run_port = {member.run_port}"]
-    if member.role == "server":
-        more = ("site_port", "count_port")
-        lines += [f"{port} = {getattr(member, port)}" for port in more if getattr(member, port)]
     return "\n".join(lines) + "\n"
 
 
@@ -330,7 +319,7 @@ def _readme(config: PartyConfig) -> str:
     carried = any(member.role == "coordinator" for member in config.members)
     owners = any(member.role == "owner" for member in config.members)
     served = bool(config.servers) and (owners or not config.sites)
-    there = {"": True, _SERVED: served, _CARRIED: carried, _SITED: bool(config.sites)}
+    there = {"": True, _SERVED: served, _CARRIED: carried}
     verbs = [(what, how) for what, how, where in _LAST[config.role] if there[where]]
     last = [f"{i}. {what:<47} {how}" for i, (what, how) in enumerate(verbs, 7)]
     if config.role in ("owner", "server", "site"):

@@ -18,14 +18,14 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import check_private
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.kinds import KINDS, OLD_VERTICAL, TOPDOWN, VERTICAL
 
 # Sums of shares of a budget may exceed it by their rounding.
 _SLACK = 1 + 1e-12
 
 Count = Annotated[int, Strict(), Field(ge=0)]
 
-PROTOCOLS = (*KINDS, "topdown", "ppid3")
+PROTOCOLS = (*KINDS, TOPDOWN, VERTICAL)
 """What a policy may allow: the kinds that servers train, runs of a coordinator, and of sites."""
 
 LIFETIME_DELTA = 1e-6
@@ -88,6 +88,8 @@ class Policy(Numbered):
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
         unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
+        if OLD_VERTICAL in unknown:
+            raise ValueError(f"allowed_protocols has {OLD_VERTICAL!r}, which is {VERTICAL!r} now")
         if unknown:
             raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(PROTOCOLS)}")
         for name, lifetime in self.populations.items():
@@ -245,6 +247,10 @@ class Policy(Numbered):
     def check_queries(self, analyst: str, *, rows: int, by_analyst: int, by_all: int) -> None:
         """Refuse rows beyond the budget of a model, after those asked before."""
         self.check_analysts([analyst])
+        self.check_rows(rows=rows, by_analyst=by_analyst, by_all=by_all)
+
+    def check_rows(self, *, rows: int, by_analyst: int, by_all: int) -> None:
+        """Refuse rows beyond the budget of a model, whoever asks."""
         for count, what in ((rows, "rows"), (by_analyst, "by_analyst"), (by_all, "by_all")):
             # A negative count would give budget back.
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:

@@ -81,7 +81,7 @@ class ProbeError(Exception):
 def ask_health(config: PartyConfig, server: Member) -> Health | None:
     """Ask a server how it is; a `Probe`."""
     try:
-        reply = call_member(config, server, "health", port=config.port_of(server))
+        reply = call_member(config, server, "health")
     except HedgerowError as error:
         if error.code is Code.UNKNOWN_VERB:
             return None
@@ -97,7 +97,7 @@ def shake_hands(config: PartyConfig, server: Member, identity: Identity | None =
 
     `identity`: to show another certificate than the one in use.
     """
-    port = config.port_of(server)
+    port = server.port
     place = f"{server.host}:{port}"
     known = config.certificate(server.name)
     context = tls_context(identity or config.identity, [known], server=False)
@@ -110,10 +110,7 @@ def shake_hands(config: PartyConfig, server: Member, identity: Identity | None =
         fix = f"open the port in the firewalls between here and {server.name}; compare the host"
         raise ProbeError(f"no answer at {place}", fix) from None
     except OSError as error:
-        verbs = {server.port: "serve", server.site_port: "site count"}
-        verb = {"server": verbs[port], "site": "site serve"}.get(server.role, "serve")
-        fix = f"have {server.name} start `hedgerow {verb}`; compare host and port in party.toml"
-        fix += " (a server counts only while a tree grows)" * (verb == "site count")
+        fix = f"have {server.name} start `hedgerow serve`; compare host and port in party.toml"
         raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
     refused = ProbeError(
         f"{place} does not accept this party's certificate",
@@ -232,7 +229,7 @@ def check_own(config: PartyConfig) -> Finding:
     # From inside, where it listens: its host may be that of a router.
     listens = _FROM_INSIDE.get(config.listen, config.listen) or config.me.host
     here = config.me.model_copy(update={"host": listens})
-    finding.address = f"{here.host}:{config.port_of(here)}"
+    finding.address = f"{here.host}:{here.port}"
     if not finding.problems:
         _reach(config, finding, lambda config, _: ask_health(config, here))
     return finding
@@ -240,7 +237,7 @@ def check_own(config: PartyConfig) -> Finding:
 
 def _certificate_of(config: PartyConfig, member: Member) -> Finding:
     me = member == config.me
-    address = f"{member.host}:{config.port_of(member)}" if member.takes_calls else None
+    address = f"{member.host}:{member.port}" if member.takes_calls else None
     finding = Finding(member, address)
     try:
         finding.certificate = Certificate.of(config, member.name)

@@ -234,7 +234,7 @@ class QueryService:
         with self._port.expect(session) as doorway:
             return TLSNetwork(
                 config.number,
-                config.roster("run"),
+                config.server_endpoints,
                 config.identity,
                 session=session,
                 program=program,

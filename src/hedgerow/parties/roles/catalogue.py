@@ -7,6 +7,7 @@ import logging
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meter import Reading
+from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.roles.server_reports import (
@@ -20,14 +21,22 @@ from hedgerow.parties.roles.server_reports import (
 )
 from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.accounts import Accounts
-from hedgerow.parties.store.durable import StateFolder, read_small
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import read_small
+from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.library import Library
-from hedgerow.parties.store.models import ModelManifest, list_models, open_model, read_manifest
+from hedgerow.parties.store.models import (
+    ModelManifest,
+    StoredModel,
+    list_models,
+    open_model,
+    read_manifest,
+)
 from hedgerow.parties.store.uploads import list_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.kinds import is_published
+from hedgerow.protocols.kinds import VERTICAL, is_published
 
 _ROLES = ("analyst", "owner", "server", "coordinator", "site")
 _METER_BYTES = 1 << 24
@@ -51,13 +60,15 @@ class Catalogue:
     """Tell members about the models of a server.
 
     An analyst hears of what is published, and of models whose job and this server's policy name it;
-    all others hear of all. Only servers have a `key` and a `library` of models to ask.
+    all others hear of all. Of a tree in pieces, what was learned here is for this party alone. Only
+    servers have a `key` and a `library` of models to ask.
     """
 
     def __init__(
-        self, state: StateFolder, policy: Policy, key: bytes | None, library: Library | None
+        self, config: PartyConfig, policy: Policy, key: bytes | None, library: Library | None
     ) -> None:
-        self._state, self._key, self._library, self._policy = state, key, library, policy
+        self._name, self._state = config.name, config.state
+        self._key, self._library, self._policy = key, library, policy
 
     @verb("models", _ROLES, twice=_READS)
     def models(
@@ -97,6 +108,8 @@ class Catalogue:
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
+        if manifest.kind == VERTICAL:
+            return {}, self._own_report(caller, stored).to_json()
         if not is_published(manifest.kind) and self._library is not None:
             book, policy = self._library.book(manifest.name), self._policy
             ledger = book.ledger
@@ -116,6 +129,35 @@ class Catalogue:
             sent=self._sent(manifest),
         )
         return {}, report.to_json()
+
+    def _own_report(self, caller: Caller, stored: StoredModel) -> ModelReport:
+        """Report on a tree in pieces: to this party all, also of questions, to others its name."""
+        manifest, mine = stored.manifest, caller.name == self._name
+        learned: tuple[LedgerLine, ...] = ()
+        opened: tuple[Opened, ...] = ()
+        asking: dict[str, int] = {}
+        if mine:
+            store = open_store(self._state)
+            # Since the tree was grown, questions may have been charged; marks are in both.
+            ledger = DurableLedger(store, manifest.run)
+            ledger.parties = stored.read_ledger().parties
+            learned = _ledger_lines(ledger)
+            opened = _openings(Leakage.from_json(stored.leakage))
+            with store.snapshot() as made:
+                for row in made.each_question(manifest.name):
+                    asking[row["analyst"]] = asking.get(row["analyst"], 0) + row["n"]
+        policy, total = self._policy, sum(asking.values())
+        return ModelReport(
+            **_line(manifest),
+            learned=learned,
+            opened=opened,
+            asking=tuple(
+                Asking(analyst=name, asked=n, left=max(0, policy.queries_per_analyst - n))
+                for name, n in sorted(asking.items())
+            ),
+            rows_left=max(0, policy.queries_per_model - total) if mine else None,
+            sent=self._sent(manifest) if mine else None,
+        )
 
     def _find_model(self, caller: Caller, model: str) -> ModelManifest:
         """Return a model, if the caller may know it."""

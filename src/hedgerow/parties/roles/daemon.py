@@ -1,8 +1,9 @@
 """`Daemon`: a member of a consortium that takes part in runs, whatever its role.
 
 It joins what the other modules do: requests (`Service`), or letters where nobody calls it
-(`LetterBox`), runs, and at a server uploads and answers, whose sessions with others have one port
-(`RunPort`). All that counts is on the disk, so a daemon that was killed goes on where it was.
+(`LetterBox`), runs, and at a server or a site uploads and answers, whose sessions with others have
+one port (`RunPort`). All that counts is on the disk, so a daemon that was killed goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.models import take_over_models
 from hedgerow.parties.store.uploads import UploadVerbs, take_over_uploads
+from hedgerow.parties.vertical.answering import SiteAnswers
 from hedgerow.parties.wire.handlers import (
     Caller,
     Incoming,
@@ -106,8 +108,11 @@ class Daemon:
                 ChargeVerbs(self.runs.accounts, self.runs.store),
                 self.answers,
             ]
+        elif config.role == "site":
+            assert self.port is not None
+            answering.append(SiteAnswers(config, policy, self.port))
         library = None if self.answers is None else self.answers.library
-        answering.append(Catalogue(config.state, policy, key, library))
+        answering.append(Catalogue(config, policy, key, library))
         if config.me in config.leaders:
             answering.append(self.inbox)
         verbs = {name: one for each in answering for name, one in declared_verbs(each).items()}

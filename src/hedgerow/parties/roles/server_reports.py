@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field, Strict, StringConstraints
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
+from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 
@@ -260,7 +261,12 @@ class PopulationCharges:
 
 
 class ModelClient(MembersClient):
-    """Members that take calls, to be asked about models."""
+    """Members that take calls, to be asked about models; a site asks itself, too."""
+
+    def __init__(self, config: PartyConfig) -> None:
+        super().__init__(config)
+        if config.role == "site":
+            self.members.append(config.me)
 
     def list(self) -> tuple[list[Shelf], dict[str, HedgerowError]]:
         """Return the models that this member may know, by name, and the servers that told nothing.
@@ -285,6 +291,10 @@ class ModelClient(MembersClient):
         for look in range(_LOOKS):
             time.sleep(_PAUSE if look else 0.0)
             replies = self._ask_all("model-show", fields)
+            own = replies.get(self._config.name)
+            if isinstance(own, Reply):
+                # Of a tree in pieces each site tells all to itself alone.
+                replies = {self._config.name: own}
             found = _merge_reports(_read_each(replies, ModelReport.parse), self._servers)
             # A batch of answers is not charged everywhere at the same moment.
             if not found.differences or set(found.differences) - set(_COUNTED):

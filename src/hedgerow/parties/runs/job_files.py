@@ -128,6 +128,19 @@ class Job(JobText):
     def costs(self) -> dict[str, Guarantee]:
         """Return what the run costs each audience, from public numbers alone."""
 
+    @property
+    def public_domain(self) -> Domain | None:
+        """Domain of all columns, on which charges rest; None where nobody knows all of it."""
+        domain: Domain = self.make_plan().domain
+        return domain
+
+    def opened(self) -> list[tuple[str, str]]:
+        """Return what training opens, and to whom."""
+        plan = self.make_plan()
+        # What is released to everybody is opened to the servers, who show it.
+        audiences: dict[str | None, str] = {one.reason: one.audience for one in plan.releases()}
+        return [(one.name, audiences.get(one.release, one.audience)) for one in plan.openings()]
+
     @abstractmethod
     def size(self) -> Size:
         """Return what the job asks for as it stands: nothing is computed."""

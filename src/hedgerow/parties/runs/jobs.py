@@ -46,11 +46,19 @@ from hedgerow.parties.runs.job_files import Job, JobFile, data_of_file, data_of_
 from hedgerow.parties.runs.job_tables import placed_uploads
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store.manifests import UploadManifest
+from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import MAX_COUNT, Options, Size
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import KINDS, TOPDOWN, is_published, kind_named
+from hedgerow.protocols.kinds import (
+    KINDS,
+    OLD_VERTICAL,
+    TOPDOWN,
+    VERTICAL,
+    is_published,
+    kind_named,
+)
 from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
 
@@ -193,8 +201,18 @@ def read_job(text: str) -> Job:
 
 def _read(data: dict[str, Any], source: str) -> Job:
     kind = data.get("kind")
-    jobs: dict[str, type[Job]] = {**dict.fromkeys(KINDS, ServerJob), TOPDOWN: TopDownJob}
+    jobs: dict[str, type[Job]] = {
+        **dict.fromkeys(KINDS, ServerJob),
+        TOPDOWN: TopDownJob,
+        VERTICAL: VerticalJob,
+    }
     found = jobs.get(kind) if isinstance(kind, str) else None
+    if kind == OLD_VERTICAL:
+        raise Code.BAD_JOB.error(
+            expected=f"kind = {VERTICAL!r}, as it is called now",
+            found=f"in {source}: kind = {OLD_VERTICAL!r}, as older versions had it",
+            fix=f"write kind = {VERTICAL!r}, and no table [timeouts]",
+        )
     if found is None:
         *others, last = map(repr, jobs)
         raise Code.BAD_JOB.error(

@@ -9,11 +9,15 @@ from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.part import Part as Part
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.runs.topdown_part import TopDownPart
+from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.part import VerticalPart
 
 
 def part_of(config: PartyConfig, job: Job) -> Part:
     """Return what this party does in runs of a job."""
     if isinstance(job, ServerJob):
         return ServerPart(config, job)
-    assert isinstance(job, TopDownJob)
-    return TopDownPart(config, job)
+    if isinstance(job, TopDownJob):
+        return TopDownPart(config, job)
+    assert isinstance(job, VerticalJob)
+    return VerticalPart(config, job)

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
-import secrets
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store import models
-from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import StateFolder, replacing
-from hedgerow.parties.store.own_tables import own_table
+from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.own_tables import check_same, own_table
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.programs import mark_collusion
@@ -32,7 +28,6 @@ from hedgerow.trees.tree import Tree
 
 OWNER_ONLY_FILE = "owner-only.json"
 """What a run has done to an owner's rows, for the owner's eyes only."""
-_KEY_BYTES = 32
 
 
 class TopDownPart(Part):
@@ -86,7 +81,7 @@ class TopDownPart(Part):
         absorbed = AbsorbedRows()
         path = own_table(config.state, self.job.population).path
         table = encoded_table(path, self.job.domain, absorbed)
-        check_same(config.state, attempt.run, table)
+        check_same(config.state, attempt.run, _pieces(table))
         with replacing(config.state.path("runs", attempt.run, OWNER_ONLY_FILE)) as file:
             file.write(absorbed.to_json().encode())
         return table
@@ -145,29 +140,10 @@ def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows) -> Encoded
     return encoded.within_capacity(domain.capacity, absorbed)
 
 
-def check_same(state: StateFolder, run: str, table: Encoded) -> None:
-    """Refuse another table than that of the first attempt, H119; what is kept is a keyed digest."""
-    store, name = open_store(state), f"{run} table"
-    with store.snapshot() as made:
-        kept = made.memory(name)
-    if kept is None:
-        key = secrets.token_bytes(_KEY_BYTES)
-        kept = json.dumps({"key": key.hex(), "digest": _digest(key, table)}).encode()
-        with store.transaction("pin a table") as made:
-            made.put_memory(name, kept)
-    known = jsonfile.loads(kept, Code.JOURNAL_DAMAGED)
-    if not hmac.compare_digest(_digest(bytes.fromhex(known["key"]), table), known["digest"]):
-        raise Code.TABLE_CHANGED.error(
-            expected="the table that this run began with", found="other records, or another order"
-        )
-
-
-def _digest(key: bytes, table: Encoded) -> str:
-    total = hmac.new(key, digestmod=hashlib.sha256)
-    total.update(f"{table.bins.shape}".encode())
-    total.update(np.ascontiguousarray(table.bins.T).data)
+def _pieces(table: Encoded) -> list[bytes]:
     assert table.target is not None
-    total.update(np.ascontiguousarray(table.target).data)
+    found = [f"{table.bins.shape}".encode(), np.ascontiguousarray(table.bins.T).tobytes()]
+    found.append(np.ascontiguousarray(table.target).tobytes())
     if not table.present.all():
-        total.update(np.ascontiguousarray(table.present).data)
-    return total.hexdigest()
+        found.append(np.ascontiguousarray(table.present).tobytes())
+    return found

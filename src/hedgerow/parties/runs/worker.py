@@ -133,7 +133,7 @@ class RunWorker:
         number = self.members.index(self.config.name)
         self.stages = Stages(state, run, self.job.hash, number, self.key)
         self.stages.on_save = self._on_stage
-        self.ledger = DurableLedger(store, run, domain=self.job.make_plan().domain)
+        self.ledger = DurableLedger(store, run, domain=self.job.public_domain)
         self.memory = RunMemory(
             store, run, self.config.name, self.key, on_keep=lambda: self.say("kept")
         )

@@ -160,6 +160,7 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             PRIMARY KEY (job, reason)
         ) STRICT;
     """),
+    _Migration("DROP TABLE site_nodes; DROP TABLE learned;", ("ppid3/*",)),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -349,28 +350,6 @@ class Transaction:
         found = self._rows("upload_events", "ORDER BY number")
         self._check_numbers("upload_events", found)
         return [row["entry"] for row in found]
-
-    def put_site_nodes(self, run: str, state: str, nodes: str) -> None:
-        """Write the part of a tree that a site keeps, or that is pending."""
-        self._put("site_nodes", {"run": run, "state": state, "nodes": nodes})
-
-    def site_nodes(self, run: str, state: str) -> str | None:
-        """Return the part of a tree that a site keeps, or that is pending."""
-        found = self._rows("site_nodes", "WHERE run = ? AND state = ?", run, state)
-        return found[0]["nodes"] if found else None
-
-    def drop_site_nodes(self, run: str, state: str) -> None:
-        """Forget a part of a tree."""
-        self._base.execute("DELETE FROM site_nodes WHERE run = ? AND state = ?", (run, state))
-
-    def put_learned(self, run: str, attempt: str, record: str) -> None:
-        """Write what a party has learned in an attempt, in the place of what it knew."""
-        self._put("learned", {"run": run, "attempt": attempt, "record": record})
-
-    def learned(self, run: str) -> dict[str, str]:
-        """Return what a party has learned in a run, by attempt."""
-        rows = self._rows("learned", "WHERE run = ? ORDER BY attempt", run)
-        return {row["attempt"]: row["record"] for row in rows}
 
     def put_upload(self, id: str, manifest: str | None) -> None:
         """Write that an id is used up, or, with its manifest, that the upload is complete."""

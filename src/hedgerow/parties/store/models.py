@@ -23,8 +23,10 @@ from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.kinds import TOPDOWN, kind_named
+from hedgerow.protocols.kinds import TOPDOWN, VERTICAL, kind_named
 from hedgerow.protocols.topdown.options import read_plan
+from hedgerow.protocols.vertical_id3.job import SiteJob
+from hedgerow.protocols.vertical_id3.plan import Session
 
 SCHEMA = "hedgerow.model at a server"
 VERSION = 1
@@ -63,6 +65,8 @@ class ModelManifest:
         with jsonfile.refusing(Code.BAD_MODEL_FILE):
             if self.kind == TOPDOWN:
                 return read_plan(dict(self.plan))
+            if self.kind == VERTICAL:
+                return Session(SiteJob(**self.plan["job"]), {}, self.plan["secret"])
             return kind_named(self.kind).plan_type.from_dict(dict(self.plan))
 
     def to_json(self) -> str:

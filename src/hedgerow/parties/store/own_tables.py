@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
+import secrets
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -12,6 +16,8 @@ from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.tables import read_table
+
+_KEY_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -64,3 +70,27 @@ def own_table(state: StateFolder, population: str) -> OwnTable:
 def check_readable(path: Path) -> list[str]:
     """Return the columns of a file, if it is a table at all; errors are those of `read_table`."""
     return list(read_table(path).column_names)
+
+
+def check_same(state: StateFolder, run: str, pieces: Sequence[bytes]) -> None:
+    """Refuse another table than that of the first attempt, H119; what is kept is a keyed digest."""
+    store, name = open_store(state), f"{run} table"
+    with store.snapshot() as made:
+        kept = made.memory(name)
+    if kept is None:
+        key = secrets.token_bytes(_KEY_BYTES)
+        kept = json.dumps({"key": key.hex(), "digest": _digest(key, pieces)}).encode()
+        with store.transaction("pin a table") as made:
+            made.put_memory(name, kept)
+    known = jsonfile.loads(kept, Code.JOURNAL_DAMAGED)
+    if not hmac.compare_digest(_digest(bytes.fromhex(known["key"]), pieces), known["digest"]):
+        raise Code.TABLE_CHANGED.error(
+            expected="the table that this run began with", found="other records, or another order"
+        )
+
+
+def _digest(key: bytes, pieces: Sequence[bytes]) -> str:
+    total = hmac.new(key, digestmod=hashlib.sha256)
+    for piece in pieces:
+        total.update(piece)
+    return total.hexdigest()

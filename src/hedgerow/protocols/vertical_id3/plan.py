@@ -93,7 +93,7 @@ class Session:
 
     def setup_releases(self, of: str | None = None) -> list[Release]:
         """Return the charges that come before any size is announced."""
-        return _charged_by(of, exact_releases(self._setup))
+        return _charged_by(of, exact_releases(self.setup()))
 
     def growth_releases(self, of: str | None = None, *, earlier: int = 0) -> list[Release]:
         """Return the charges that come when all sizes are announced."""
@@ -103,7 +103,7 @@ class Session:
             noise = secret_releases(self)
             due += [one for one in server_openings(self) if one.audience == ALL_SERVERS]
         exactly = exact_releases(one for one in due if one.name not in OF_QUESTIONS)
-        before = exact_releases(self._setup)
+        before = exact_releases(self.setup())
         found = [*published_releases(self.job), *noise]
         found += [one for one in exactly if one not in before]
         return [*_charged_by(of, found), *earlier_releases(self, earlier)]
@@ -116,7 +116,10 @@ class Session:
         servers = server_openings(self) if self.secret else []
         if of == ALL_SERVERS:
             return servers
-        found = [*self._setup, *(one for site in self._sites for one in self.growth_openings(site))]
+        found = [
+            *self.setup(),
+            *(one for site in self._sites for one in self.growth_openings(site)),
+        ]
         return [*found, *servers] if of is None else [one for one in found if one.audience == of]
 
     def growth_openings(self, site: int) -> list[Opening]:
@@ -190,8 +193,8 @@ class Session:
     def _sites(self) -> range:
         return range(self.job.n_sites)
 
-    @property
-    def _setup(self) -> list[Opening]:
+    def setup(self) -> list[Opening]:
+        """Return what sites may learn before any size is announced."""
         return [
             one
             for site in self._sites

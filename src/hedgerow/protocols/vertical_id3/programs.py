@@ -83,9 +83,10 @@ class VerticalTerms(Protocol):
 
 @dataclass(frozen=True)
 class Question:
-    """The job of `classify`: the number of the site that asks."""
+    """The job of `classify`: which site asks, and about how many instances at most."""
 
     asker: int
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def classify(context: Context) -> NDArray[np.int64] | None:
     here.entropy = _entropy(_source(context)[0])
     here.offer(own.ids, own.bins)
     here.end_growth()
-    program = PathProgram(here, asker)
+    program = PathProgram(here, asker, context.job.most)
     mail = Correspondence(context, range(here.job.n_sites))
     found: list[NDArray[np.int64] | None] = []
     if me == asker:
@@ -232,12 +233,16 @@ def classify(context: Context) -> NDArray[np.int64] | None:
 
 
 class PathProgram(SiteProgram):
-    """Runs one site in a question of `asker`; `refused` there if a site lacks an instance."""
+    """Runs one site in a question of `asker`; `refused` there if a site lacks an instance.
 
-    def __init__(self, site: Site, asker: int) -> None:
+    More instances than `most` are refused, H752: a site has counted so many before it came.
+    """
+
+    def __init__(self, site: Site, asker: int, most: int | None = None) -> None:
         super().__init__(site)
         self.refused = False
-        self._asker = asker
+        self._asker, self._most = asker, most
+        self._seen: set[bytes] = set()
         self._way_back: int | None = None
         self._told = False
 
@@ -246,6 +251,10 @@ class PathProgram(SiteProgram):
         message = from_bytes(data, f"site {sender}")
         if isinstance(message, Refused):
             return self._refuse(message.call)
+        if isinstance(message, Classify):
+            self._seen.update(message.instances)
+            if self._most is not None and len(self._seen) > self._most:
+                raise bad_message(f"site {sender}", "more instances than the question was said of")
         if isinstance(message, Classify) and self._way_back is None:
             # A question may come again, further down its path: by the first time the way back ends.
             self._way_back = sender

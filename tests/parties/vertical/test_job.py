@@ -7,10 +7,13 @@ import pytest
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.runs.admission import admit
+from hedgerow.parties.runs.jobs import read_job
+from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from tests.parties.consortia import found
-from tests.parties.sites.site_town import SITES, SiteTown, job_dict, make_job
+from tests.parties.vertical.site_towns import SERVERS, SITES, VerticalTown, job_dict, make_job
 from tests.parties.wire.parties_calls import refuses
 
 
@@ -18,10 +21,8 @@ def test_the_protocol_gets_what_the_job_says() -> None:
     job = make_job(class_at="office", max_depth=3, ring="all", epsilon=2.0, align=False)
     expected = SiteJob(3, 2, 2, max_depth=3, ring="all", align=False, epsilon=2.0)
     assert job.protocol_job() == expected
-    assert job.starter == "office"
     every = make_job(class_at="all", classes=4)
     assert every.protocol_job() == SiteJob(3, None, 4, align=True)
-    assert every.starter == "club"
     assert (every.label(3), job.label(1)) == ("class 3", "yes")
 
 
@@ -31,9 +32,10 @@ def test_text_and_hash(tmp_path: Path) -> None:
     path.write_text(job.to_toml())
     assert VerticalJob.load(path) == job
     every = make_job(max_depth=3, epsilon=1.0)
-    assert set(every.to_dict()) == set(VerticalJob.model_fields)
+    assert {*every.to_dict(), "analysts"} == set(VerticalJob.model_fields)
+    assert read_job(every.to_toml()) == every
     hashes = {make_job(**change).hash for change in ({}, {"max_depth": 3}, {"classes": 2})}
-    assert len(hashes | {make_job(timeouts={"lost": 9.0}).hash}) == 4
+    assert len(hashes) == 3
     assert job.run_id == f"tennis-{job.hash[:12]}"
 
 
@@ -56,7 +58,8 @@ def test_text_and_hash(tmp_path: Path) -> None:
         ({"cardinality": "plain"}, "cardinality"),
         ({"align": "yes"}, "align"),
         ({"answers_to": "class site", "class_at": "all"}, "all sites hold the class"),
-        ({"timeouts": {"lost": 0.0}}, "timeouts: lost"),
+        ({"timeouts": {"lost": 9.0}}, "timeouts"),
+        ({"analysts": ["zoe"]}, "by its sites alone"),
         ({"domain": {}}, "domain"),
         ({"name": "x" * 51}, "more than 50"),
     ],
@@ -66,30 +69,43 @@ def test_what_is_refused(changes, words: str) -> None:
     assert words in refused.found
 
 
+def test_the_name_of_older_versions() -> None:
+    text = make_job().to_toml().replace('"vertical-id3"', '"ppid3"')
+    refused = refuses(Code.BAD_JOB, lambda: read_job(text))
+    assert "vertical-id3" in refused.expected
+
+
 def test_every_site_learns_exact_counts_and_the_policy_must_say_so(tmp_path: Path) -> None:
     job = make_job(epsilon=1.0, max_depth=2)
-    costs = job.costs()
+    costs = {audience: cost.epsilon for audience, cost in job.costs().items()}
     assert costs.pop("public") == 1.0
     assert costs == {f"site {name}": math.inf for name in SITES}
-    assert make_job(cardinality="secret").costs()["server"] == math.inf
-    assert math.isinf(make_job().costs()["public"])
-    town = SiteTown(tmp_path)
-    policy = Policy.load(town.parties["club"].folder)
-    job.check_policy(policy)
-    refuses(Code.POLICY_REFUSES, lambda: make_job(population="nights").check_policy(policy))
-    refuses(Code.POLICY_REFUSES, lambda: make_job(epsilon=2.0, max_depth=2).check_policy(policy))
+    assert math.isinf(make_job(cardinality="secret").costs()["server"].epsilon)
+    assert math.isinf(make_job().costs()["public"].epsilon)
+    town = VerticalTown(tmp_path)
+    config, policy = town.parties["club"], town.policy("club")
+
+    def admitted(job: VerticalJob, policy: Policy, by: str = "office") -> object:
+        return admit(job, by, config, policy, Accounts(config.state, policy))
+
+    admitted(job, policy)
+    refuses(Code.POLICY_REFUSES, lambda: admitted(make_job(population="nights"), policy))
+    refuses(Code.POLICY_REFUSES, lambda: admitted(make_job(epsilon=2.0, max_depth=2), policy))
     strict = policy.model_copy(update={"allow_exact": False, "populations": {"days": 3.0}})
-    refused = refuses(Code.POLICY_REFUSES, lambda: job.check_policy(strict))
+    refused = refuses(Code.POLICY_REFUSES, lambda: admitted(job, strict))
     assert "allow_exact" in refused.expected
 
 
-def test_who_is_no_site(tmp_path: Path) -> None:
-    town = SiteTown(tmp_path)
-    assert [make_job().index(town.parties[name]) for name in SITES] == [0, 1, 2]
-    refuses(
-        Code.UNKNOWN_MEMBER, lambda: make_job(sites=["club", "north"]).index(town.parties["club"])
-    )
-    two = make_job(sites=["club", "office"])
-    refuses(Code.NOT_IN_JOB, lambda: two.index(town.parties["observatory"]))
+def test_who_takes_part(tmp_path: Path) -> None:
+    town = VerticalTown(tmp_path, secret=True)
+    club = town.parties["club"]
+    assert [seat.name for seat in make_job().seats(club)] == list(SITES)
+    secret = make_job(cardinality="secret")
+    assert [seat.name for seat in secret.seats(club)] == [*SERVERS, *SITES]
+    refuses(Code.UNKNOWN_MEMBER, lambda: make_job(sites=["club", "north"]).seats(club))
+    two, policy = make_job(sites=["club", "office"]), town.policy("observatory")
+    config = town.parties["observatory"]
+    accounts = Accounts(config.state, policy)
+    refuses(Code.NOT_IN_JOB, lambda: admit(two, "club", config, policy, accounts))
     (tmp_path / "other").mkdir(mode=0o700)
-    refuses(Code.UNKNOWN_MEMBER, lambda: make_job().index(found(tmp_path / "other")["north"]))
+    refuses(Code.UNKNOWN_MEMBER, lambda: make_job().seats(found(tmp_path / "other")["north"]))

@@ -8,17 +8,17 @@ import pyarrow.csv
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.sites.table import OwnColumns, parsed_ids
-from tests.parties.sites.site_town import SITES, SiteTown, make_job, part
+from hedgerow.parties.vertical.columns import OwnColumns, parsed_ids
+from tests.parties.vertical.site_towns import SITES, SiteFiles, make_job, part
 from tests.parties.wire.parties_calls import refuses
 
 
-def load(town: SiteTown, name: str, **changes) -> OwnColumns:
+def load(town: SiteFiles, name: str, **changes) -> OwnColumns:
     return OwnColumns.load(town.domain(name), make_job(**changes), SITES.index(name))
 
 
 def test_rows_and_instances(tmp_path: Path) -> None:
-    town = SiteTown(tmp_path)
+    town = SiteFiles(tmp_path)
     club, observatory = load(town, "club"), load(town, "observatory")
     table = club.table(town.table("club"), "id")
     assert table.bins.shape == (15, 1)
@@ -32,7 +32,7 @@ def test_rows_and_instances(tmp_path: Path) -> None:
 
 
 def test_a_site_with_the_class_alone(tmp_path: Path) -> None:
-    town = SiteTown(tmp_path)
+    town = SiteFiles(tmp_path)
     town.domain("club").write_text('[target]\nname = "play"\nclasses = ["no", "yes"]\n')
     club = load(town, "club")
     table = club.table(town.table("club"), "id")
@@ -50,12 +50,12 @@ def test_a_site_with_the_class_alone(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_the_job(tmp_path: Path, name: str, changes, words: str) -> None:
-    town = SiteTown(tmp_path)
+    town = SiteFiles(tmp_path)
     assert words in refuses(Code.BAD_SITES, lambda: load(town, name, **changes)).found
 
 
 def test_files_that_are_refused(tmp_path: Path) -> None:
-    town = SiteTown(tmp_path)
+    town = SiteFiles(tmp_path)
     office = load(town, "office")
     rows = part("office")
     pyarrow.csv.write_csv(pa.concat_tables([rows, rows.slice(0, 1)]), town.table("office"))
@@ -69,7 +69,7 @@ def test_files_that_are_refused(tmp_path: Path) -> None:
 
 
 def test_noise_needs_a_public_domain(tmp_path: Path) -> None:
-    town = SiteTown(tmp_path)
+    town = SiteFiles(tmp_path)
     text = town.domain("office").read_text().replace('"declared"', '"read from data"')
     town.domain("office").write_text(text)
     load(town, "office")

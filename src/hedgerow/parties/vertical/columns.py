@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.parties.sites.job import VerticalJob
+from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.site import SiteTable
 from hedgerow.tables import Domain, Target, encode, read_table
 from hedgerow.tables.encode import encode_target
@@ -61,7 +61,7 @@ class OwnColumns:
             raise Code.BAD_DOMAIN_FILE.error(
                 expected="the domain file of this site",
                 found=f"there is no {path}",
-                fix="name it with --domain; its path begins at the folder that you are in",
+                fix="name it with `hedgerow upload --here --domain FILE`",
             ) from None
         except (OSError, ValueError) as error:
             raise Code.BAD_DOMAIN_FILE.error(found=f"{path}: {error}") from None
@@ -128,7 +128,11 @@ def _check_classes(target: Target, job: VerticalJob, name: str) -> None:
         expected = (
             f"{job.classes} classes" if isinstance(job.classes, int) else f"{list(job.classes)}"
         )
-        found = "a target without classes" if target.classes is None else f"{list(target.classes)}"
+        found = "a target without classes"
+        if target.classes is not None:
+            # Where the job has a number alone, which classes there are is the site's own.
+            secret = isinstance(job.classes, int)
+            found = f"{len(target.classes)}" if secret else f"{list(target.classes)}"
         raise Code.BAD_SITES.error(
             expected=f"the classes of the job, in its order: {expected}",
             found=f"{found} at {name}",
@@ -146,5 +150,5 @@ def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
         raise Code.WRONG_TYPE.error(
             expected="whole numbers, as the ids of this site are",
             found=", ".join(texts)[:200],
-            fix="ask for instances by ids of this site's table, or of --instances",
+            fix="ask for instances by ids of this site's table",
         ) from None

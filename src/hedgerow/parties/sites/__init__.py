@@ -1,1 +1,0 @@
-"""Vertical ID3 between sites on their own machines."""

@@ -1,0 +1,320 @@
+"""What sites answer about instances: a question is a session of all sites of a tree.
+
+The site that asks draws a session and has the others meet it there (``sites-meet``). All of them
+attend (`hedgerow.protocols.vertical_id3.programs.classify`); those on no path of an instance do
+nothing. Every site holds to the limits of its own policy: it counts the instances that a question
+says it has, before it comes, and refuses one that brings more.
+
+Reveals: what `hedgerow.protocols.vertical_id3.classify` says, and to every site who asks, and how
+many instances. What questions show is charged, without a finite epsilon, to the ledger of the run
+before a site comes to the first of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from hedgerow import jsonfile
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.net.port import Doorway, RunPort
+from hedgerow.net.tls import TLSNetwork
+from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.consortium.names import RequestedName
+from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.runs.store import job_of_run
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import FILE_MODE, StateFolder
+from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.parties.store.models import open_model, read_manifest
+from hedgerow.parties.vertical.columns import parsed_ids
+from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.nodes import StoredNodes
+from hedgerow.parties.vertical.part import own_columns
+from hedgerow.parties.wire.client import call_member
+from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
+from hedgerow.parties.wire.requests import Fields, Payload
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.kinds import VERTICAL
+from hedgerow.protocols.vertical_id3.programs import AnsweringPart, Question, classify
+from hedgerow.protocols.vertical_id3.site import Site
+
+MOST_INSTANCES = 10_000
+"""Of one question."""
+MOST_AT_ONCE = 8
+"""Questions that a site takes part in at the same time."""
+KEPT_FILE = "kept.jsonl"
+"""Answers that the class site keeps to itself, in the folder of the run."""
+_PROGRAM = b"hedgerow/sites asked/1"
+_logger = logging.getLogger(__name__)
+
+Count = Annotated[int, Field(ge=1, le=MOST_INSTANCES)]
+
+
+class AskFields(RequestFields):
+    """`ids`: of the instances, as people write them."""
+
+    model: RequestedName
+    ids: Annotated[list[Annotated[str, Field(max_length=200)]], Field(min_length=1)]
+
+
+class MeetSitesFields(RequestFields):
+    """A question of so many `rows` to a model, by the hash of its `job`, in a session."""
+
+    model: RequestedName
+    job: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    session: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    rows: Count
+
+
+class SiteAnswers:
+    """Ask the other sites of a tree, and attend when they ask."""
+
+    def __init__(self, config: PartyConfig, policy: Policy, port: RunPort) -> None:
+        self.config, self.policy, self._port = config, policy, port
+        self._lock = threading.Lock()
+        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    @verb("sites-ask", ("site",), twice="it is another question: its rows are charged again.")
+    def ask(self, caller: Caller, fields: AskFields, payload: Incoming) -> tuple[Fields, Payload]:
+        """Ask the sites about instances, for the operator of this site alone.
+
+        Reply: as payload an object: ``counts``, by instance, class counts of its leaf; null where
+        the class site keeps them; and ``classes``, in words.
+        """
+        del payload
+        if caller.name != self.config.name:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"{self.config.name} itself: every site asks for itself",
+                found=caller.name,
+                fix="ask in the folder of your own site",
+            )
+        job = _job_of(self.config.state, fields.model)
+        rows = len(fields.ids)
+        if rows > MOST_INSTANCES:
+            raise Code.BAD_REQUEST.error(found=f"{rows} instances, of at most {MOST_INSTANCES}")
+        part = self._part(fields.model, job)
+        asked = parsed_ids(fields.ids, part.ids)
+        part = AnsweringPart(part.site, part.ids, part.bins, asked)
+        session = secrets.token_bytes(16)
+        with _Seat(self._free), self._port.expect(session) as doorway:
+            self._charge(fields.model, self.config.name, session, rows)
+            self._invite(fields.model, job, session, rows)
+            found = self._attend(job, session, doorway, part, self.config.name, rows)
+        told = None if found is None else found.tolist()
+        labels = [job.label(i) for i in range(job.n_classes)]
+        return {}, json.dumps({"counts": told, "classes": labels}).encode()
+
+    @verb("sites-meet", ("site",), twice="a session is met once: the second time is refused.")
+    def meet(
+        self, caller: Caller, fields: MeetSitesFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Come to a question of another site."""
+        del payload
+        job = _job_of(self.config.state, fields.model)
+        if caller.name not in job.sites or job.hash != fields.job:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"a site of {job.run_id}, with the same job", found=caller.name
+            )
+        try:
+            part = self._part(fields.model, job)
+        except HedgerowError as error:
+            # What is wrong with its files, the operator of this site reads, and nobody else.
+            event = {"run": job.run_id, "outcome": error.code.number, "found": error.found}
+            _logger.warning("question", extra={"event": event})
+            raise error.code.error(
+                expected="every site of the tree with its nodes and its table",
+                found=f"{self.config.name} without; its log says why",
+                fix=f"have {self.config.name} look into state/log.jsonl",
+            ) from None
+        session = bytes.fromhex(fields.session)
+        with _Seat(self._free) as taken:
+            self._charge(fields.model, caller.name, session, fields.rows)
+            doorway = self._port.expect(session)
+            taken.hand_on()
+        threading.Thread(
+            target=self._come,
+            args=(job, session, doorway, part, caller.name, fields.rows),
+            name="question",
+            daemon=True,
+        ).start()
+        return {}, None
+
+    def _come(
+        self,
+        job: VerticalJob,
+        session: bytes,
+        doorway: Doorway,
+        part: AnsweringPart,
+        asker: str,
+        rows: int,
+    ) -> None:
+        try:
+            with doorway:
+                self._attend(job, session, doorway, part, asker, rows)
+        except HedgerowError as error:
+            event = {"run": job.run_id, "by": asker, "outcome": error.code.number}
+            _logger.warning("question", extra={"event": {**event, "found": error.found}})
+        except Exception:
+            event = {"run": job.run_id, "by": asker, "outcome": "failure"}
+            _logger.exception("question", extra={"event": event})
+        finally:
+            self._free.release()
+
+    def _attend(
+        self,
+        job: VerticalJob,
+        session: bytes,
+        doorway: Doorway,
+        part: AnsweringPart,
+        asker: str,
+        rows: int,
+    ) -> NDArray[np.int64] | None:
+        config = self.config
+        with TLSNetwork(
+            job.sites.index(config.name),
+            config.endpoints(job.sites),
+            config.identity,
+            session=session,
+            program=hashlib.sha256(_PROGRAM + job.hash.encode()).digest(),
+            timeout=config.timeouts.step,
+            meeting_timeout=config.timeouts.connect,
+            listener=doorway,
+        ) as network:
+            question = Question(job.sites.index(asker), rows)
+            try:
+                return classify(Context(network, job.sites, job.make_plan(), question, part))
+            finally:
+                keep_answers(config.state, job.run_id, part.site)
+
+    def _part(self, model: str, job: VerticalJob) -> AnsweringPart:
+        """Return this site with its nodes and its instances, what questions show being charged."""
+        config = self.config
+        table, own = own_columns(config, job)
+        tree = open_model(config.state, None, model).tree
+        assert tree is not None
+        stored = StoredNodes.from_dict(tree, job, config.name, own)
+        ids, bins = own.instances(table.path, table.ids)
+        site = Site(job.sites.index(config.name), job.protocol_job(), own.no_rows())
+        with self._lock:
+            # What is charged again under the same reason is recognised.
+            site.ledger = DurableLedger(open_store(config.state), job.run_id)
+            site.take_up(stored.nodes, stored.root)
+        return AnsweringPart(site, ids, bins)
+
+    def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
+        """Count instances, within the policy of this site; on the disk when this returns."""
+        with self._lock, open_store(self.config.state).transaction("charge instances") as made:
+            before = [(one["analyst"], one["n"]) for one in made.each_question(model)]
+            self.policy.check_rows(
+                rows=rows,
+                by_analyst=sum(n for name, n in before if name == asker),
+                by_all=sum(n for _, n in before),
+            )
+            made.put_question(
+                {
+                    "model": model,
+                    "analyst": asker,
+                    "id": session.hex(),
+                    "what": "class",
+                    "n": rows,
+                    "digest": "",
+                    "draw": None,
+                    "done": 0,
+                }
+            )
+            made.tell("question", {"model": model, "by": asker, "rows": rows})
+
+    def _invite(self, model: str, job: VerticalJob, session: bytes, rows: int) -> None:
+        others = [self.config.member(name) for name in job.sites if name != self.config.name]
+        fields = {"model": model, "job": job.hash, "session": session.hex(), "rows": rows}
+        with ThreadPoolExecutor(max_workers=min(32, len(others))) as pool:
+            list(pool.map(lambda to: call_member(self.config, to, "sites-meet", fields), others))
+
+
+class _Seat:
+    """One of the questions that a site takes part in; H879 if there are too many."""
+
+    def __init__(self, free: threading.BoundedSemaphore) -> None:
+        self._free, self._handed_on = free, False
+
+    def __enter__(self) -> _Seat:
+        if not self._free.acquire(blocking=False):
+            raise Code.SERVICE_BUSY.error(
+                expected=f"at most {MOST_AT_ONCE} questions at the same time", found="one more"
+            )
+        return self
+
+    def hand_on(self) -> None:
+        """Let somebody else give it back."""
+        self._handed_on = True
+
+    def __exit__(self, *_: object) -> None:
+        if not self._handed_on:
+            self._free.release()
+
+
+def _job_of(state: StateFolder, model: str) -> VerticalJob:
+    """Return the job of a tree in pieces; H407 if it is not here, H501 for another kind."""
+    manifest = read_manifest(state, model)
+    if manifest.kind != VERTICAL:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a model of kind {VERTICAL!r}", found=f"one of kind {manifest.kind!r}"
+        )
+    job = job_of_run(state, manifest.run)
+    assert isinstance(job, VerticalJob)
+    return job
+
+
+def keep_answers(state: StateFolder, run: str, site: Site) -> None:
+    """Write down what the class site keeps to itself."""
+    if not site.kept:
+        return
+    kept, site.kept = site.kept, []
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+    descriptor = os.open(state.path("runs", run, KEPT_FILE), flags, FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        for instances, counts in kept:
+            for name in instances:
+                file.write(json.dumps({"id": readable_id(name), "counts": list(counts)}) + "\n")
+
+
+def read_kept(state: StateFolder, model: str) -> tuple[VerticalJob, list[tuple[Any, list[int]]]]:
+    """Return the job of a model and the answers that were kept, in order: ids and class counts."""
+    job = _job_of(state, model)
+    path = state.path("runs", job.run_id, KEPT_FILE)
+    lines: Sequence[str] = ()
+    with suppress(FileNotFoundError):
+        lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [jsonfile.loads(line, Code.JOURNAL_DAMAGED) for line in lines]
+    return job, [(row["id"], row["counts"]) for row in rows]
+
+
+def readable_id(name: bytes) -> int | str:
+    """Return the id that `id_bytes` has written."""
+    if name[:1] == b"i":
+        return int.from_bytes(name[1:], "little", signed=True)
+    return name[1:].decode("utf-8", "replace")
+
+
+def ask_sites(
+    config: PartyConfig, model: str, ids: Sequence[str]
+) -> tuple[list[list[int]] | None, list[str]]:
+    """Have this site's own daemon ask; class counts by instance, or None, and the classes."""
+    seconds = config.timeouts.connect + config.timeouts.step + config.timeouts.request
+    fields = {"model": model, "ids": list(ids)}
+    reply = call_member(config, config.me, "sites-ask", fields, seconds=seconds)
+    found = jsonfile.loads(reply.payload, Code.BAD_REPLY)
+    return found["counts"], found["classes"]

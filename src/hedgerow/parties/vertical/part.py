@@ -1,0 +1,148 @@
+"""Vertical ID3 at a party: a site with its own columns, or one of the servers that count."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Collection
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.config import SERVERS, PartyConfig
+from hedgerow.parties.runs.part import Attempt, Part
+from hedgerow.parties.store import models
+from hedgerow.parties.store.own_tables import OwnTable, check_same, own_table
+from hedgerow.parties.vertical.columns import OwnColumns
+from hedgerow.parties.vertical.job import VerticalJob
+from hedgerow.parties.vertical.nodes import StoredNodes
+from hedgerow.protocols.contract import Context
+from hedgerow.protocols.vertical_id3.leakage import parties_of
+from hedgerow.protocols.vertical_id3.programs import CountRecord, program_of
+from hedgerow.protocols.vertical_id3.site import Site, SiteTable
+
+OTHERS = "what this party learned is in a ledger of its own"
+_logger = logging.getLogger(__name__)
+
+
+class VerticalPart(Part):
+    """What a site, or a server, does in a run of vertical ID3.
+
+    A site reads the table that it has named for the population, with a column of ids and a domain
+    of its own. Its part of the tree becomes a model in its own store, and goes nowhere else; a
+    server keeps what was charged and opened.
+    """
+
+    def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
+        super().__init__(config)
+        self.job = job
+
+    def governors(self) -> Collection[str]:
+        """Return the sites."""
+        return self.job.sites
+
+    def check(self) -> None:
+        """Refuse a job where this site has no table, ids and domain for it; H934, H755, H202."""
+        if self.config.role == "site":
+            own_columns(self.config, self.job)
+
+    def attend(self, attempt: Attempt) -> None:
+        """Run the program of this member; it charges the ledger when the sizes are known."""
+        job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
+        ledger.parties = tuple(parties_of(plan.job, servers=SERVERS if job.secret else 0))
+        known: dict[str, Any] = {}
+        own: OwnColumns | None = None
+        if self.config.role == "site":
+            table, own = own_columns(self.config, job)
+            if job.epsilon is not None:
+                ledger.domain = own.domain
+            others = [
+                f"site {i}" for i in range(len(job.sites)) if job.sites[i] != self.config.name
+            ]
+            for audience in (*others, *(["server"] if job.secret else [])):
+                ledger.mark_not_private(OTHERS, [audience])
+            known["table"] = read_rows(own, table, self.config.name)
+            check_same(self.config.state, attempt.run, _pieces(known["table"]))
+        context = Context(
+            attempt.network,
+            attempt.members,
+            plan,
+            job=job,
+            ledger=ledger,
+            memory=attempt.memory,
+            # How many nodes lie at a site is for nobody else to know.
+            progress=lambda numbers: attempt.say("growing"),
+            **known,
+        )
+        self._keep(attempt, program_of(plan, attempt.network.party)(context), own)
+
+    def _keep(self, attempt: Attempt, found: Site | CountRecord, own: OwnColumns | None) -> None:
+        job, tree = self.job, None
+        leakage = found.leakages[-1] if isinstance(found, Site) else found.leakage
+        if isinstance(found, Site):
+            assert own is not None
+            assert found.root is not None
+            nodes = StoredNodes(found.root, dict(found.nodes), found.what_was_learned())
+            tree = nodes.to_dict(job, self.config.name, own)
+        manifest = models.ModelManifest(
+            name=job.model_name,
+            kind=job.kind,
+            server=attempt.network.party,
+            plan=plan_fields(job),
+            run=attempt.run,
+            job=job.hash,
+            # Nothing of what lies here is told by it.
+            tag=hashlib.sha256(job.hash.encode()).hexdigest(),
+            populations=(job.population,),
+            members=attempt.members,
+        )
+        models.write_model(
+            self.config.state,
+            attempt.key,
+            manifest,
+            {},
+            ledger=found.ledger.to_json(),
+            leakage=leakage.to_json(),
+            tree=tree,
+        )
+
+
+def own_columns(config: PartyConfig, job: VerticalJob) -> tuple[OwnTable, OwnColumns]:
+    """Return the table of this site and what it says about its columns; H934, H755, H114, H202."""
+    table = own_table(config.state, job.population)
+    if not table.ids or table.domain is None:
+        raise Code.NO_TABLE_HERE.error(
+            expected=f"a table of {job.population} with a column of ids and a domain",
+            found="one without them",
+            fix="name it again: `hedgerow upload TABLE --here --population NAME --ids COLUMN "
+            "--domain FILE`",
+        )
+    return table, OwnColumns.load(table.domain, job, job.sites.index(config.name))
+
+
+def read_rows(own: OwnColumns, table: OwnTable, site: str) -> SiteTable:
+    """Read the rows that the tree grows from; the others are not told what is wrong with them."""
+    try:
+        return own.table(table.path, table.ids)
+    except HedgerowError as error:
+        event = {"site": site, "outcome": error.code.number, "found": error.found}
+        _logger.warning("table", extra={"event": event})
+        raise error.code.error(
+            expected=f"rows of {site} that fit its own domain, each with an id of its own",
+            found="others; the log of this run at that site says which",
+            fix=f"have {site} look into worker.log of this run, and mend its table",
+        ) from None
+
+
+def plan_fields(job: VerticalJob) -> dict[str, Any]:
+    """Return the public facts of a run as plain data."""
+    plan = job.make_plan()
+    facts = {key: value for key, value in asdict(plan.job).items() if key != "server_keys"}
+    return {"job": facts, "secret": plan.secret, "sites": list(job.sites)}
+
+
+def _pieces(table: SiteTable) -> list[bytes]:
+    columns = [table.bins, *([] if table.labels is None else [table.labels]), table.ids]
+    return [f"{table.bins.shape}".encode(), *(np.ascontiguousarray(c).tobytes() for c in columns)]
