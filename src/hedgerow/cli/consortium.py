@@ -349,7 +349,8 @@ def _settings(texts: list[str], option: str) -> dict[str, Any]:
         try:
             if not sign or key in found or key == "populations":
                 raise ValueError
-            names = key.startswith("allowed_") and not value.startswith("[")
+            listed = key == "approvers" or key.startswith("allowed_")
+            names = listed and not value.startswith("[")
             read = {key: parse_names(value)} if names else tomllib.loads(f"{key} = {value}")
             ((key, found[key]),) = read.items()
         except ValueError:

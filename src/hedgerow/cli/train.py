@@ -130,6 +130,38 @@ def resume(
     _print_outcome(_client(folder).resume(run), "resumed", format)
 
 
+@app.command("approve")
+def approve(
+    run: RunArgument,
+    folder: FolderArgument = HERE,
+    refuse: Annotated[bool, typer.Option("--refuse", help="refuse it instead")] = False,
+    by: Annotated[
+        str, typer.Option(help="who decides; needed if the policy names several people")
+    ] = "",
+    format: FormatOption = Format.text,
+) -> None:
+    """Approve a run, in the folder of the party whose policy asks for it (`approvers`).
+
+    The decision is signed with the key of the party and stays in its trail; the last one counts.
+    """
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.consortium.policy import Policy
+    from hedgerow.parties.runs.store import job_of_run
+    from hedgerow.parties.store.approvals import decide
+    from hedgerow.parties.store.database import open_store
+
+    config, policy = PartyConfig.load(folder), Policy.load(folder)
+    person = by or (policy.approvers[0] if len(policy.approvers) == 1 else "")
+    policy.check_approver(person)
+    job = job_of_run(config.state, run)
+    store = open_store(config.state)
+    decide(store, config.identity, job.run_id, job.hash, person, approved=not refuse)
+    if format is Format.json:
+        print(json.dumps({"ok": True, "run": run, "person": person, "approved": not refuse}))
+    else:
+        print_line(f"{run}: {'refused' if refuse else 'approved'} by {person} at {config.name}")
+
+
 def _client(folder: Path) -> RunClient:
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.runs.client import RunClient

@@ -60,7 +60,7 @@ class _Peers(Peers):
 class Loopback:
     """Three servers with a real store each; `asked` are their requests: who, whom, what."""
 
-    def __init__(self, folder: Path, **policy: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder, self.parties = folder, consortium(folder)
         self.asked: list[tuple[str, str, str]] = []
         self.managers: dict[str, RunManager] = {}
@@ -70,8 +70,6 @@ class Loopback:
             set_line(lines, "allow_exact", "true")
             set_line(lines, "patients", "inf")
             set_line(lines, "allowed_protocols", '["trees"]')
-            for key, value in policy.items():
-                lines.write_text(f"{key} = {value}\n{lines.read_text()}")
             with open_store(config.state).transaction("upload") as made:
                 made.put_upload("north-1", make_manifest().to_json())
             self.start(name)
@@ -104,6 +102,7 @@ class Loopback:
     def look(self) -> None:
         """Let every server look at its open runs once."""
         for made in self.managers.values():
+            made._refuse_unapproved()
             runs = [run for run in made.store.all() if run.is_open]
             made._lead([run for run in runs if made._leads(run.job)])
             made._follow([run for run in runs if not made._leads(run.job)])

@@ -95,6 +95,12 @@ upload_bytes_per_owner = {p.upload_bytes_per_owner}
 # failed, whose jobs are kept as well.
 runs_per_poster = {p.runs_per_poster}
 
+# People, one of whom has to approve every job before this party takes part in it, with
+# `hedgerow runs approve RUN` in this folder. An empty list asks nobody. A job about which nobody
+# has decided after so many seconds is refused.
+approvers = [{approvers}]
+approval_seconds = {p.approval_seconds:g}
+
 # Rows that may be asked of one model: by all analysts together, and by each of them.
 queries_per_model = {p.queries_per_model}
 queries_per_analyst = {p.queries_per_analyst}
@@ -292,6 +298,7 @@ def policy_toml(policy: Policy) -> str:
         protocols=", ".join(f'"{name}"' for name in policy.allowed_protocols),
         analysts=", ".join(f'"{name}"' for name in policy.allowed_analysts),
         posters=_posters(policy),
+        approvers=", ".join(f'"{name}"' for name in policy.approvers),
         populations="".join(
             f"{name} = {{ epsilon = {one.epsilon!r}, delta = {one.delta!r} }}\n"
             for name, one in policy.populations.items()

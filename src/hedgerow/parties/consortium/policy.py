@@ -52,6 +52,8 @@ class Policy(Numbered):
 
     `allowed_posters`: where it is missing, the owners of the uploads of a job may post it.
     `runs_per_poster`: without runs that have ended with a model: a server keeps them all.
+    `approvers`: people, one of whom has to approve a job before it begins; nobody has to where none
+    are listed. After `approval_seconds` without a decision it is refused.
     `populations`: what all jobs, models and queries on the data of each may spend together. A
     number stands for that epsilon, and `LIFETIME_DELTA`.
     """
@@ -69,6 +71,8 @@ class Policy(Numbered):
     largest_upload_bytes: Count = 1 << 28
     upload_bytes_per_owner: Count = 1 << 32
     runs_per_poster: Count = 1000
+    approvers: tuple[Name, ...] = ()
+    approval_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 86400.0
     queries_per_model: Count
     queries_per_analyst: Count
     open_metrics: StrictBool = False
@@ -83,7 +87,7 @@ class Policy(Numbered):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters"):
+        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters", "approvers"):
             names = getattr(self, key) or ()
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
@@ -156,6 +160,11 @@ class Policy(Numbered):
         """Refuse one more run of a member that has so many here, none of them with a model."""
         if runs >= self.runs_per_poster:
             raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
+
+    def check_approver(self, person: str) -> None:
+        """Refuse a decision on a job by a person who is not listed."""
+        if person not in self.approvers:
+            raise self._refusal("approvers", f"a decision by {person!r}")
 
     def check_upload(self, octets: int, *, kept: int) -> None:
         """Refuse an upload that is too large, by itself or with what its owner has here already."""

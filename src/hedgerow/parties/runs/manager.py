@@ -36,6 +36,8 @@ from hedgerow.parties.runs.stages import forget_stages
 from hedgerow.parties.runs.store import ENDED, OPEN, PartyRun, RunStore
 from hedgerow.parties.store import models
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.approvals import decision
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.wire.inbox import Inbox
 from hedgerow.parties.wire.requests import Fields
 
@@ -56,6 +58,7 @@ _FINAL = {
     Code.WRONG_ROLE,
     Code.ROLE_MISSING,
     Code.PORT_MISSING,
+    Code.NOT_APPROVED,
 }
 """Refusals to begin that another attempt does not change."""
 
@@ -155,8 +158,12 @@ class RunManager:
         return self.show(run.id)
 
     def ready(self, run_id: object, hash_: object) -> Fields:
-        """Say how far this party is with a run, to another one that asks."""
+        """Say how far this party is with a run, to another one that asks.
+
+        H938 before it is approved, H937 if it is not.
+        """
         run = self._run_with_hash(run_id, hash_)
+        self._check_approval(run)
         with self._lock:
             child = self._child
             return {
@@ -200,7 +207,8 @@ class RunManager:
         run = self.store.get(run_id)
         with self._lock:
             watch = self._watch(run)
-            reason = None if watch.reason is None else str(watch.reason)
+            why = self._objection(run) or watch.reason
+            reason = None if why is None else str(why)
             return {
                 **run.to_fields(),
                 "depth": run.job.levels,
@@ -258,6 +266,7 @@ class RunManager:
     def _loop(self) -> None:
         while not self._stopping.is_set():
             try:
+                self._refuse_unapproved()
                 runs = [run for run in self.store.all() if run.is_open]
                 self._lead([run for run in runs if self._leads(run.job)])
                 self._follow([run for run in runs if not self._leads(run.job)])
@@ -265,6 +274,39 @@ class RunManager:
                 _logger.exception("failure", extra={"event": {"what": "runs"}})
             self._wake.wait(self.poll)
             self._wake.clear()
+
+    def _objection(self, run: PartyRun) -> HedgerowError | None:
+        """Return why a run may not begin here: H937 if it was not approved, H938 if not yet."""
+        people, seconds = self.policy.approvers, self.policy.approval_seconds
+        if not people or run.state not in OPEN or run.attempt:
+            return None
+        store, identity = open_store(self.config.state), self.config.identity
+        found = decision(store, identity, run.id, run.job.hash)
+        where = f"at {self.config.name}"
+        if found is not None and found.person in people:
+            if found.approved:
+                return None
+            return Code.NOT_APPROVED.error(found=f"{found.person} {where} has refused {run.id}")
+        names = " or ".join(people)
+        if time.time() - run.changed > seconds:
+            return Code.NOT_APPROVED.error(found=f"no decision by {names} {where} in {seconds:g} s")
+        return Code.APPROVAL_AWAITED.error(
+            found=f"{run.id}, waiting for approval by {names} {where}",
+            fix=f"ask the operator of {self.config.name}: `hedgerow runs approve {run.id}`",
+        )
+
+    def _check_approval(self, run: PartyRun) -> None:
+        error = self._objection(run)
+        if error is not None:
+            raise error
+
+    def _refuse_unapproved(self) -> None:
+        """End the runs that were not approved; the others hear of it when they ask."""
+        for run in self.store.all():
+            with self._lock:
+                error = self._objection(run)
+                if error is not None and error.code is Code.NOT_APPROVED:
+                    self._fail(run, error)
 
     def _leads(self, job: Job) -> bool:
         return job.seats(self.config)[0] == self.config.me
@@ -303,6 +345,10 @@ class RunManager:
                 isinstance(t, PeerState) and t.state == "done" for t in told.values()
             ):
                 self._close(run)
+                return False
+            if self._objection(run) is not None:
+                self._watch(run).restart()
+                self._watch(run).waiting_for = (self.config.name,)
                 return False
             absent = self._absent(run, told)
             if absent is None:
@@ -442,6 +488,9 @@ class RunManager:
         watch.waiting_for = tuple(missing)
         reasons = [error for error in missing.values() if error is not None]
         watch.reason = reasons[0] if reasons else None
+        if any(error.code is Code.APPROVAL_AWAITED for error in reasons):
+            # People take longer than machines, and their time has a limit of its own.
+            watch.since = time.monotonic()
         waited = time.monotonic() - watch.since
         late = waited > self.config.timeouts.rejoin
         if late and not missing and run.state in OPEN and run.error is not None:
@@ -462,6 +511,7 @@ class RunManager:
 
     def _prepare(self, run: PartyRun, attempt: int) -> None:
         """Charge a run, once, and write down the attempt; the account comes before all else."""
+        self._check_approval(run)
         self._end_child()
         self._check_name(run.job)
         admission.admit(run.job, run.by, self.config, self.policy, self.accounts)

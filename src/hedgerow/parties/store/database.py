@@ -161,6 +161,12 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         ) STRICT;
     """),
     _Migration("DROP TABLE site_nodes; DROP TABLE learned;", ("ppid3/*",)),
+    _Migration("""
+        CREATE TABLE approvals (
+            run TEXT PRIMARY KEY, person TEXT NOT NULL, approved INTEGER NOT NULL,
+            time REAL NOT NULL, signature BLOB NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -223,6 +229,15 @@ class Transaction:
         """Return where this party has its own rows, by population."""
         rows = self._rows("own_tables", "ORDER BY population")
         return {row["population"]: row["entry"] for row in rows}
+
+    def put_approval(self, row: Mapping[str, Value]) -> None:
+        """Write a decision on a run, in the place of an earlier one."""
+        self._put("approvals", row)
+
+    def approval(self, run: str) -> Row | None:
+        """Return the last decision on a run."""
+        found = self._rows("approvals", "WHERE run = ?", run)
+        return found[0] if found else None
 
     def put_refusal(self, job: str, reason: str, by: str) -> None:
         """Write why a job, by its hash, was refused to whom."""
