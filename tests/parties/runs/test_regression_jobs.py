@@ -21,6 +21,7 @@ from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.models import StoredModel, open_model
+from hedgerow.parties.wire.client import call_member
 from hedgerow.protocols.contract import guarantees
 from hedgerow.protocols.run import ask, train
 from hedgerow.protocols.sharing.integrate import by_rows
@@ -234,7 +235,7 @@ def test_a_hostile_question_is_refused_by_the_servers(town: Town) -> None:
             fields = {"model": model, "id": "0" * 32, "n": 1, "what": what, "again": False}
             refuses(
                 Code.BAD_PARAMETER,
-                lambda f=fields: analyst._call(alder, "query", f, b"\0" * 32, 30.0),
+                lambda f=fields: call_member(analyst.config, alder, "query", f, b"\0" * 32),
             )
     assert analyst.find("costs-1").left == before
 
