@@ -114,6 +114,7 @@ def test_hosts_and_listen(tmp_path: Path) -> None:
         (lambda d: d["members"][1].update(port=7600), "127.0.0.1:7600 is used twice"),
         (lambda d: d["members"][1].update(run_port=7610), "127.0.0.1:7610 is used twice"),
         (lambda d: d["members"][1].update(query_port=7612), "a query_port of birch"),
+        (lambda d: d["members"][1].update(count_port=7612), "a count_port of birch"),
         (lambda d: d["timeouts"].update(step=0), "step"),
         (lambda d: d["timeouts"].update(step=float("inf")), "step"),
         (lambda d: d["timeouts"].update(clock=float("nan")), "clock"),

@@ -57,6 +57,9 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
         assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"office": 2, "club": 1}
         assert {row["audience"] for row in shown["learned"]} >= {"public", "site 2"}
         assert all(math.isinf(float(r["epsilon"])) for r in shown["learned"])
+        # Of setting up and of growing: a name may be in both.
+        opened = [row["name"] for row in shown["opened"]]
+        assert opened == [one.name for part in expected.sites[2].leakages for one in part.openings]
         # What questions show is in the ledger of the run, which is not the model's text.
         assert town.model("office", "tennis").ledger == before
         with open_store(town.parties["office"].state).snapshot() as made:

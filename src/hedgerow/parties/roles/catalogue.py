@@ -142,7 +142,10 @@ class Catalogue:
             ledger = DurableLedger(store, manifest.run)
             ledger.parties = stored.read_ledger().parties
             learned = _ledger_lines(ledger)
-            opened = _openings(Leakage.from_json(stored.leakage))
+            # At a site, of setting up and of growing.
+            parts = [] if stored.tree is None else map(json.dumps, stored.tree["learned"])
+            texts = list(parts) or [stored.leakage]
+            opened = tuple(one for text in texts for one in _openings(Leakage.from_json(text)))
             with store.snapshot() as made:
                 for row in made.each_question(manifest.name):
                     asking[row["analyst"]] = asking.get(row["analyst"], 0) + row["n"]

@@ -24,7 +24,8 @@ _TOKEN = re.compile(r"S([1-9][0-9]{0,3})L([1-9][0-9]{0,17})")
 class StoredNodes:
     """The nodes of one site; the root is the same at all sites.
 
-    `learned` has a row for each sort of value that the site was shown while the tree grew.
+    `learned` has what was declared and shown, each a `Leakage` as plain data: first while the sites
+    set up, then while the tree grew.
     """
 
     root: Token

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Collection
 from dataclasses import asdict
@@ -84,7 +85,8 @@ class VerticalPart(Part):
         if isinstance(found, Site):
             assert own is not None
             assert found.root is not None
-            nodes = StoredNodes(found.root, dict(found.nodes), found.what_was_learned())
+            learned = [json.loads(one.to_json()) for one in found.leakages]
+            nodes = StoredNodes(found.root, dict(found.nodes), learned)
             tree = nodes.to_dict(job, self.config.name, own)
         manifest = models.ModelManifest(
             name=job.model_name,
