@@ -29,7 +29,7 @@ from hedgerow.parties.consortium.names import Name
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.admission import check_policy
 from hedgerow.parties.runs.memory import RunMemory
-from hedgerow.parties.runs.topdown_part import OWNER_ONLY_FILE, check_same, encoded_table
+from hedgerow.parties.runs.topdown_part import OWNER_ONLY_FILE, encoded_table, pin_table
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import Claim, StateFolder, check_private, replacing
@@ -137,7 +137,7 @@ class OwnerFolder:
         accounts.charge(job.population, job.account_key, *cost, what=f"run {run}")
         ledger = DurableLedger(store, run, domain=job.domain)
         ledger.charge(*plan.releases())
-        check_same(state, run, table)
+        pin_table(state, run, table)
         told = {OWNER_ONLY_FILE: absorbed.to_json(), "ledger.json": ledger.to_json()}
         for name, text in told.items():
             with replacing(state.path("runs", run, name)) as file:

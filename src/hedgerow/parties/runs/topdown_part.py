@@ -15,7 +15,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.store import models
-from hedgerow.parties.store.durable import replacing
+from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.parties.store.own_tables import check_same, own_table
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.contract import Context
@@ -81,7 +81,7 @@ class TopDownPart(Part):
         absorbed = AbsorbedRows()
         path = own_table(config.state, self.job.population).path
         table = encoded_table(path, self.job.domain, absorbed)
-        check_same(config.state, attempt.run, _pieces(table))
+        pin_table(config.state, attempt.run, table)
         with replacing(config.state.path("runs", attempt.run, OWNER_ONLY_FILE)) as file:
             file.write(absorbed.to_json().encode())
         return table
@@ -138,6 +138,11 @@ def encoded_table(path: Path, domain: Domain, absorbed: AbsorbedRows) -> Encoded
     table = read_table(path, domain=domain, absorbed=absorbed)
     encoded = encode(table, domain, domain.target.name, absorbed=absorbed)
     return encoded.within_capacity(domain.capacity, absorbed)
+
+
+def pin_table(state: StateFolder, run: str, table: Encoded) -> None:
+    """Refuse, H119, another table than that of the first attempt at a run."""
+    check_same(state, run, _pieces(table))
 
 
 def _pieces(table: Encoded) -> list[bytes]:
