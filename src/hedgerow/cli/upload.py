@@ -98,14 +98,13 @@ def _keep(
     domain: Path | None,
     format: Format,
 ) -> None:
-    from hedgerow.parties.store.own_tables import OwnTable, check_readable, keep_own_table
+    from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 
     path = table.resolve()
-    columns = check_readable(path)
     place = None if domain is None else domain.resolve()
-    keep_own_table(config.state, OwnTable(population, path, ids or "", place))
+    columns = keep_own_table(config.state, OwnTable(population, path, ids or "", place)).columns
     if format is Format.json:
-        kept = {"population": population, "table": str(path), "columns": columns}
+        kept = {"population": population, "table": str(path), "columns": list(columns)}
         print(json.dumps({"ok": True, **kept}))
         return
     print(f"{path} stays here, with {len(columns)} columns: {', '.join(columns)}")

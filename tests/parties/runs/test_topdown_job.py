@@ -91,13 +91,21 @@ def test_an_owner_without_a_table_does_not_take_the_job(town: Town) -> None:
     config, policy = town.parties["north"], town.policy("north")
     accounts, job = Accounts(config.state, policy), make_job(plan={"epsilon": 1.0})
     path = own_table(config.state, "patients").path
-    path.rename(path.with_suffix(".gone"))
+    path.rename(path.with_suffix(".moved.csv"))
     error = refuses(Code.NO_TABLE_HERE, lambda: admit(job, "north", config, policy, accounts))
     # Others hear of it, and of no path.
     assert str(path.parent) not in str(error)
-    keep_own_table(config.state, OwnTable("patients", path.with_suffix(".gone")))
+    keep_own_table(config.state, OwnTable("patients", path.with_suffix(".moved.csv")))
     admit(job, "north", config, policy, accounts)
-    assert own_table(config.state, "patients").path == path.with_suffix(".gone")
+    # Other columns are found before anything is charged.
+    other = path.with_name("other.csv")
+    other.write_text("age,ward,ill\n3,a,no\n")
+    keep_own_table(config.state, OwnTable("patients", other))
+    error = refuses(Code.MISSING_COLUMN, lambda: admit(job, "north", config, policy, accounts))
+    assert "'sex'" in error.found
+    assert accounts.spent("patients").charges == ()
+    keep_own_table(config.state, OwnTable("patients", path.with_suffix(".moved.csv")))
+    assert own_table(config.state, "patients").path == path.with_suffix(".moved.csv")
 
 
 def test_a_job_that_is_passed_on_is_signed_by_its_poster(town: Town) -> None:

@@ -7,11 +7,17 @@ import pyarrow.csv
 import pytest
 
 from hedgerow import Consortium
+from hedgerow.errors import Code
 from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.runs.topdown_part import encoded_table, pin_table
 from hedgerow.parties.store.accounts import balances_in
-from hedgerow.tables import encode
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.tables import Encoded, encode
+from hedgerow.tables.absorbing import AbsorbedRows
 from hedgerow.trees import Tree
 from tests.parties.runs.topdown_jobs import (
+    DOMAIN,
     NO_NOISE,
     OWNERS,
     SERVERS,
@@ -21,6 +27,7 @@ from tests.parties.runs.topdown_jobs import (
     topdown_town,
 )
 from tests.parties.towns import Town, json_of
+from tests.parties.wire.parties_calls import refuses
 
 
 def check_the_commands(town: Town, job: TopDownJob, grown: Tree) -> None:
@@ -69,3 +76,44 @@ def test_the_tree_is_that_of_one_process(tmp_path: Path, method: str) -> None:
         assert not (town.parties["delta"].folder / "state" / "accounts").exists()
     finally:
         town.stop()
+
+
+def test_no_row_keeps_an_owner_away(tmp_path: Path) -> None:
+    """Others have written the domain: who stays away, or says why, has told about its rows."""
+    path, absorbed = tmp_path / "rows.csv", AbsorbedRows()
+    text = "age,ward,sex,ill\n63,c,m,yes\n500,c,m,no\n30,nowhere,f,no\n,a,f,yes\n20,a,f,perhaps\n"
+    path.write_text(text)
+    small = DOMAIN.model_copy(update={"capacity": 3})
+    table = encoded_table(path, small, absorbed)
+    assert table.present.sum() == 3
+    told = json.loads(absorbed.to_json())
+    assert told["rows without a target"] == 1
+    assert told["rows over the capacity"] == 1
+    assert told["values"]["age"]["clipped"] == 1
+    path.write_text("age,ward,sex,ill\n")
+    assert encoded_table(path, DOMAIN, AbsorbedRows()).n_slots == 0
+    # Without its columns it is no table of this domain, which no row can change.
+    path.write_text("age,ward\n1,a\n")
+    refuses(Code.MISSING_COLUMN, lambda: encoded_table(path, DOMAIN, AbsorbedRows()))
+
+
+def test_another_table_than_at_the_first_attempt_is_refused(tmp_path: Path) -> None:
+    state, path = StateFolder(tmp_path / "state"), tmp_path / "rows.csv"
+
+    def table(seed: int) -> Encoded:
+        pyarrow.csv.write_csv(people(50, seed), path)
+        return encoded_table(path, DOMAIN, AbsorbedRows())
+
+    first = table(1)
+    pin_table(state, "wards-1", first)
+    pin_table(state, "wards-1", table(1))
+    refuses(Code.TABLE_CHANGED, lambda: pin_table(state, "wards-1", table(2)))
+    other = encoded_table(path, DOMAIN, AbsorbedRows())
+    refuses(Code.TABLE_CHANGED, lambda: pin_table(state, "wards-1", other))
+    pin_table(state, "wards-2", other)
+    # What is kept of it says nothing about the rows: a digest under a key of its own.
+    with open_store(state).snapshot() as made:
+        kept = {made.memory(f"wards-{i} table") for i in (1, 2)}
+    pin_table(state, "wards-3", other)
+    with open_store(state).snapshot() as made:
+        assert made.memory("wards-3 table") not in kept

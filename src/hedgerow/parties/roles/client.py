@@ -22,7 +22,7 @@ from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import load_job
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.manifests import UploadManifest
-from hedgerow.parties.store.own_tables import OwnTable, check_readable, keep_own_table
+from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.store.trail import TrailEntry, verify
 from hedgerow.tables import Domain, encode
 
@@ -63,12 +63,10 @@ class Consortium:
         Options are those of `hedgerow.parties.roles.uploading.share_upload`.
         """
         if here:
-            path = Path(table).resolve()
-            check_readable(path)
             place = Path(domain).resolve() if isinstance(domain, str | Path) else None
-            kept = OwnTable(population, path, str(options.get("ids") or ""), place)
-            keep_own_table(self.config.state, kept)
-            return kept
+            ids = str(options.get("ids") or "")
+            kept = OwnTable(population, Path(table).resolve(), ids, place)
+            return keep_own_table(self.config.state, kept)
         if id is None or domain is None:
             raise Code.BAD_PARAMETER.error(
                 expected="id and domain of an upload, or here=True",

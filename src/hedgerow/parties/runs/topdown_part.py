@@ -47,9 +47,12 @@ class TopDownPart(Part):
         return self.job.owners
 
     def check(self) -> None:
-        """Refuse a job where this owner has no table for it; H934."""
+        """Refuse a job for which this owner has no table, or one of other columns; H934, H107."""
         if self.config.role == "owner":
-            own_table(self.config.state, self.job.population)
+            domain = self.job.domain
+            assert domain.target is not None
+            table = own_table(self.config.state, self.job.population)
+            table.check_columns([*domain.names, domain.target.name])
 
     def attend(self, attempt: Attempt) -> None:
         """Run the program of this member.

@@ -7,7 +7,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hedgerow import jsonfile
@@ -25,22 +25,41 @@ class OwnTable:
     """A file with rows of a population, read by this party when a run begins.
 
     `ids` is a column of ids and `domain` a file with the domain of this party's columns, where
-    columns of the same records are at several parties.
+    columns of the same records are at several parties. `columns` are those that the file had when
+    it was named: a job that wants others is refused before anything is charged.
     """
 
     population: str
     path: Path
     ids: str = ""
     domain: Path | None = None
+    columns: tuple[str, ...] = ()
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse, H107, a job for which the file has no column."""
+        missing = [name for name in names if name not in self.columns]
+        if missing:
+            raise Code.MISSING_COLUMN.error(
+                expected=f"the columns of the job in the table of {self.population}",
+                found=f"no {', '.join(map(repr, missing[:5]))}",
+                fix="name a table that has them: `hedgerow upload TABLE --here --population "
+                f"{self.population}`",
+            )
 
 
-def keep_own_table(state: StateFolder, table: OwnTable) -> None:
-    """Remember a table; another one of the population before is forgotten."""
+def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
+    """Remember a table, with the columns that it has; one of the population before is forgotten.
+
+    Errors are those of `read_table`, if it is none.
+    """
     check_name(table.population, "population")
-    entry = json.dumps({k: None if v is None else str(v) for k, v in asdict(table).items()})
+    whole = replace(table, columns=tuple(read_table(table.path).column_names))
+    entry = asdict(whole) | {"path": str(whole.path)}
+    entry["domain"] = None if whole.domain is None else str(whole.domain)
     with open_store(state).transaction("name a table") as made:
-        made.put_own_table(table.population, entry)
+        made.put_own_table(table.population, json.dumps(entry))
         made.tell("table", {"population": table.population})
+    return whole
 
 
 def own_tables(state: StateFolder) -> list[OwnTable]:
@@ -50,10 +69,10 @@ def own_tables(state: StateFolder) -> list[OwnTable]:
     found = []
     for text in texts:
         entry = jsonfile.loads(text, Code.JOURNAL_DAMAGED)
-        domain = entry["domain"] and Path(entry["domain"])
-        found.append(
-            OwnTable(entry["population"], Path(entry["path"]), entry["ids"], domain or None)
-        )
+        place = None if entry["domain"] is None else Path(entry["domain"])
+        columns = tuple(entry["columns"])
+        path = Path(entry["path"])
+        found.append(OwnTable(entry["population"], path, entry["ids"], place, columns))
     return found
 
 
@@ -65,11 +84,6 @@ def own_table(state: StateFolder, population: str) -> OwnTable:
                 raise Code.NO_TABLE_HERE.error(found=f"one of {population} whose file is gone")
             return table
     raise Code.NO_TABLE_HERE.error(found=f"none of {population}")
-
-
-def check_readable(path: Path) -> list[str]:
-    """Return the columns of a file, if it is a table at all; errors are those of `read_table`."""
-    return list(read_table(path).column_names)
 
 
 def check_same(state: StateFolder, run: str, pieces: Sequence[bytes]) -> None:
