@@ -34,6 +34,10 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
         town.until_state(run, "done")
         expected = town.check_tree(job)
         check_charged_once(town, job, SITES)
+        # How many messages there were says how large the tree is, and where.
+        for told in town.client("office").show(run).values():
+            assert told["progress"]["event"] == "done"
+            assert not {"bytes", "rounds"} & set(told["progress"])
         before = town.model("office", "tennis").ledger
         asked = json_of(
             town.command("office", "query", "tennis", "--id", YES, "--id", NO, "--format", "json")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
@@ -39,7 +39,13 @@ class Attempt:
 
 
 class Part(ABC):
-    """What one party does in runs of a job."""
+    """What one party does in runs of a job.
+
+    `traffic_is_public`: whether rounds and bytes follow from what everybody learns, and may be told
+    to whoever looks at a run.
+    """
+
+    traffic_is_public: ClassVar[bool] = True
 
     def __init__(self, config: PartyConfig) -> None:
         self.config = config

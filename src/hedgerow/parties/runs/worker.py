@@ -164,7 +164,7 @@ class RunWorker:
     def say(self, event: str, **fields: Any) -> None:
         """Write one line of progress."""
         spent: dict[str, Any] = {"seconds": round(time.monotonic() - self.begun, 3)}
-        if self.network is not None:
+        if self.network is not None and self.part.traffic_is_public:
             total = self.network.meter.snapshot().total(self.network.party)
             spent |= {"bytes": total.wire, "rounds": total.rounds}
         print(json.dumps({"event": event, **fields, **spent}), flush=True)

@@ -33,8 +33,11 @@ class VerticalPart(Part):
 
     A site reads the table that it has named for the population, with a column of ids and a domain
     of its own. Its part of the tree becomes a model in its own store, and goes nowhere else; a
-    server keeps what was charged and opened.
+    server keeps what was charged and opened. How much they send follows from the tree, of which
+    nobody else learns anything.
     """
+
+    traffic_is_public = False
 
     def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
         super().__init__(config)
