@@ -12,10 +12,10 @@ import numpy as np
 
 from hedgerow.errors import HedgerowError
 from hedgerow.net.certificates import Identity, make_identity
-from hedgerow.net.faults import Fault, FaultyNetwork
 from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.network import Network, Route
 from hedgerow.net.tls import TLSNetwork
+from tests.net.faults import Fault, Spoiler
 
 N = 3
 
@@ -42,12 +42,10 @@ class Club:
     def join(self, party: int, *, fault: Fault | None = None, **changes: Any) -> TLSNetwork:
         options = {"session": self.session, "program": b"program", "timeout": 20.0}
         options |= {"listener": self.listeners[party]} | changes
-        member = (party, self.roster, self.identities[party])
-        return (
-            FaultyNetwork(*member, fault=fault, **options)
-            if fault
-            else TLSNetwork(*member, **options)
-        )
+        network = TLSNetwork(party, self.roster, self.identities[party], **options)
+        if fault is not None:
+            Spoiler(network, fault)
+        return network
 
     def run(
         self,

@@ -5,9 +5,8 @@ from typing import Any, get_args
 
 import pytest
 
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.faults import Fault, Kind
-from hedgerow.net.launch import run_parties
+from hedgerow.errors import Code
+from tests.net.faults import Fault, Kind, run_spoilt
 from tests.net.net_parties import Club, exchange_all, faulty_at_the_end, ring
 
 # What at least one party must report, with peer and step; the others may echo it.
@@ -73,7 +72,7 @@ def test_a_fault_in_the_last_step_ends_all_three(kind: Kind, tmp_path) -> None:
 
 def run_apart(fault: Fault, timeout: float) -> list[Any]:
     """Run the parties as processes, of which one may be lost: error and seconds of each."""
-    ends = run_parties(faulty_at_the_end, args=[timeout], check=False, faults={FAULTY: fault})
+    ends = run_spoilt(faulty_at_the_end, {FAULTY: fault}, args=[timeout])
     assert not any("Traceback" in end.log or end.value for end in ends)
     return [(end.error, end.seconds) for end in ends]
 
@@ -108,9 +107,3 @@ def test_one_sided_fault(tmp_path) -> None:
     fault = Fault("garbage", "faulty", peer=0)
     ends = Club(tmp_path).run(program, {1: {"fault": fault}})
     assert ends == ["done"] * 3, "party 1 sends nothing to party 0 in that step"
-
-
-def test_unknown_faults() -> None:
-    with pytest.raises(HedgerowError) as caught:
-        Fault("sabotage", "faulty")
-    assert caught.value.code is Code.BAD_PARAMETER

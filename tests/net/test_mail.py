@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.faults import Fault, Kind
 from hedgerow.net.launch import run_parties
 from hedgerow.net.mesh import Mesh
 from hedgerow.net.meter import Reading
 from hedgerow.net.network import Network, Route
 from hedgerow.net.simulator import Simulator
+from tests.net.faults import Fault, Kind, run_spoilt
 from tests.net.net_parties import (
     Club,
     exchange_all,
@@ -317,7 +317,7 @@ def test_every_fault_of_mail_ends_all_three(kind: Kind, tmp_path) -> None:
     timeout = 1.0 if CAUSES[kind] is Code.PEER_TIMEOUT else 10.0
     fault = Fault(kind, "faulty", seconds=timeout + 0.5)
     if CAUSES[kind] is Code.PEER_GONE:
-        ends = run_parties(faulty_mail, args=[timeout], check=False, faults={FAULTY: fault})
+        ends = run_spoilt(faulty_mail, {FAULTY: fault}, args=[timeout])
         assert not any("Traceback" in end.log or end.value for end in ends)
         found = [(end.error, end.seconds) for end in ends]
     else:

@@ -18,13 +18,12 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity
-from hedgerow.net.faults import Fault, FaultyNetwork
 from hedgerow.net.meeting import Endpoint, listen
 from hedgerow.net.meter import Reading
 from hedgerow.net.tls import TLSNetwork
@@ -58,7 +57,6 @@ def run_parties(
     timeout: float = 60.0,
     limit: float = 600.0,
     check: bool = True,
-    faults: Mapping[int, Fault] | None = None,
     dial_out: Collection[int] = (),
 ) -> list[Outcome]:
     """Run ``program(network, *args, *own[party])`` at n parties, each in its own process.
@@ -87,8 +85,7 @@ def run_parties(
             "certificates": [identity.pem for identity in identities],
         }
         for party, listener in enumerate(listeners):
-            fault = (faults or {}).get(party)
-            mine = {"party": party, "fd": listener.fileno(), "fault": fault and asdict(fault)}
+            mine = {"party": party, "fd": listener.fileno()}
             write_value(folder / f"job-{party}.json", job | mine)
         processes: list[subprocess.Popen[bytes]] = []
         try:
@@ -185,12 +182,12 @@ def _network(folder: Path, job: dict[str, Any]) -> TLSNetwork:
         for port, certificate in zip(job["ports"], job["certificates"], strict=True)
     ]
     identity = Identity(folder / f"party-{party}.key", folder / f"party-{party}.pem")
-    options: dict[str, Any] = {
-        "session": job["session"],
-        "program": job["program"].encode(),
-        "timeout": job["timeout"],
-        "listener": socket.socket(fileno=job["fd"]),
-    }
-    if job["fault"] is not None:
-        return FaultyNetwork(party, roster, identity, fault=Fault(**job["fault"]), **options)
-    return TLSNetwork(party, roster, identity, **options)
+    return TLSNetwork(
+        party,
+        roster,
+        identity,
+        session=job["session"],
+        program=job["program"].encode(),
+        timeout=job["timeout"],
+        listener=socket.socket(fileno=job["fd"]),
+    )

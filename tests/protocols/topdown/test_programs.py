@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.faults import Fault
 from hedgerow.net.frames import mail_digest
-from hedgerow.net.launch import run_parties
 from hedgerow.net.mesh import Mesh
 from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger, NoiseSource
@@ -33,6 +31,7 @@ from hedgerow.protocols.topdown.programs import (
 from hedgerow.protocols.topdown.run import Owners, topdown_member
 from hedgerow.protocols.topdown.wire import SERVER_NAMES, Ask, TopDownAnswer
 from hedgerow.trees.tree import Tree
+from tests.net.faults import Fault, run_spoilt
 from tests.protocols.disks import Disk, KilledError, kills
 from tests.protocols.topdown.secure_counts import plan_of, table_of
 from tests.protocols.topdown.topdown_cases import METHODS, parts, plan, table
@@ -276,9 +275,7 @@ def test_a_process_that_dies_ends_the_attempt_for_all() -> None:
         for party, each in enumerate(tables.values(), 1)
     }
     faults = {2: Fault("die", ANSWER)}
-    ends = run_parties(
-        topdown_member, 3, [public], own=own, check=False, faults=faults, dial_out={1, 2}
-    )
+    ends = run_spoilt(topdown_member, faults, 3, [public], own=own, dial_out={1, 2})
     errors = [end.error for end in ends]
     assert all(error is not None for error in errors)
     assert errors[0].code is Code.PEER_GONE

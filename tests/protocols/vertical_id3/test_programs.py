@@ -16,9 +16,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.faults import Fault
 from hedgerow.net.frames import mail_digest
-from hedgerow.net.launch import run_parties
 from hedgerow.net.mesh import Mesh
 from hedgerow.net.network import Network
 from hedgerow.privacy import Ledger, NoiseSource
@@ -47,6 +45,7 @@ from hedgerow.protocols.vertical_id3.run import (
 from hedgerow.protocols.vertical_id3.site import Site, SiteTable
 from hedgerow.tables import Encoded
 from hedgerow.trees import grow_id3
+from tests.net.faults import Fault, run_spoilt
 from tests.protocols.disks import Disk, KilledError, kills
 from tests.protocols.vertical_id3.ppid3_runs import PAPER, dealt, weather
 from tests.protocols.vertical_id3.secret.secret_runs import tables_of
@@ -572,8 +571,7 @@ def test_a_process_that_dies_ends_the_attempt_for_all() -> None:
         for party, each in enumerate(tables_of(SMALL, [[0], [1]], 0))
     }
     public = {"job": job, "secret": False, "seed": None}
-    faults = {1: Fault("die", MESSAGE)}
-    ends = run_parties(vertical_member, 2, [public], own=own, check=False, faults=faults)
+    ends = run_spoilt(vertical_member, {1: Fault("die", MESSAGE)}, 2, [public], own=own)
     first, second = (end.error for end in ends)
     assert first is not None
     assert second is not None

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.faults import Fault
-from hedgerow.net.launch import run_parties
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.openings import Seats
 from hedgerow.secure.ring import Z16, Z64
+from tests.net.faults import Fault, run_spoilt
 from tests.net.net_parties import Club
 from tests.secure.replicated.three_server_programs import open_last
 from tests.secure.replicated.wires import SEED, Recorder, apart, everything
@@ -128,7 +127,7 @@ def ends_of(folder: Path, n: int, *args: Any, fault: Fault | None = None) -> lis
     if fault is None or fault.kind not in ("cut", "die"):
         changes = {party: {"fault": spoilt} for party, spoilt in faults.items()}
         return Club(folder, n).run(lambda network: open_last(network, *args), changes)
-    ends = run_parties(open_last, n, args, check=False, faults=faults)
+    ends = run_spoilt(open_last, faults, n, args)
     assert all("Traceback" not in end.log for end in ends)
     return [end.value if end.error is None else end.error for end in ends]
 

@@ -1,19 +1,17 @@
-"""Fault injection: a party whose connection misbehaves once, for tests of all the others.
-
-Nothing in the product makes a `FaultyNetwork`; tests ask for one by name.
-"""
+"""Fault injection: a party whose connection misbehaves once, for tests of all the others."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
-from hedgerow.errors import Code
 from hedgerow.net.channel import Piece
 from hedgerow.net.frames import FrameKind
+from hedgerow.net.launch import Outcome, run_parties
 from hedgerow.net.tls import TLSNetwork
 
 Kind = Literal[
@@ -50,26 +48,21 @@ class Fault:
     peer: int | None = None
     seconds: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise Code.BAD_PARAMETER.error(
-                expected=f"a fault among {', '.join(get_args(Kind))}", found=repr(self.kind)
-            )
 
+class Spoiler:
+    """Has a network that has met the others send wrong frames in one step."""
 
-class FaultyNetwork(TLSNetwork):
-    """A `TLSNetwork` that sends wrong frames in one step."""
-
-    def __init__(self, *args: Any, fault: Fault, **options: Any) -> None:
-        self.fault = fault
+    def __init__(self, network: TLSNetwork, fault: Fault) -> None:
+        self.network, self.fault = network, fault
         self._before: dict[int, bytes] = {}
         self._silent = False
-        super().__init__(*args, **options)
+        self._sound = network._frame
+        network._frame = self._frame  # type: ignore[method-assign]
 
     def _frame(
         self, step: str, peer: int, kind: FrameKind, digest: bytes, views: Sequence[memoryview]
     ) -> Iterable[Piece]:
-        frame = b"".join(super()._frame(step, peer, kind, digest, views))
+        frame = b"".join(self._sound(step, peer, kind, digest, views))
         before = self._before.get(peer, b"")
         self._before[peer] = frame
         if self._silent:
@@ -86,7 +79,7 @@ class FaultyNetwork(TLSNetwork):
             case "drop":
                 return b""
             case "cut":
-                self._channels[peer].stream.end()
+                self.network._channels[peer].stream.end()
                 return frame
             case "die":
                 os._exit(1)
@@ -115,3 +108,27 @@ class FaultyNetwork(TLSNetwork):
 
 def _flip(frame: bytes, at: int) -> bytes:
     return frame[:at] + bytes([frame[at] ^ 0x40]) + frame[at + 1 :]
+
+
+def run_spoilt(
+    program: Callable[..., Any],
+    faults: Mapping[int, Fault],
+    n: int = 3,
+    args: Sequence[Any] = (),
+    **options: Any,
+) -> list[Outcome]:
+    """Run a program as `run_parties` does, some parties with a fault; nothing is raised."""
+    name = f"{program.__module__}:{program.__qualname__}"
+    spoilt = {str(party): asdict(fault) for party, fault in faults.items()}
+    return run_parties(spoilt_member, n, [name, spoilt, *args], check=False, **options)
+
+
+def spoilt_member(
+    network: TLSNetwork, program: str, faults: Mapping[str, Any], *args: Any
+) -> object:
+    """Be one party of `run_spoilt`."""
+    if str(network.party) in faults:
+        Spoiler(network, Fault(**faults[str(network.party)]))
+    module, _, function = program.partition(":")
+    found: object = getattr(importlib.import_module(module), function)(network, *args)
+    return found
