@@ -555,8 +555,8 @@ class Engine(ABC):
     def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any] | None:
         """Open a declared value to its audience; None where the audience does not live here.
 
-        Checked against the declared leakage before a byte is sent. `to` is `everyone`, one party
-        (``"server 0"``), or who is outside (``"analyst"``).
+        Checked against the declared leakage before a byte is sent. `to` is `everyone`, or one party
+        (``"server 0"``).
         """
 
     # What is not linear.

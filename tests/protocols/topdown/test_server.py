@@ -204,7 +204,7 @@ def test_rounds_and_bytes_of_every_question_are_as_declared() -> None:
     plan = plan_of(n_splits=3, epsilon=30.0)
     owners, network = owners_of(plan), Simulator(3)
     servers = servers_of(plan, network)
-    declares = ReplicatedEngine(Simulator(3), Leakage([]), seats={}, insecure_seed=b"declared")
+    declares = ReplicatedEngine(Simulator(3), Leakage([]), insecure_seed=b"declared")
     coordinator, phases = asked(plan, owners)[0], set()
     # Keys are drawn by the system, so that their exchange is part of what is counted.
     servers._seed = None

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import bits_of_parts, deal, secret_of_parts
 from hedgerow.secure.ring import Z32, Z64
-from hedgerow.secure.secret import Secret, SecretBits, unpack
+from hedgerow.secure.secret import Secret, SecretBits, pack, unpack
 from tests.secure.replicated.wires import Recorder, everything
 
 LANES = 128
@@ -42,16 +43,17 @@ def program(
 
     Rows differ, so that a mask which two of them share does not go unnoticed.
     """
-    before, after, outside = (server - 1) % SERVERS, (server + 1) % SERVERS, SERVERS
+    before, after = (server - 1) % SERVERS, (server + 1) % SERVERS
     shape = (SERVERS, LANES)
     rows = np.arange(1, SERVERS + 1, dtype=np.uint64)[:, None]
     numbers = np.broadcast_to(rows * np.uint64(number), shape)
     bits = np.broadcast_to((rows != 2) & bit, shape)
     x = engine.input(numbers, before, shape, Z64)
-    y = engine.input(numbers, outside, shape, Z64)
-    z = engine.input(numbers >> np.uint64(40), after, shape, Z32)
+    outside = dict(enumerate(deal(np.ascontiguousarray(numbers))))
+    y = secret_of_parts(engine, outside, shape, Z64)
+    z = engine.input(numbers >> np.uint64(36), after, shape, Z32)
     b = engine.input_bits(bits, after, shape)
-    c = engine.input_bits(bits, outside, shape)
+    c = bits_of_parts(engine, dict(enumerate(deal(pack(bits), xor=True))), shape)
     permutation = engine.permutation(SERVERS)
     mixed = engine.shuffle(x, permutation)
     return [
@@ -79,7 +81,7 @@ def view(server: int, number: int, bit: bool, seeds: int) -> Columns:
     """
     found = []
     for seed in range(seeds):
-        network = Recorder(4)
+        network = Recorder()
         key = f"joint view {number} {seed}".encode()
         engine: Any = ReplicatedEngine(network, everything(), insecure_seed=key)
         taps = engine.core._pair = {j: Tap(s) for j, s in engine.core._pair.items()}
@@ -93,7 +95,7 @@ def view(server: int, number: int, bit: bool, seeds: int) -> Columns:
 def _columns(array: NDArray[Any]) -> Columns:
     """Return words as (words, lanes), packed bits one by one; nothing of what has no lanes."""
     if array.dtype == np.uint8 or (64 * array.size) % LANES:
-        # Seeds of an input, and the words that permutations are made of.
+        # The words that permutations are made of.
         return np.empty((0, LANES), np.uint64)
     if array.size % LANES == 0:
         return array.reshape(-1, LANES).astype(np.uint64)

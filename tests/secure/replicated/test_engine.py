@@ -34,30 +34,28 @@ class TestReplicatedEngine(Conformance):
 
 
 def test_parties_apart_open_what_the_simulator_opens() -> None:
-    network = Simulator(4)
+    network = Simulator()
     together = every_primitive(ReplicatedEngine(network, declared(), insecure_seed=SEED), None)
-    parts = apart(4, every_primitive, declared)
+    parts = apart(3, every_primitive, declared)
     for k, wanted in enumerate(together):
         seen = [opened[k] for opened, _ in parts if opened[k] is not None]
         assert seen
         assert all(np.array_equal(array, wanted) for array in seen)
-    audience = [[o is not None for o in opened] for opened, _ in parts]
-    assert not np.any(np.array(audience)[3] & np.array(audience)[0])
     meter = network.meter.snapshot()
     assert tuple(reading.payload[0] for _, reading in parts) == meter.payload
     assert all(reading.rounds == meter.rounds for _, reading in parts)
 
 
 def test_three_processes_over_tls_open_and_meter_what_the_simulator_does() -> None:
-    network = Simulator(4)
+    network = Simulator()
     together = open_everything(network)
-    ends = run_parties(open_everything, 4)
+    ends = run_parties(open_everything, 3)
     for k, wanted in together.items():
         seen = [end.value[k] for end in ends if k in end.value]
         assert seen
         assert all(np.array_equal(array, wanted) for array in seen)
     meters = [end.meter for end in ends]
-    joined = meters[0] | meters[1] | meters[2] | meters[3]
+    joined = meters[0] | meters[1] | meters[2]
     assert same_bytes(joined, network.meter.snapshot())
 
 
@@ -85,16 +83,16 @@ def test_what_a_server_receives_is_uniform(ring: Ring, fill: str) -> None:
     n = 3000
     random = values(ring, n)
     a = {"zeros": random * 0, "ones": random | ring.dtype.type(-1 % 2**ring.bits), "random": random}
-    network = Recorder(4)
+    network = Recorder()
     engine = ReplicatedEngine(network, everything(), insecure_seed=SEED)
-    x = engine.input(a[fill], 3, (n,), ring)
+    x = engine.input(a[fill], 2, (n,), ring)
     y = engine.input(a[fill], 0, (n,), ring)
     bits = engine.input_bits(a[fill] != 0, 1, (n,))
     permutation = engine.permutation(n)
     actions = {
-        "input": lambda: [engine.input(a[fill], p, (n,), ring) for p in range(4)],
+        "input": lambda: [engine.input(a[fill], p, (n,), ring) for p in range(3)],
         "input bits": lambda: [
-            engine.input_bits(np.tile(a[fill] != 0, (8, 1)), p, (8, n)) for p in range(4)
+            engine.input_bits(np.tile(a[fill] != 0, (8, 1)), p, (8, n)) for p in range(3)
         ],
         "mul": lambda: x * y,
         "public": lambda: engine.public(a[fill], ring) * engine.public(a[fill], ring),
@@ -109,7 +107,7 @@ def test_what_a_server_receives_is_uniform(ring: Ring, fill: str) -> None:
     }
     p_values = []
     for name, action in actions.items():
-        network.views = {p: [] for p in range(4)}
+        network.views = {p: [] for p in range(3)}
         action()
         for server in range(3):
             view = network.received(server)
@@ -124,10 +122,10 @@ def test_one_server_does_not_see_which_input_it_was() -> None:
     n = 4000
     views = []
     for fill in (0, 2**64 - 1):
-        network = Recorder(4)
+        network = Recorder()
         engine = ReplicatedEngine(network, everything(), insecure_seed=str(fill).encode())
-        x = engine.input(np.full(n, fill, np.uint64), 3, (n,), Z64)
-        network.views = {p: [] for p in range(4)}
+        x = engine.input(np.full(n, fill, np.uint64), 2, (n,), Z64)
+        network.views = {p: [] for p in range(3)}
         engine.b2a((engine.addends(x * x, 64)[0])[:1], Z64)
         views.append([network.received(server) for server in range(3)])
     for one, other in zip(*views, strict=True):
@@ -138,7 +136,7 @@ def test_one_server_does_not_see_which_input_it_was() -> None:
 def test_transcript_shapes_do_not_depend_on_values() -> None:
     plans = []
     for seed in (0, 5):
-        network = Recorder(4)
+        network = Recorder()
         engine = ReplicatedEngine(network, declared())
         every_primitive(engine, None, seed)
         plans.append(network.plans)
@@ -146,11 +144,11 @@ def test_transcript_shapes_do_not_depend_on_values() -> None:
 
 
 def test_an_undeclared_opening_sends_nothing() -> None:
-    network = Recorder(4)
+    network = Recorder()
     engine = ReplicatedEngine(network, everything(("sum", "server 1", (3,))))
     x = engine.input(np.arange(3), 0, (3,), Z32)
     before = len(network.plans), engine.network.meter.snapshot().payload
-    for name, to in (("total", "server 1"), ("sum", "server 0"), ("sum", "analyst")):
+    for name, to in (("total", "server 1"), ("sum", "server 0"), ("sum", "server 2")):
         with pytest.raises(LeakageError):
             engine.open(x, name, to)
     assert (len(network.plans), engine.network.meter.snapshot().payload) == before
@@ -169,7 +167,7 @@ def test_a_seed_repeats_a_run_and_is_not_private() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    engine = ReplicatedEngine(Simulator(4), everything())
+    engine = ReplicatedEngine(Simulator(), everything())
     x = engine.input(np.arange(6).reshape(2, 3), 0, (2, 3), Z32)
     for refused in (
         lambda: x @ x,
@@ -181,7 +179,7 @@ def test_what_does_not_fit_is_refused() -> None:
         lambda: engine.local_matmul(x.data, np.zeros((4, 1), np.uint32)),
         lambda: engine.input(np.arange(3), 0, (4,), Z32),
         lambda: engine.input(None, 1, (4,), Z32),
-        lambda: engine.input(np.arange(3), 4, (3,), Z32),
+        lambda: engine.input(np.arange(3), 3, (3,), Z32),
         lambda: engine.cost("multiply"),
         lambda: ReplicatedEngine(Simulator(2), everything()),
     ):
@@ -231,8 +229,8 @@ def test_an_error_leaves_the_engine_unfinished() -> None:
 
 
 def test_engines_follow_each_other_over_one_network() -> None:
-    network = Simulator(4)
+    network = Simulator()
     for _ in range(3):
         with ReplicatedEngine(network, everything(("x", "server", ()))) as engine:
-            x = engine.input(np.array(6), 3, (), Z64)
+            x = engine.input(np.array(6), 2, (), Z64)
             assert engine.open(x * x, "x", "server") == 36

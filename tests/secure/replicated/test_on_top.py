@@ -52,17 +52,6 @@ def test_parties_apart_compute_what_the_simulator_computes() -> None:
     assert np.array_equal(Z32.signed(wanted[2]), rows[np.argsort(rows[:, 0], kind="stable")])
 
 
-def test_an_owner_without_shares_knows_all_shapes() -> None:
-    def shapes(engine: ReplicatedEngine, party: int) -> list[tuple[int, ...]]:
-        x = engine.input(np.arange(12).reshape(3, 4) if party == 3 else None, 3, (3, 4), Z16)
-        odd = np.arange(12).reshape(3, 4) % 2 == 1
-        values = [x.reshape(-1), x.reshape(2, -1, 3), x[odd], x[:, [0, 2]], x.sum(0), x * 3 + 1]
-        return [value.shape for value in values]
-
-    wanted = [(12,), (2, 2, 3), (6,), (3, 2), (4,), (3, 4)]
-    assert [found for found, _ in apart(4, shapes, declared)] == [wanted] * 4
-
-
 def test_transcripts_have_one_shape_for_all_tables() -> None:
     plans = []
     for seed in range(3):

@@ -102,6 +102,10 @@ def test_halves_join_to_the_value_and_are_uniform_alone(ring) -> None:
     for half in found.values():
         counts = np.bincount(half.view(np.uint8), minlength=256)
         assert stats.chisquare(counts).pvalue > 1e-6
+    # The same shares under another mask.
+    engine.leakage = engine_that_opens(value.shape).leakage
+    again = open_halves(engine, x, "answer", "analyst")
+    assert np.mean(again[0] == found[0]) < 0.1
 
 
 def test_halves_are_checked_against_the_declaration() -> None:

@@ -6,9 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hedgerow.net.simulator import Simulator
+from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.core import Core
 from hedgerow.secure.replicated.sharing import Deal, Join, length, thirds, write
-from tests.secure.replicated.wires import SEED
+from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from tests.secure.engines import reveal
+from tests.secure.replicated.wires import SEED, everything
 
 
 @given(st.integers(0, 10**6))
@@ -50,3 +53,24 @@ def test_a_join_adds_what_two_servers_know(t: int) -> None:
     write(core, join, out)
     assert np.array_equal(opened(out), u + v)
     assert core.network.meter.snapshot().payload == tuple(40 * (i != t) for i in range(3))
+
+
+@pytest.mark.parametrize("owner", [0, 1, 2])
+@pytest.mark.parametrize("ring", [Z16, Z32, Z64], ids=lambda ring: str(ring.bits))
+def test_every_server_can_give(owner: int, ring: Ring) -> None:
+    engine = ReplicatedEngine(Simulator(), everything())
+    a = np.array([[0, 1, -1], [2, -(2**15), 2**15 - 1]])
+    x = engine.input(a, owner, a.shape, ring)
+    assert np.array_equal(ring.signed(reveal(x)), a)
+    for i in range(3):
+        assert np.array_equal(x.data[i, 1], x.data[(i + 1) % 3, 0])
+    bits = a > 0
+    assert np.array_equal(reveal(engine.input_bits(bits, owner, bits.shape)), bits)
+
+
+def test_a_second_input_of_the_same_values_looks_different() -> None:
+    engine = ReplicatedEngine(Simulator(), everything(), insecure_seed=SEED)
+    a = np.arange(100)
+    one, two = (engine.input(a, 1, a.shape, Z64).data for _ in range(2))
+    # The third share of what a server deals is 0 each time.
+    assert not np.any(one[1] == two[1])

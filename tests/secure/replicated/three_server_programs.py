@@ -6,7 +6,9 @@ import numpy as np
 
 from hedgerow.net.network import Network
 from hedgerow.secure.replicated import ReplicatedEngine
+from hedgerow.secure.replicated.outside import HALVES, open_halves
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.secret import Secret
 from tests.secure.replicated.wires import SEED, everything
 
 
@@ -26,11 +28,11 @@ def every_primitive(engine: ReplicatedEngine, party: int | None, seed: int = 0) 
         a, b = values(ring, 7, 5, seed=seed), values(ring, 7, 5, seed=seed + 1)
         x, y = (
             engine.input(mine(1, a), 1, a.shape, ring),
-            engine.input(mine(3, b), 3, b.shape, ring),
+            engine.input(mine(2, b), 2, b.shape, ring),
         )
         small = engine.input(mine(0, a >> 2), 0, a.shape, ring)
         flags = engine.input_bits(mine(2, a[:, :3] > b[:, :3]), 2, (7, 3))
-        others = engine.input_bits(mine(3, a[:, :3] < b[:, :3]), 3, (7, 3))
+        others = engine.input_bits(mine(0, a[:, :3] < b[:, :3]), 0, (7, 3))
         permutation = engine.permutation(7)
         results = [
             x * y + 3,
@@ -46,7 +48,9 @@ def every_primitive(engine: ReplicatedEngine, party: int | None, seed: int = 0) 
                 opened.append(engine.open(result, "square", "server"))
             elif result.shape == (7, 5):
                 opened.append(engine.open(result, "table", "server"))
-                opened.append(engine.open(result, "answer", "analyst"))
+                if isinstance(result, Secret):
+                    halves = open_halves(engine, result, "answer", "analyst")
+                    opened += [halves.get(server) for server in HALVES]
         opened.append(engine.open(flags, "flags", "server 1"))
     return opened
 
@@ -69,7 +73,7 @@ def open_everything(network: Network) -> dict[str, Any]:
     fresh = ReplicatedEngine(network, declared())
     assert fresh.private
     a = values(Z32, 7, 5)
-    x = fresh.input(a if party in (None, 3) else None, 3, a.shape, Z32)
+    x = fresh.input(a if party in (None, 2) else None, 2, a.shape, Z32)
     product = fresh.open(x * x, "table", "server")
     opened = every_primitive(ReplicatedEngine(network, declared(), insecure_seed=SEED), party)
     return {str(k): v for k, v in enumerate([product, *opened]) if v is not None}

@@ -227,7 +227,7 @@ def engine_for(
     ledger = Ledger(domain=domain)
     seed = None if source.private else source.bytes(SEED_BYTES).tobytes()
     leakage = Leakage(openings, ledger=ledger)
-    return ReplicatedEngine(Simulator(SERVERS), leakage, seats={}, insecure_seed=seed), ledger
+    return ReplicatedEngine(Simulator(SERVERS), leakage, insecure_seed=seed), ledger
 
 
 def share_audit_table(

@@ -228,6 +228,4 @@ def _engine(context: Context, leakage: Leakage, session: str = "") -> Engine:
         source = NoiseSource.system() if seed is None else NoiseSource.insecure_seeded(seed)
         return ClearEngine(leakage, source, n_parties=SERVERS, everyone=EVERYONE)
     insecure = None if seed is None else f"hedgerow seed {seed}".encode()
-    return ReplicatedEngine(
-        context.network, leakage, seats={}, session=session, insecure_seed=insecure
-    )
+    return ReplicatedEngine(context.network, leakage, session=session, insecure_seed=insecure)

@@ -241,9 +241,7 @@ class SecureServers:
         assert self._network is not None
         seed = None if self._seed is None else f"hedgerow seed {self._seed}".encode()
         session = f"{self.plan.digest} {number}"
-        return ReplicatedEngine(
-            self._network, leakage, seats={}, session=session, insecure_seed=seed
-        )
+        return ReplicatedEngine(self._network, leakage, session=session, insecure_seed=seed)
 
     def _open_parts(self, question: Ask, asked: Mapping[int, Ask], looked_at: TreeShape) -> Parts:
         phase = OF_OWNERS[question.phase]

@@ -48,14 +48,11 @@ class Core:
         self.steps = 0
         self._process = os.getpid()
         self._place = {server: at for at, server in enumerate(self.servers)}
-        own = {p: _fresh(p, seed) for p in network.local}
-        keys = (
-            self._exchanged(own) if seed is None else {j: _fresh(j, seed) for j in range(SERVERS)}
-        )
+        keys = {j: _fresh(j, seed) for j in (self.servers if seed is None else range(SERVERS))}
+        if seed is None:
+            keys |= self._exchanged(keys)
         held = sorted({j % SERVERS for i in self.servers for j in (i, i + 1)})
         self._pair = {j: Prg(keys[j], once=True) for j in held}
-        outside = [p for p in network.local if p >= SERVERS]
-        self._own = {p: Prg(own[p], once=True) for p in outside}
 
     def __reduce__(self) -> NoReturn:
         raise Code.SECRET_IN_THE_OPEN.error(
@@ -67,10 +64,6 @@ class Core:
     def at(self, server: int) -> int | None:
         """Place of a server on the first axis of share arrays, None if it lives elsewhere."""
         return self._place.get(server % SERVERS)
-
-    def lives(self, party: int) -> bool:
-        """Return whether a party lives in this process."""
-        return party in self.network.local
 
     def holds(self, key: int) -> bool:
         """Return whether a server of this process holds key k_j."""
@@ -86,7 +79,7 @@ class Core:
                 fix="make a new engine in the new process",
             )
         self.steps += 1
-        for stream in (*self._pair.values(), *self._own.values()):
+        for stream in self._pair.values():
             # Addresses begin with the number of their step, which only grows.
             stream.forget()
         return Step(self, name, self.steps, purpose)
@@ -100,17 +93,12 @@ class Core:
         """Draw from the stream of key k_j, which a server of this process holds."""
         return self._pair[key].fill(f"{self.session}/{address}", shape, dtype)
 
-    def draw_own(self, party: int, address: str, n: int) -> Array:
-        """Draw bytes that only a party outside the servers knows."""
-        return self._own[party].fill(f"{self.session}/{address}", (n,), np.uint8)
-
     def _exchanged(self, own: dict[int, bytes]) -> dict[int, bytes]:
         """Hand key k_i to server i-1, which becomes its second holder."""
         plan = [Route(i, (i - 1) % SERVERS, (KEY_BYTES,), "uint8") for i in range(SERVERS)]
         outbox = {i: np.frombuffer(own[i], dtype=np.uint8) for i in self.servers}
         received = self.network.exchange("keys", plan, outbox)
-        keys = {i: own[i] for i in self.servers}
-        return keys | {j: array.tobytes() for j, array in received.items()}
+        return {j: array.tobytes() for j, array in received.items()}
 
 
 class Step:
@@ -144,7 +132,7 @@ class Step:
             if payload is not None:
                 self._outbox[len(self._messages)] = payload
             self._messages.append(message)
-        elif self.core.lives(destination):
+        elif self.core.at(destination) is not None:
             # What is empty is not sent; shapes are public, so all parties agree on that.
             message.content = np.empty(shape, dtype)
         return message
@@ -168,10 +156,10 @@ class Parcel:
     content: Array | None = field(default=None, repr=False)
 
 
-def _fresh(party: int, seed: bytes | None) -> bytes:
-    """Draw the key of a party, from the operating system unless a seed is given."""
+def _fresh(server: int, seed: bytes | None) -> bytes:
+    """Draw the key of a server, from the operating system unless a seed is given."""
     if seed is None:
         return os.urandom(KEY_BYTES)
     return hashlib.blake2b(
-        f"hedgerow/party {party}".encode(), key=seed[:64], digest_size=KEY_BYTES
+        f"hedgerow/party {server}".encode(), key=seed[:64], digest_size=KEY_BYTES
     ).digest()

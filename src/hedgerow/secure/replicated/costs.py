@@ -10,8 +10,7 @@ from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.replicated.convert import product_ring
 from hedgerow.secure.replicated.core import SERVERS
-from hedgerow.secure.replicated.inputs import PRINT_BYTES
-from hedgerow.secure.replicated.openings import Seats
+from hedgerow.secure.replicated.openings import servers_of
 from hedgerow.secure.replicated.sharing import length, thirds
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, words
@@ -20,33 +19,26 @@ Shape = tuple[int, ...]
 _WORD_BYTES = WORD // 8
 
 
-def cost(seats: Seats, primitive: str, public: dict[str, Any]) -> Cost:
+def cost(primitive: str, public: dict[str, Any]) -> Cost:
     """Return the cost of a primitive; see `Engine.cost` for the parameters."""
     if primitive in _LOCAL:
         return NOTHING
-    if primitive == "open":
-        return _open(seats, **public)
     if primitive not in _COSTS:
         raise Code.BAD_PARAMETER.error(
-            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL, 'open'}))}",
+            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL}))}",
             found=repr(primitive),
         )
     return _COSTS[primitive](**public)
 
 
 def _from(owner: int, size: int) -> Cost:
-    if owner >= SERVERS:
-        return Cost.equal(2, 2 * PRINT_BYTES, SERVERS)
     return Cost(1, tuple(size if server == owner else 0 for server in range(SERVERS)))
 
 
-def _open(seats: Seats, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
+def _open(shape: Shape, to: str, ring: Ring | None = None) -> Cost:
     size = _packed(shape) if ring is None else prod(shape) * ring.bytes
-    sent = [0] * SERVERS
-    for party in seats.parties(to):
-        for sender in [(party - 1) % SERVERS] if party < SERVERS else [0, 1]:
-            sent[sender] += size
-    return Cost(1, tuple(sent))
+    senders = {(server - 1) % SERVERS for server in servers_of(to)}
+    return Cost(1, tuple(size if server in senders else 0 for server in range(SERVERS)))
 
 
 def _numbers(rounds: int) -> Callable[..., Cost]:
@@ -90,6 +82,7 @@ _LOCAL = {
 _COSTS: dict[str, Callable[..., Cost]] = {
     "input": lambda shape, ring, owner: _from(owner, prod(shape) * ring.bytes),
     "input_bits": lambda shape, owner: _from(owner, _packed(shape)),
+    "open": _open,
     "mul": _numbers(1),
     "matmul": _numbers(1),
     "and_": lambda shape: Cost.equal(1, _packed(shape), SERVERS),

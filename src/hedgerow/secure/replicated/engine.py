@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -18,9 +18,9 @@ from hedgerow.secure.replicated import (
     arithmetic,
     convert,
     costs,
-    inputs,
     kernels,
     openings,
+    sharing,
     shuffle,
 )
 from hedgerow.secure.replicated.core import EVERYONE, SERVERS, Core
@@ -43,13 +43,12 @@ class ReplicatedEngine(Engine):
     """Three servers with replicated shares, semi-honest, one of them at most.
 
     The data of a secret has shape (servers here, 2, *shape): server i holds x_i and x_{i+1} of
-    x = x_0 + x_1 + x_2, or of bits x = x_0 ^ x_1 ^ x_2. A process without a server, of an owner or
-    an analyst, has 0 on the first axis and takes part in inputs and openings alone.
+    x = x_0 + x_1 + x_2, or of bits x = x_0 ^ x_1 ^ x_2.
     Paper: araki2016high.
 
-    Parties 0, 1 and 2 of the network are the servers; `seats` has those outside, such as
-    ``{"analyst": 3}``. All keys follow from `insecure_seed`, for tests; `private` is False then.
-    Without one the servers draw keys from the operating system and exchange them, in one round.
+    Parties 0, 1 and 2 of the network are the servers. All keys follow from `insecure_seed`, for
+    tests; `private` is False then. Without one the servers draw keys from the operating system and
+    exchange them, in one round.
     """
 
     share_axes = 2
@@ -60,12 +59,10 @@ class ReplicatedEngine(Engine):
         network: Network,
         leakage: Leakage,
         *,
-        seats: Mapping[str, int] | None = None,
         session: str = "",
         insecure_seed: bytes | None = None,
     ) -> None:
         super().__init__(leakage, n_parties=SERVERS, everyone=EVERYONE)
-        self._seats = openings.Seats(network.n, seats)
         self._kept_core = Core(network, session, insecure_seed)
         self._finished = False
 
@@ -105,7 +102,7 @@ class ReplicatedEngine(Engine):
         opening included; a server that fails in its last step ends the others with a numbered
         error here. Results are to be used after it. What a server has received before a fault it
         knows all the same, and a fault in the farewell itself may end the servers differently;
-        see `Network.farewell`. Parties outside the servers are not waited for and do not wait.
+        see `Network.farewell`.
         The network stays open, for another engine.
 
         Cost: 2 rounds, no payload.
@@ -144,18 +141,18 @@ class ReplicatedEngine(Engine):
     def input(
         self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
     ) -> Secret:
-        """Share integers that party `owner` holds; see `inputs.share`."""
+        """Share integers that server `owner` holds; see `sharing.deal_input`."""
         known = self._known(values, owner, shape)
         elements = None if known is None else ring.encode(known)
-        data = inputs.share(self.core, elements, owner, tuple(shape), ring.dtype, xor=False)
+        data = sharing.deal_input(self.core, elements, owner, tuple(shape), ring.dtype, xor=False)
         return Secret(self, ring, data)
 
     def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
-        """Share bits that party `owner` holds; see `inputs.share`."""
+        """Share bits that server `owner` holds; see `sharing.deal_input`."""
         known = self._known(bits, owner, shape)
         packed = None if known is None else pack(known)
         full = (*shape[:-1], words(shape[-1]))
-        data = inputs.share(self.core, packed, owner, full, np.uint64, xor=True)
+        data = sharing.deal_input(self.core, packed, owner, full, np.uint64, xor=True)
         return SecretBits(self, shape[-1], data)
 
     def open(self, x: Secret | SecretBits, name: str, to: str) -> Array | None:
@@ -165,13 +162,13 @@ class ReplicatedEngine(Engine):
         who has received it.
         """
         # A finished engine refuses here, before anything is recorded.
-        core, parties = self.core, self._seats.parties(to)
+        core, servers = self.core, openings.servers_of(to)
         self.leakage.check(name, to, x.shape)
         purpose = f"{name} to {to}"
         if isinstance(x, SecretBits):
-            bits = openings.reveal(core, _trimmed(x), parties, purpose=purpose, xor=True)
+            bits = openings.reveal(core, _trimmed(x), servers, purpose=purpose, xor=True)
             return None if bits is None else unpack(bits, x.n)
-        return openings.reveal(core, x.data, parties, purpose=purpose, xor=False)
+        return openings.reveal(core, x.data, servers, purpose=purpose, xor=False)
 
     def mul(self, x: Secret, y: Secret) -> Secret:
         """Multiply element by element; see `arithmetic.mul`."""
@@ -245,7 +242,7 @@ class ReplicatedEngine(Engine):
 
     def cost(self, primitive: str, **public: Any) -> Cost:
         """State rounds and bytes of a primitive from public parameters."""
-        return costs.cost(self._seats, primitive, public)
+        return costs.cost(primitive, public)
 
     def _permuted(self, x: Secret, by: Permutation, *, inverse: bool) -> Secret:
         if not isinstance(by, shuffle.ReplicatedPermutation) or x.shape[:1] != (by.n,):
@@ -254,11 +251,11 @@ class ReplicatedEngine(Engine):
 
     def _known(self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> Array | None:
         """Check what is given for an input: values at the owner, nothing elsewhere."""
-        if not 0 <= owner < self.network.n:
+        if not 0 <= owner < SERVERS:
             raise Code.BAD_PARAMETER.error(
-                expected=f"an owner among the {self.network.n} parties", found=f"party {owner}"
+                expected="an owner among the servers", found=f"party {owner}"
             )
-        lives = self.core.lives(owner)
+        lives = self.core.at(owner) is not None
         if (values is not None) != lives or (lives and np.shape(values) != tuple(shape)):  # type: ignore[arg-type]
             raise Code.WRONG_SHAPE.error(
                 expected=f"values of shape {shape} at party {owner}, none elsewhere",

@@ -25,13 +25,14 @@ from hedgerow.errors import Code
 from hedgerow.secure.cost import Cost
 from hedgerow.secure.replicated.core import SERVERS, Parcel
 from hedgerow.secure.replicated.engine import ReplicatedEngine
-from hedgerow.secure.replicated.inputs import PRINT_BYTES
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits, unpack, words
 
 Array = NDArray[Any]
 HALVES = (0, 1)
 """Servers that send the halves of an answer."""
+PRINT_BYTES = 32
+"""Of a hash; an owner that sought two parts with one hash would have to try 2^128."""
 _LABEL = b"hedgerow/dealt/1"
 
 

@@ -115,6 +115,23 @@ class Join:
         return ((got_v, got_u), (u, self._hidden), (self._hidden, v))[(server - self.t) % SERVERS]
 
 
+def deal_input(
+    core: Core, value: Array | None, owner: int, shape: tuple[int, ...], dtype: Any, *, xor: bool
+) -> Array:
+    """Share an array that one server holds; `xor` shares bits.
+
+    Its `value` is None where it does not live. Returns shape (servers here, 2, *shape).
+
+    Reveals: nothing. Cost: 1 round, one element from that server.
+    """
+    step = core.step("input")
+    deal = Deal(step, "input", owner, shape, dtype, value, xor=xor)
+    step.exchange()
+    out = core.shares(shape, dtype)
+    write(core, deal, out)
+    return out
+
+
 def write(core: Core, move: Deal | Join, out: Array) -> None:
     """Put the shares of a deal or a join into a share array (servers here, 2, *shape)."""
     for at, server in enumerate(core.servers):

@@ -275,7 +275,7 @@ class CountServers:
         name, key = self._session.digest.hex(), None
         if seed is not None:
             name, key = f"{name} {question.call}", f"hedgerow seed {seed}".encode()
-        return ReplicatedEngine(self._network, leakage, seats={}, session=name, insecure_seed=key)
+        return ReplicatedEngine(self._network, leakage, session=name, insecure_seed=key)
 
     def _hang_up(self, error: HedgerowError) -> None:
         """Tell the other servers that this run has failed here."""
