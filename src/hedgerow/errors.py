@@ -284,6 +284,7 @@ class Code(Enum):
     TWO_CERTIFICATES = 942
     OTHER_DIGEST = 943
     NOT_RENEWED = 944
+    CHARGES_DIFFER = 945
 
     @property
     def number(self) -> str:

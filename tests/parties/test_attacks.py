@@ -113,9 +113,9 @@ def test_an_expired_certificate(fort: Fort) -> None:
 
 TRAIL = {"height": 0, "hash": ""}
 WRONG = {
-    "zoe": ("upload", "upload-check", "run-ready", "run-go", "query-meet"),
+    "zoe": ("upload", "upload-check", "terms", "run-ready", "run-go", "query-meet"),
     "north": ("query", "query-meet"),
-    "alder": ("upload", "query", "run-stop", "run-resume"),
+    "alder": ("upload", "terms", "query", "run-stop", "run-resume"),
 }
 
 

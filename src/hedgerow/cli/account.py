@@ -18,6 +18,7 @@ from hedgerow.cli.printing import (
     FolderArgument,
     Format,
     FormatOption,
+    print_error,
     print_line,
     print_refusals,
     warn_of_endings,
@@ -77,20 +78,19 @@ def show(
     """Show what each fit, or each job of a party, has cost, and what is left.
 
     In the folder of an owner beside servers: what they have charged to its populations, and for
-    whom. It ends with 1 if a server does not answer or servers differ.
+    whom, which is entered in this account. It ends with 1 if a server does not answer or servers
+    differ.
     """
     from hedgerow.estimators.account import Account
     from hedgerow.parties.roles.server_reports import plain
     from hedgerow.parties.store.accounts import balances_in
 
     if file.is_dir():
-        balances = balances_in(file)
         config = None if here else _owner_beside_servers(file)
         if config is None:
-            _show_balances(balances, format)
-            return
-        # What was never charged here was perhaps charged there: "0 spent" would be misread.
-        _show_charged(config, [one for one in balances if one.spent.charges], format)
+            _show_balances(balances_in(file), format)
+        else:
+            _show_charged(config, format)
         return
     account = Account(file)
     costs, spent, budget = account.costs(), account.spent(), account.ledger.budget
@@ -123,12 +123,25 @@ def _owner_beside_servers(folder: Path) -> PartyConfig | None:
     return config if config.role == "owner" and config.servers else None
 
 
-def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) -> None:
-    """Print what the servers have charged, and what this owner has charged itself."""
-    from hedgerow.parties.roles.server_reports import ChargeClient
+def enter_server_charges(folder: Path) -> None:
+    """Enter what servers have charged in the account of an owner, and print where they differ."""
+    config = _owner_beside_servers(folder)
+    if config is None:
+        return
+    from hedgerow.parties.roles.owner_account import fetch_charges, shared_populations
 
-    charged, refusals = ChargeClient(config).charges()
-    well = not refusals and not any(one.differs for one in charged)
+    if shared_populations(config):
+        for complaint in fetch_charges(config).complaints:
+            print_error(complaint)
+
+
+def _show_charged(config: PartyConfig, format: Format) -> None:
+    """Print what the servers have charged, and the account of this owner with all of it."""
+    from hedgerow.parties.roles.owner_account import fetch_charges
+    from hedgerow.parties.store.accounts import balances_in
+
+    found = fetch_charges(config)
+    balances = balances_in(config.folder)
     if format is Format.json:
         told = [
             {
@@ -136,25 +149,22 @@ def _show_charged(config: PartyConfig, balances: list[Balance], format: Format) 
                 "servers": {name: account.to_dict() for name, account in one.accounts.items()},
                 "differs": one.differs,
             }
-            for one in charged
+            for one in found.populations
         ]
-        refused = {name: error.code.number for name, error in refusals.items()}
-        report = {"ok": well, "accounts": _rows(balances), "charged": told, "refused": refused}
-        print(json.dumps(report))
-        raise typer.Exit(0 if well else NOT_ALL)
-    for one in charged:
+        refused = {name: error.code.number for name, error in found.refusals.items()}
+        report = {"ok": found.is_well, "accounts": _rows(balances), "charged": told}
+        print(json.dumps({**report, "refused": refused}))
+        raise typer.Exit(0 if found.is_well else NOT_ALL)
+    for one in found.populations:
         _print_charged(one)
-    if not charged and not refusals:
+    if not found.populations and not found.refusals:
         print("The servers know no upload of this owner, and tell nothing of any account.")
-    print_refusals(refusals)
-    if balances:
-        print("\nCharged in this folder, by this owner itself:")
-        _show_balances(balances, format)
-    print(
-        "\nThe servers' policies limit what servers charge. policy.toml in this folder binds this "
-        "owner alone: it does not bind the servers."
-    )
-    raise typer.Exit(0 if well else NOT_ALL)
+    print_refusals(found.refusals)
+    for complaint in found.complaints:
+        print_error(complaint)
+    print("\nThe account of this owner, with what servers have charged:")
+    _show_balances(balances, format)
+    raise typer.Exit(0 if found.is_well else NOT_ALL)
 
 
 def _print_charged(one: PopulationCharges) -> None:
@@ -179,8 +189,6 @@ def _print_charged(one: PopulationCharges) -> None:
         print(
             f"{one.population} at {name}: spent epsilon {epsilon:.6g}, delta {delta:.3g}, {limit}"
         )
-    if one.differs:
-        print(f"The servers DIFFER in what they have charged to {one.population}.")
 
 
 def _rows(balances: list[Balance]) -> list[dict[str, object]]:
@@ -197,6 +205,8 @@ def _rows(balances: list[Balance]) -> list[dict[str, object]]:
             "left": plain(one.left),
             "delta_limit": None if one.limit is None else one.limit.delta,
             "delta_left": one.delta_left,
+            "promised": one.promised
+            and {"epsilon": plain(one.promised[0]), "delta": one.promised[1]},
         }
         for one in balances
     ]
@@ -227,6 +237,11 @@ def _show_balances(balances: list[Balance], format: Format) -> None:
             print(
                 f"{spent} of {one.limit.epsilon:g}, delta {one.spent.delta:.3g} of "
                 f"{one.limit.delta:g}; left: {one.left:.6g}{delta}"
+            )
+        if one.promised is not None:
+            print(
+                f"{one.population}: the servers may charge up to epsilon {one.promised[0]:.6g} and "
+                f"delta {one.promised[1]:.3g} of it"
             )
 
 

@@ -30,6 +30,7 @@ from hedgerow.cli import (
     show,
     train,
     upload,
+    uploads,
 )
 from hedgerow.cli.printing import error_fields, print_error
 from hedgerow.errors import HedgerowError, HedgerowWarning
@@ -49,6 +50,7 @@ app.add_typer(models.app, name="models")
 app.command()(query.query)
 app.command()(serve.serve)
 app.command()(upload.upload)
+app.add_typer(uploads.app, name="uploads")
 app.command("align-key")(upload.align_key)
 app.command()(fit.fit)
 app.command()(predict.predict)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hedgerow.cli.account import enter_server_charges
 from hedgerow.cli.printing import (
     HERE,
     INTERRUPTED,
@@ -69,6 +70,7 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
     """List the runs, with their state at each party; ends with 1 if one does not answer."""
     client = _client(folder)
     told = client.list()
+    enter_server_charges(folder)
     refusals = [error for error in told.values() if isinstance(error, HedgerowError)]
     if len(refusals) == len(told):
         raise refusals[0]
@@ -108,6 +110,7 @@ def show(
         _follow(client, run, folder, quiet=quiet, format=format)
         return
     status = client.status(run)
+    enter_server_charges(folder)
     if format is Format.json:
         print(json.dumps({"ok": status.state != "failed", **status.to_dict()}))
         return
@@ -207,6 +210,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
         )
         raise typer.Exit(INTERRUPTED) from None
     assert status is not None
+    enter_server_charges(folder)
     if status.state == "failed" and status.error is not None:
         raise status.error
     if status.state != "done":

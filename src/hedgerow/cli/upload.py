@@ -17,6 +17,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     progress_bar,
 )
+from hedgerow.cli.uploads import LifetimeOption, terms_text
 from hedgerow.errors import Code
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def upload(
     align_key: Annotated[
         Path | None, typer.Option(help="key file of these owners; made by `hedgerow align-key`")
     ] = None,
+    lifetime_epsilon: LifetimeOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
@@ -84,6 +86,7 @@ def upload(
             ids=ids,
             align_key=align_key,
             text=TextFormat(delimiter, encoding),
+            lifetime_epsilon=lifetime_epsilon,
             # Before the first part is through nobody knows how long it takes.
             progress=lambda stage, done, of: show(stage, done, of if done else 0),
         )
@@ -130,10 +133,17 @@ def _print(receipt: Receipt, servers: list[str], format: Format) -> None:
     manifest = receipt.manifest
     if format is Format.json:
         cost = {"sent": receipt.sent, "seconds": round(receipt.seconds, 3)}
-        print(json.dumps({"ok": True, **manifest.summary(), **cost, "servers": servers}))
+        terms = json.loads(receipt.terms.to_json())
+        told = {**manifest.summary(), **cost, "servers": servers, "terms": terms}
+        print(json.dumps({"ok": True, **told}))
         return
     print(
         f"{manifest.id}: {manifest.rows:,} slots of {manifest.planes} bits, "
         f"{receipt.sent / 1e6:,.1f} MB to {', '.join(servers)} in {receipt.seconds:.1f} s"
     )
+    target = manifest.domain.target
+    print(
+        f"columns: {', '.join(manifest.domain.names)}; target: {target.name if target else 'none'}"
+    )
     print(f"Everything that is computed from it is charged to {manifest.population}.")
+    print(f"The servers hold to policy.toml of this owner. {terms_text(receipt.terms)}.")

@@ -14,6 +14,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
+from hedgerow.parties.roles.owner_account import fetch_charges
 from hedgerow.parties.roles.server_reports import ChargeClient, ModelReport, ServerAccount
 from hedgerow.parties.runs.admission import charge
 from hedgerow.parties.runs.store import RunStore
@@ -171,10 +172,15 @@ def show(config: PartyConfig, code: int, *more: str) -> str:
 
 
 def test_an_owner_sees_what_was_charged_and_by_whom(parties: dict[str, PartyConfig]) -> None:
-    """Its own account says nothing of it: nothing was ever charged there."""
+    """It is entered in its own account, too, once, under the key of the job."""
     north = parties["north"]
-    told = json.loads(show(north, 0, "--format", "json"))
-    assert told["accounts"] == []
+    assert "spent epsilon 0 of 3" in show(north, 0, "--here")
+    for _ in range(2):
+        told = json.loads(show(north, 0, "--format", "json"))
+    (own,) = told["accounts"]
+    assert own["spent"]["epsilon"] == pytest.approx(1.0)
+    assert own["left"] == pytest.approx(2.0)
+    assert [line["key"] for line in own["charges"]] == [f"job:{JOB.hash}"]
     (one,) = told["charged"]
     assert (one["population"], one["differs"], set(one["servers"])) == (
         *("patients", False),
@@ -188,10 +194,12 @@ def test_an_owner_sees_what_was_charged_and_by_whom(parties: dict[str, PartyConf
         assert (line["run"], line["model"], line["by"]) == (JOB.run_id, JOB.model, "zoe")
         assert line["key"] == f"job:{JOB.hash}"
     text = show(north, 0)
-    for words in ("zoe", "patients at cedar: spent epsilon 1,", "does not bind the servers"):
+    for words in ("zoe", "patients at cedar: spent epsilon 1,", "patients: spent epsilon 1 of 3"):
         assert words in text
-    # Its own folder knows nothing of it, and says so when it is asked alone.
-    assert "spent epsilon 0 of 3" in show(north, 0, "--here")
+    # And it stays where no server is asked.
+    assert "spent epsilon 1 of 3" in show(north, 0, "--here")
+    with open_store(north.state).snapshot() as made:
+        assert [one.kind for one in made.trail()].count("charge") == 1
 
 
 def test_servers_that_differ_or_are_away(parties: dict[str, PartyConfig]) -> None:
@@ -200,9 +208,28 @@ def test_servers_that_differ_or_are_away(parties: dict[str, PartyConfig]) -> Non
     assert not refusals
     assert one.differs
     assert [servers for _, servers in one.lines] == [tuple(SERVERS), ("cedar",)]
-    text = show(parties["north"], 1)
-    assert "DIFFER" in text
-    assert "patients at cedar: spent epsilon 1.5," in text
+    for _ in range(2):
+        text = show(parties["north"], 1)
+        assert "H945" in text
+        assert "patients at cedar: spent epsilon 1.5," in text
+        # What one server tells of is entered: it may be true.
+        assert "patients: spent epsilon 1.5 of 3" in text
+
+
+def test_a_charge_with_other_figures(parties: dict[str, PartyConfig]) -> None:
+    """The larger ones are entered; what is entered stays as it is, and is complained about."""
+    figures = {"alder": 0.5, "birch": 0.75, "cedar": 0.5}
+    for name, epsilon in figures.items():
+        accounts(parties[name]).charge("patients", "job:more", epsilon, what="run more")
+    found = fetch_charges(parties["north"])
+    assert [error.code for error in found.complaints] == [Code.CHARGES_DIFFER]
+    (_, more) = accounts(parties["north"]).spent("patients").charges
+    assert (more.key, more.epsilon) == ("job:more", 0.75)
+    south = accounts(parties["south"])
+    south.charge("patients", "job:more", 0.25)
+    (differs,) = south.enter("patients", [more])
+    assert differs == more
+    assert south.spent("patients").epsilon == 0.25
 
 
 def test_who_may_ask(parties: dict[str, PartyConfig], tmp_path: Path) -> None:
@@ -238,6 +265,9 @@ def test_replies_of_somebody_hostile(tmp_path: Path) -> None:
         {"patients": account | {"charges": [line | {"epsilon": -1.0}]}},
         {"patients": account | {"charges": [line | {"epsilon": "nan"}]}},
         {"patients": account | {"charges": [line | {"what": "\x1b[2J"}]}},
+        {"patients": account | {"charges": [line | {"key": ""}]}},
+        {"patients": account | {"charges": [line | {"key": "a key"}]}},
+        {"patients": account | {"charges": [line | {"delta": 1.5}]}},
     ]
     said: list[object] = [{"patients": account | {"charges": [line | {"epsilon": "inf"}]}}]
 

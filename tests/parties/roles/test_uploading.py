@@ -351,7 +351,7 @@ def test_no_server_hears_of_a_table_that_is_refused(parties, tmp_path) -> None:
 
 def test_one_file_has_one_population(parties, tmp_path) -> None:
     path = write_csv(tmp_path / "people.csv", people(seed=13))
-    for name in SERVERS:
+    for name in (*SERVERS, "south"):
         policy = parties[name].folder / "policy.toml"
         if "staff" not in policy.read_text():
             policy.write_text(policy.read_text() + "\nstaff = 1.0\n")

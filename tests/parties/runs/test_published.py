@@ -62,7 +62,7 @@ class Trio:
         monkeypatch.setitem(KINDS, "count", CountKind())
         monkeypatch.setattr(policies, "PROTOCOLS", (*policies.PROTOCOLS, "count"))
         parties = consortium(folder)
-        for name in SERVERS:
+        for name in (*SERVERS, "north"):
             place = parties[name].folder / "policy.toml"
             set_line(place, "allowed_protocols", '["count"]')
             set_line(place, "largest_epsilon_per_job", f"{HUGE}")

@@ -93,7 +93,7 @@ class Town(CliTown):
 
     def found(self) -> None:
         self.parties = consortium(self.root)
-        for name in SERVERS:
+        for name in (*SERVERS, *OWNERS):
             policy = self.parties[name].folder / "policy.toml"
             set_line(policy, "allow_exact", "true")
             set_line(policy, "patients", "inf")

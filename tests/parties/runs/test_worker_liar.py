@@ -41,11 +41,12 @@ class Attack:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         parties = consortium(folder)
         table = write_csv(folder / "people.csv", people(100))
+        for name in (*SERVERS, "north"):
+            set_line(parties[name].folder / "policy.toml", "allowed_protocols", '["open"]')
         with serving(parties):
             share_upload(parties["north"], table, DOMAIN, id="north-1", population="patients")
         self.configs = [parties[name] for name in SERVERS]
         for config in self.configs:
-            set_line(config.folder / "policy.toml", "allowed_protocols", '["open"]')
             RunStore(config.state).accept(JOB, "north")
         self.seen: list[list[int]] = []
         self.orders = ""

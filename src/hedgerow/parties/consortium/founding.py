@@ -113,7 +113,8 @@ open_metrics = {metrics}
 # Lifetime epsilon and delta of every population: the people whose rows an owner uploads. All jobs,
 # models and queries on their data are charged to it, also after another upload. A population that
 # is not listed here is not used. For example: patients-north = {{ epsilon = 3.0, delta = 1e-06 }}
-# A number alone is the epsilon, with delta 1e-06.
+# A number alone is the epsilon, with delta 1e-06. At an owner, servers that have its rows hold to
+# these lines too: they go to them with every upload, and with `hedgerow uploads terms POPULATION`.
 [populations]
 {populations}"""
 

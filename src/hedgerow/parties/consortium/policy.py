@@ -1,18 +1,22 @@
-"""`Policy`: what a party allows, from the ``policy.toml`` of its folder.
+"""`Policy`: what a party allows, from the ``policy.toml`` of its folder; `OwnerTerms` of an owner.
 
-A policy is for its party alone to set and is never taken from a message. The checks take plain
-numbers and names; a refusal names the line that is in the way.
+A policy is for its party alone to set. The lines of an owner's policy that are about jobs go with
+its uploads to the servers, which hold to them like to their own. The checks take plain numbers and
+names; a refusal names the line that is in the way.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field, Strict, StrictBool, field_validator, model_validator
 
+from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
@@ -44,16 +48,31 @@ class Lifetime(Numbered):
     delta: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = LIFETIME_DELTA
 
 
-class Policy(Numbered):
-    """What a party allows; use `load`. Raises H853.
+class _Place(NamedTuple):
+    """The file that lines stand in, who can change one, and when that counts."""
 
-    Every line is explained in the file that `hedgerow.parties.consortium.founding` writes.
+    file: str
+    operator: str
+    everybody: str
+    effect: str
+
+
+_HERE = _Place(
+    "policy.toml",
+    "this party's operator",
+    "the operator of every server",
+    # One that goes on with the old file refuses again, and its operator has just changed it.
+    "a server that is running reads the file again after `systemctl reload hedgerow`, or "
+    "`kill -HUP` with the process id of `hedgerow serve`",
+)
+
+
+class JobRules(Numbered):
+    """The lines that jobs and questions are checked by.
+
     Epsilons and deltas of a job are for every audience by itself; queries are rows.
 
     `allowed_posters`: where it is missing, the owners of the uploads of a job may post it.
-    `runs_per_poster`: without runs that have ended with a model: a server keeps them all.
-    `approvers`: people, one of whom has to approve a job before it begins; nobody has to where none
-    are listed. After `approval_seconds` without a decision it is refused.
     `populations`: what all jobs, models and queries on the data of each may spend together. A
     number stands for that epsilon, and `LIFETIME_DELTA`.
     """
@@ -68,14 +87,8 @@ class Policy(Numbered):
     allowed_posters: tuple[Name, ...] | None = None
     largest_trees_per_job: Count = 1000
     largest_depth: Count = 20
-    largest_upload_bytes: Count = 1 << 28
-    upload_bytes_per_owner: Count = 1 << 32
-    runs_per_poster: Count = 1000
-    approvers: tuple[Name, ...] = ()
-    approval_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 86400.0
     queries_per_model: Count
     queries_per_analyst: Count
-    open_metrics: StrictBool = False
     populations: dict[Name, Lifetime] = {}
 
     @field_validator("populations", mode="before")
@@ -87,10 +100,8 @@ class Policy(Numbered):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters", "approvers"):
-            names = getattr(self, key) or ()
-            if len(set(names)) < len(names):
-                raise ValueError(f"{key} lists a name twice")
+        for key in ("allowed_protocols", "allowed_analysts", "allowed_posters"):
+            _check_once(key, getattr(self, key) or ())
         unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
         if OLD_VERTICAL in unknown:
             raise ValueError(f"allowed_protocols has {OLD_VERTICAL!r}, which is {VERTICAL!r} now")
@@ -100,21 +111,6 @@ class Policy(Numbered):
             if math.isinf(lifetime.epsilon) and not self.allow_exact:
                 raise ValueError(f"populations.{name} is infinite, and allow_exact is false")
         return self
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Policy:
-        """Read the ``policy.toml`` of a party's folder; H854 or H853 if it is not safe or sound."""
-        folder = Path(folder).absolute()
-        check_private(folder)
-        return read_toml(cls, folder / "policy.toml")
-
-    def become(self, other: Policy) -> None:
-        """Take over all lines of another policy, for everybody who holds this one.
-
-        Who checks something at this moment finds the old lines or the new ones, and no third.
-        """
-        # In one step, where pydantic keeps the fields; a policy is no key of anything.
-        object.__setattr__(self, "__dict__", dict(vars(other)))
 
     def check_protocol(self, protocol: str) -> None:
         """Refuse a kind of model that is not listed."""
@@ -156,25 +152,6 @@ class Policy(Numbered):
         if epsilon > self.largest_epsilon_per_job * _SLACK:
             raise self._refusal("largest_epsilon_per_job", f"epsilon {epsilon:.6g} in the job")
 
-    def check_runs(self, poster: str, runs: int) -> None:
-        """Refuse one more run of a member that has so many here, none of them with a model."""
-        if runs >= self.runs_per_poster:
-            raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
-
-    def check_approver(self, person: str) -> None:
-        """Refuse a decision on a job by a person who is not listed."""
-        if person not in self.approvers:
-            raise self._refusal("approvers", f"a decision by {person!r}")
-
-    def check_upload(self, octets: int, *, kept: int) -> None:
-        """Refuse an upload that is too large, by itself or with what its owner has here already."""
-        if octets > self.largest_upload_bytes:
-            raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
-        if kept + octets > self.upload_bytes_per_owner:
-            raise self._refusal(
-                "upload_bytes_per_owner", f"{kept} bytes of this owner here and {octets} more"
-            )
-
     def check_epsilon(
         self, epsilon: Mapping[str, float], delta: Mapping[str, float] | None = None
     ) -> None:
@@ -209,6 +186,7 @@ class Policy(Numbered):
         epsilon: float,
         spent_delta: float = 0.0,
         delta: float = 0.0,
+        word: str = "spent",
     ) -> None:
         """Refuse what, with all that was spent so far, is beyond a lifetime epsilon or delta."""
         check_name(population, "population")
@@ -222,14 +200,14 @@ class Policy(Numbered):
         if spent + epsilon > lifetime.epsilon * _SLACK:
             raise self._refusal(
                 f"populations.{population}.epsilon",
-                f"epsilon {spent:.6g} spent and {epsilon:.6g} more",
+                f"epsilon {spent:.6g} {word} and {epsilon:.6g} more",
                 exact=math.isinf(epsilon),
             )
         # Where nothing finite is promised, delta says nothing.
         if not math.isinf(lifetime.epsilon) and spent_delta + delta > lifetime.delta * _SLACK:
             raise self._refusal(
                 f"populations.{population}.delta",
-                f"delta {spent_delta:.3g} spent and {delta:.3g} more",
+                f"delta {spent_delta:.3g} {word} and {delta:.3g} more",
             )
 
     def check_job(
@@ -282,27 +260,129 @@ class Policy(Numbered):
             line = f"no line {key}: owners of an upload of the job alone"
         else:
             line = f"{key} = {_toml_value(value)}"
-        fix = f"ask for less, or ask this party's operator to change {key} in policy.toml"
+        place = self._place()
+        fix = f"ask for less, or ask {place.operator} to change {key} in {place.file}"
         if exact:
             fix = (
                 f"if jobs without a finite epsilon are allowed here, write {inner[0]} = inf under "
-                "[populations] in policy.toml, and allow_exact = true"
+                f"[populations] in {place.file}, and allow_exact = true"
             )
         elif key == "populations":
             fix = (
-                "ask the operator of every server to add a line with its lifetime epsilon, such as "
-                "NAME = 3.0, under [populations] in policy.toml"
+                f"ask {place.everybody} to add a line with its lifetime epsilon, such as "
+                f"NAME = 3.0, under [populations] in {place.file}"
             )
         return Code.POLICY_REFUSES.error(
-            expected=f"what policy.toml allows: {line}", found=found, fix=f"{fix}; {_RELOAD}"
+            expected=f"what {place.file} allows: {line}", found=found, fix=f"{fix}; {place.effect}"
         )
 
+    def _place(self) -> _Place:
+        return _HERE
 
-# A server that goes on with the old file refuses again, and its operator has just changed it.
-_RELOAD = (
-    "a server that is running reads the file again after `systemctl reload hedgerow`, or "
-    "`kill -HUP` with the process id of `hedgerow serve`"
-)
+
+class Policy(JobRules):
+    """What a party allows; use `load`. Raises H853.
+
+    Every line is explained in the file that `hedgerow.parties.consortium.founding` writes.
+
+    `runs_per_poster`: without runs that have ended with a model: a server keeps them all.
+    `approvers`: people, one of whom has to approve a job before it begins; nobody has to where none
+    are listed. After `approval_seconds` without a decision it is refused.
+    """
+
+    largest_upload_bytes: Count = 1 << 28
+    upload_bytes_per_owner: Count = 1 << 32
+    runs_per_poster: Count = 1000
+    approvers: tuple[Name, ...] = ()
+    approval_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 86400.0
+    open_metrics: StrictBool = False
+
+    @model_validator(mode="after")
+    def _approved_by_somebody(self) -> Self:
+        _check_once("approvers", self.approvers)
+        return self
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Policy:
+        """Read the ``policy.toml`` of a party's folder; H854 or H853 if it is not safe or sound."""
+        folder = Path(folder).absolute()
+        check_private(folder)
+        return read_toml(cls, folder / "policy.toml")
+
+    def become(self, other: Policy) -> None:
+        """Take over all lines of another policy, for everybody who holds this one.
+
+        Who checks something at this moment finds the old lines or the new ones, and no third.
+        """
+        # In one step, where pydantic keeps the fields; a policy is no key of anything.
+        object.__setattr__(self, "__dict__", dict(vars(other)))
+
+    def check_runs(self, poster: str, runs: int) -> None:
+        """Refuse one more run of a member that has so many here, none of them with a model."""
+        if runs >= self.runs_per_poster:
+            raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
+
+    def check_approver(self, person: str) -> None:
+        """Refuse a decision on a job by a person who is not listed."""
+        if person not in self.approvers:
+            raise self._refusal("approvers", f"a decision by {person!r}")
+
+    def check_upload(self, octets: int, *, kept: int) -> None:
+        """Refuse an upload that is too large, by itself or with what its owner has here already."""
+        if octets > self.largest_upload_bytes:
+            raise self._refusal("largest_upload_bytes", f"an upload of {octets} bytes")
+        if kept + octets > self.upload_bytes_per_owner:
+            raise self._refusal(
+                "upload_bytes_per_owner", f"{kept} bytes of this owner here and {octets} more"
+            )
+
+    def terms(self, owner: str, population: str, lifetime: Lifetime | None) -> OwnerTerms:
+        """Return what an owner with this policy asks of servers that have its rows.
+
+        `lifetime`: that of the population there, with all that was charged before; None for none.
+        """
+        lines = {name: getattr(self, name) for name in JobRules.model_fields}
+        kept = {} if lifetime is None else {population: lifetime}
+        return OwnerTerms(owner=owner, **lines | {"populations": kept})
+
+
+MAX_TERMS_BYTES = 1 << 16
+
+
+class OwnerTerms(JobRules):
+    """What an owner allows servers to do with its uploads of a population. H887."""
+
+    code: ClassVar[Code] = Code.BAD_UPLOAD
+
+    owner: Name
+
+    def to_json(self) -> str:
+        """Write it, always in the same way; an infinite epsilon is the text ``inf``."""
+        fields = self.model_dump(mode="json")
+        for lifetime in fields["populations"].values():
+            if not isinstance(lifetime["epsilon"], float) or math.isinf(lifetime["epsilon"]):
+                lifetime["epsilon"] = "inf"
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it."""
+        return hashlib.sha256(b"hedgerow/terms/v1" + self.to_json().encode()).hexdigest()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> OwnerTerms:
+        """Read what `to_json` wrote, also from somebody hostile; H887 for anything else."""
+        if len(text) > MAX_TERMS_BYTES:
+            raise Code.BAD_UPLOAD.error(found=f"terms of {len(text)} bytes")
+        return cls.model_validate(jsonfile.loads(text, Code.BAD_UPLOAD))
+
+    def _place(self) -> _Place:
+        return _Place(
+            f"policy.toml of {self.owner}",
+            self.owner,
+            self.owner,
+            f"servers hear of it from `hedgerow uploads terms POPULATION` at {self.owner}",
+        )
 
 
 def _lifetime(name: object, value: Any) -> Any:
@@ -312,6 +392,11 @@ def _lifetime(name: object, value: Any) -> Any:
         return Lifetime.model_validate(fields) if isinstance(fields, dict) else fields
     except HedgerowError as error:
         raise ValueError(f"{name}: {error.found}") from None
+
+
+def _check_once(key: str, names: tuple[str, ...]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"{key} lists a name twice")
 
 
 def _toml_value(value: Any) -> str:

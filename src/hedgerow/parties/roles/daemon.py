@@ -30,6 +30,7 @@ from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.numbers import party_numbers
+from hedgerow.parties.roles.owner_account import Bookkeeper
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
@@ -96,6 +97,8 @@ class Daemon:
         self.begun = time.monotonic()
         self.inbox = Inbox()
         self.runs = RunManager(config, policy, self.port, inbox=self.inbox)
+        beside_servers = config.role == "owner" and bool(config.servers)
+        self.bookkeeper = Bookkeeper(config) if beside_servers else None
         self.answers: QueryService | None = None
         self.service: Service | None = None
         answering: list[object] = [self, RunVerbs(self.runs)]
@@ -137,6 +140,8 @@ class Daemon:
             address = ":".join(map(str, self.service.address))
         self.runs.start()
         self.letters.start()
+        if self.bookkeeper is not None:
+            self.bookkeeper.start()
         if self.answers is not None:
             self.answers.start()
         _log("started", address=address, version=__version__)
@@ -152,6 +157,8 @@ class Daemon:
         """Take nothing new, finish what was taken, and end; a training waits for the next start."""
         _log("stopping")
         self.letters.stop()
+        if self.bookkeeper is not None:
+            self.bookkeeper.stop()
         self.inbox.close()
         self.runs.stop()
         if self.answers is not None:

@@ -1,9 +1,8 @@
 """What servers report to members of models and of accounts, and where the servers differ.
 
 All of it is public among the members but for one thing: how much the analysts have asked. Owners
-and servers see that of all analysts, an analyst its own. The accounts that bind a training among
-servers are theirs: the policy and the accounts in an owner's folder are about what that owner
-computes itself. What a server answers is in `hedgerow.parties.roles.catalogue`.
+and servers see that of all analysts, an analyst its own. What a server answers is in
+`hedgerow.parties.roles.catalogue`, what an owner does with it in `owner_account`.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 
 _LOOKS, _PAUSE = 3, 0.3
+_MOST_CHARGES = 1 << 16
 _COUNTED = ("asking", "rows_left")
 """What changes while answers are under way."""
 
@@ -196,9 +196,9 @@ class ChargeLine(_Part):
     `run`, `model`, `by`: what was charged and who has posted it; empty if the run is not kept.
     """
 
-    key: _Ascii
+    key: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,200}$")]
     epsilon: Annotated[float, Field(ge=0)]
-    delta: _Amount
+    delta: Annotated[float, Field(ge=0, le=1)]
     what: _Ascii
     time: _Amount
     run: Name | Literal[""]
@@ -211,7 +211,7 @@ class ServerAccount(_Part):
 
     epsilon: Annotated[float, Field(gt=0)] | None
     delta: _Amount | None
-    charges: tuple[ChargeLine, ...]
+    charges: Annotated[tuple[ChargeLine, ...], Field(max_length=_MOST_CHARGES)]
 
     @property
     def spent(self) -> tuple[float, float]:

@@ -25,7 +25,9 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.policy import OwnerTerms
 from hedgerow.parties.consortium.state_key import make_state_key, read_state_key
+from hedgerow.parties.roles.owner_account import check_listed, send_terms, shared_populations
 from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import Claim, sync_folder
 from hedgerow.parties.store.journal import Entry, locked_journal
@@ -112,7 +114,7 @@ def place_records(encoded: Encoded, n_slots: int, key: bytes | None) -> tuple[En
     return in_common_slots(ordered, n_slots, key), alignment
 
 
-_JOURNAL, HASH_KEY = "uploads.jsonl", "uploads.key"
+_JOURNAL, HASH_KEY, _LOCK = "uploads.jsonl", "uploads.key", "uploads.lock"
 
 Progress = Callable[[str, int, int], None]
 """Told a stage, what is done of it and how much it is in all."""
@@ -129,6 +131,7 @@ class Receipt:
     manifest: UploadManifest
     sent: int
     seconds: float
+    terms: OwnerTerms
 
 
 def share_upload(
@@ -143,12 +146,13 @@ def share_upload(
     ids: str | None = None,
     align_key: Path | None = None,
     text: TextFormat | None = None,
+    lifetime_epsilon: float | None = None,
     progress: Progress = no_progress,
 ) -> Receipt:
     """Share a table with the servers.
 
     1. Read and encode the table and place it in slots; if it is refused, no server hears of it.
-    2. Ask every server whether it will take the upload.
+    2. Ask every server whether it will take the upload; tell it what this owner's policy allows.
     3. Deal the bits and send every server its part, all at once.
 
     `table`: CSV, Parquet or Arrow.
@@ -161,23 +165,22 @@ def share_upload(
     `ids`: column of row ids, where several owners hold columns of the same records.
     `align_key`: file with a key that these owners have in common and no server sees; made by
     `hedgerow.parties.roles.uploading.make_align_key`.
-    Raises H905 if this party is no owner, H858, H886 by a server, H887 if this content was uploaded
-    for another population, H308 for a second version of columns whose records the key has placed
-    before, in an upload that ended or not, and whatever is wrong with the table: those name rows,
-    for the owner's eyes alone.
+    `lifetime_epsilon`: what jobs of the servers may charge to the population in all, if not all
+    that the policy of this owner has left; it stays until another one is given.
+    Raises H905 if this party is no owner, H858 by its own policy or a server, H886 by a server,
+    H887 if this content was uploaded for another population, H308 for a second version of columns
+    whose records the key has placed before, in an upload that ended or not, and whatever is wrong
+    with the table: those name rows, for the owner's eyes alone.
     """
     begun = time.monotonic()
-    if config.role != "owner":
-        raise Code.WRONG_ROLE.error(
-            expected="an owner", found=f"{config.name}, which is {config.me.kind}"
-        )
-    config.check_servers()
+    _check_owner(config)
     check_name(id, "upload")
     check_name(population, "population")
     table = Path(table)
     n_slots = check_public(domain, slots, ids, align_key)
     key = None if align_key is None else read_state_key(align_key)
-    claim = Claim(config.state.path("uploads.lock"))
+    check_listed(config, population)
+    claim = Claim(config.state.path(_LOCK))
     try:
         store = open_store(config.state)
         _take_over(config, store)
@@ -197,6 +200,7 @@ def share_upload(
         # Not before: a server that was asked and gets nothing knows that a row was refused.
         for server in config.servers:
             call_member(config, server, "upload-check", {"id": id, "population": population})
+        terms = send_terms(config, population, lifetime_epsilon, for_upload=True)
         planes = pack(planes_of(padded))
         parts = deal(planes, xor=True)
         salt = secrets.token_bytes(SALT_BYTES)
@@ -210,7 +214,34 @@ def share_upload(
         _add_event(store, {"event": "done", "time": time.time(), **entry})
     finally:
         claim.release()
-    return Receipt(manifest, sent, time.monotonic() - begun)
+    return Receipt(manifest, sent, time.monotonic() - begun, terms)
+
+
+def renew_terms(config: PartyConfig, population: str, lifetime_epsilon: float | None) -> OwnerTerms:
+    """Tell the servers what this owner allows now on its uploads of a population; see `send_terms`.
+
+    H905 if this party is no owner, H888 if it has shared no rows of the population.
+    """
+    _check_owner(config)
+    if population not in shared_populations(config):
+        raise Code.UNKNOWN_UPLOAD.error(
+            expected="a population of which this owner has shared rows",
+            found=f"population {population!r}",
+            fix="correct the name; `hedgerow upload` sends terms with the first upload",
+        )
+    claim = Claim(config.state.path(_LOCK))
+    try:
+        return send_terms(config, population, lifetime_epsilon)
+    finally:
+        claim.release()
+
+
+def _check_owner(config: PartyConfig) -> None:
+    if config.role != "owner":
+        raise Code.WRONG_ROLE.error(
+            expected="an owner", found=f"{config.name}, which is {config.me.kind}"
+        )
+    config.check_servers()
 
 
 def _add_event(store: Store, entry: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.policy import JobRules, Policy
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.parts import Part, part_of
 from hedgerow.parties.store.accounts import Accounts, worst
@@ -14,8 +14,8 @@ def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Acco
     """Refuse a job that this party does not allow or cannot carry out; nothing is recorded.
 
     A job that was charged before passes without a second charge. Returns what this party does in
-    it. H850, H905 to H907 for members that are not there, H858 by the policy or the account, what
-    `Part.check` and `Job.make_plan` refuse.
+    it. H850, H905 to H907 for members that are not there, H858 by the policy, by the account or by
+    what owners of the rows allow, what `Part.check` and `Job.make_plan` refuse.
     """
     # What costs nothing to find out comes first: a job may be of somebody hostile.
     seats = job.seats(config)
@@ -23,15 +23,18 @@ def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Acco
         names = ", ".join(seat.name for seat in seats)
         raise Code.NOT_IN_JOB.error(expected=f"one who takes part: {names}", found=config.name)
     part, has_account = part_of(config, job), pays(config)
-    policy.check_poster(by, part.governors())
-    cost = check_policy(job, policy, has_account=has_account)
+    owners = part.upload_owners()
+    for rules in (policy, *accounts.terms(job.population, owners)):
+        rules.check_poster(by, part.governors())
+        cost = check_policy(job, rules, has_account=has_account)
     part.check()
     if has_account:
-        accounts.check(job.population, job.account_key, *cost)
+        shared = _servers_pay(job, config)
+        accounts.check(job.population, job.account_key, *cost, owners=owners, shared=shared)
     return part
 
 
-def check_policy(job: Job, policy: Policy, *, has_account: bool = True) -> tuple[float, float]:
+def check_policy(job: Job, policy: JobRules, *, has_account: bool = True) -> tuple[float, float]:
     """Refuse what the policy does not allow, H858; return epsilon and delta to be charged."""
     policy.check_protocol(job.kind)
     policy.check_analysts(job.analysts)
@@ -54,6 +57,11 @@ def pays(config: PartyConfig) -> bool:
     return config.role != "coordinator"
 
 
+def _servers_pay(job: Job, config: PartyConfig) -> bool:
+    """Whether servers charge the same job to the rows of this owner."""
+    return config.role == "owner" and any(seat.role == "server" for seat in job.seats(config))
+
+
 def charge(job: Job, config: PartyConfig, accounts: Accounts) -> bool:
     """Charge a job to its population, once, before anything is computed; whether that is new.
 
@@ -63,5 +71,11 @@ def charge(job: Job, config: PartyConfig, accounts: Accounts) -> bool:
         return False
     epsilon, delta = worst(job.costs())
     return accounts.charge(
-        job.population, job.account_key, epsilon, delta, what=f"run {job.run_id}"
+        job.population,
+        job.account_key,
+        epsilon,
+        delta,
+        what=f"run {job.run_id}",
+        owners=part_of(config, job).upload_owners(),
+        shared=_servers_pay(job, config),
     )

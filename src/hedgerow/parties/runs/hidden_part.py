@@ -48,6 +48,10 @@ class ServerPart(Part):
         here = [upload for upload in self.job.uploads if is_here(state, upload)]
         return {read_manifest(state, upload).owner for upload in here}
 
+    def upload_owners(self) -> Collection[str]:
+        """Return the owners of those uploads that are here."""
+        return self.governors()
+
     def check(self) -> None:
         """Refuse uploads that are not here (H888), or do not make up the table (H910)."""
         state = self.config.state

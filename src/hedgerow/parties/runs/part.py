@@ -54,6 +54,10 @@ class Part(ABC):
     def governors(self) -> Collection[str]:
         """Return whose rows the job is about: they may stop and resume its runs."""
 
+    def upload_owners(self) -> Collection[str]:
+        """Return the owners of uploads that the job is about: what they allow binds this party."""
+        return ()
+
     @abstractmethod
     def check(self) -> None:
         """Refuse a job for which this party lacks something; a numbered error."""

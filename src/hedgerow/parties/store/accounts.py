@@ -4,6 +4,11 @@ A charge has a key; that of a job is `JobText.account_key`. It is recorded once,
 made, and it is on the disk, and in the trail, before `charge` returns; there are no refunds.
 Answers of a model cost nothing beyond its training: what is asked is counted, not charged.
 
+A server charges a job on uploads if their owners allow it, too: the terms of each (`OwnerTerms`)
+have a lifetime that all charges to the population here count against. An owner promises its servers
+that lifetime (`promise`) and holds it back from what it spends itself. What servers have charged is
+entered in its own account (`enter`), under the same keys.
+
 Earlier versions kept a journal for every population in ``state/accounts``. Their charges are taken
 over when the accounts of a party are opened, all of them or none, and the folder is renamed.
 """
@@ -14,16 +19,16 @@ import math
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hedgerow.errors import Code
 from hedgerow.jsonfile import refusing, shown
 from hedgerow.parties.consortium.names import check_name
-from hedgerow.parties.consortium.policy import Lifetime, Policy
+from hedgerow.parties.consortium.policy import Lifetime, OwnerTerms, Policy
 from hedgerow.parties.store.database import FILE, PATIENCE, Store, Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder, sync_folder
 from hedgerow.parties.store.journal import Entry, locked_journal
@@ -76,29 +81,105 @@ class Accounts:
         self._store = _open(state)
 
     def charge(
-        self, population: str, key: str, epsilon: float, delta: float = 0.0, *, what: str = ""
+        self,
+        population: str,
+        key: str,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        what: str = "",
+        owners: Collection[str] = (),
+        shared: bool = False,
     ) -> bool:
         """Charge a population, before anything is computed; on the disk when this returns.
 
         A second charge with the same `key` changes nothing; returns whether it is new. The figures
-        are those of the worst audience, see `worst`. H858 if the policy does not allow it (nothing
-        is recorded), H889 if it was charged with other figures before.
+        are those of the worst audience, see `worst`. `owners`: of the uploads, whose terms bind.
+        `shared`: servers charge it, too, so it is part of what was promised to them. H858 if the
+        policy or the terms do not allow it (nothing is recorded), H889 if it was charged with other
+        figures before.
         """
         key = _job_key(key)
         _check(population, key, epsilon, delta)
         with self._store.transaction("charge", self.patience) as made:
-            spent = _total_of(made, population)
-            if not self._admits(population, spent, key, epsilon, delta):
+            if not self._admits(made, population, key, (epsilon, delta), owners, shared):
                 return False
             charge = AccountCharge(key, float(epsilon), float(delta), what[:200], time.time())
             made.add_charge({"population": population, **asdict(charge)})
+            if shared:
+                made.put_server_charge(population, key)
         return True
 
-    def check(self, population: str, key: str, epsilon: float, delta: float = 0.0) -> bool:
+    def check(
+        self,
+        population: str,
+        key: str,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        owners: Collection[str] = (),
+        shared: bool = False,
+    ) -> bool:
         """Refuse what `charge` would refuse, and record nothing; True if it would be new."""
         key = _job_key(key)
         _check(population, key, epsilon, delta)
-        return self._admits(population, self.spent(population), key, epsilon, delta)
+        with self._store.snapshot(self.patience) as made:
+            return self._admits(made, population, key, (epsilon, delta), owners, shared)
+
+    def terms(self, population: str, owners: Collection[str]) -> list[OwnerTerms]:
+        """Return what owners allow on their uploads of a population, of those who have said it."""
+        with self._store.snapshot(self.patience) as made:
+            return _terms_of(made, population, owners)
+
+    def promise(self, population: str, cap: float | None = None) -> Lifetime | None:
+        """Hold back what servers may charge: all that this owner has not spent itself, or `cap`.
+
+        A cap stays until there is another one. Returns the lifetime for the servers' terms; None if
+        nothing is left. What they were promised before is held back until `fulfil`.
+        """
+        with self._store.transaction("promise", self.patience) as made:
+            before = made.promises().get(population)
+            if cap is None:
+                cap = math.inf if before is None else before["cap"]
+            found = self._left_for_servers(made, population, cap)
+            wider = (
+                max(found.epsilon if found else 0.0, before["epsilon"] if before else 0.0),
+                max(found.delta if found else 0.0, before["delta"] if before else 0.0),
+            )
+            _write_promise(made, before, population, *wider, cap)
+        return found
+
+    def fulfil(self, population: str, lifetime: Lifetime | None) -> None:
+        """Hold back no more than this: all servers know that they have no more."""
+        with self._store.transaction("fulfil a promise", self.patience) as made:
+            before = made.promises()[population]
+            found = (0.0, 0.0) if lifetime is None else (lifetime.epsilon, lifetime.delta)
+            _write_promise(made, before, population, *found, before["cap"])
+
+    def enter(self, population: str, charges: Sequence[AccountCharge]) -> list[AccountCharge]:
+        """Enter what servers have charged, whatever the policy says: it is done.
+
+        A charge that is here already is left as it is. Returns those that have other figures here.
+        """
+        for charge in charges:
+            _check(population, charge.key, charge.epsilon, charge.delta)
+        with self._store.snapshot(self.patience) as made:
+            known = {one.key: one for one in _total_of(made, population).charges}
+            told = made.server_charges(population)
+        differ = [
+            one for one in charges if one.key in known and _figures(known[one.key]) != _figures(one)
+        ]
+        if all(one.key in told for one in charges):
+            return differ
+        with self._store.transaction("enter charges", self.patience) as made:
+            known = {one.key: one for one in _total_of(made, population).charges}
+            told = made.server_charges(population)
+            for charge in charges:
+                if charge.key not in known:
+                    made.add_charge({"population": population, **asdict(charge)})
+                if charge.key not in told:
+                    made.put_server_charge(population, charge.key)
+        return differ
 
     def spent(self, population: str) -> AccountTotal:
         """Return what a population has spent; nothing if there is no account of it yet."""
@@ -112,20 +193,51 @@ class Accounts:
             return sorted({row["population"] for row in made.charges()})
 
     def _admits(
-        self, population: str, spent: AccountTotal, key: str, epsilon: float, delta: float
+        self,
+        made: Transaction,
+        population: str,
+        key: str,
+        cost: tuple[float, float],
+        owners: Collection[str],
+        shared: bool,
     ) -> bool:
+        spent = _total_of(made, population)
         for charge in spent.charges:
             if charge.key == key:
-                _check_figures(charge, epsilon, delta)
+                _check_figures(charge, *cost)
                 return False
+        epsilon, delta = cost
+        for terms in _terms_of(made, population, owners):
+            terms.check_account(
+                population,
+                spent=spent.epsilon,
+                epsilon=epsilon,
+                spent_delta=spent.delta,
+                delta=delta,
+            )
+        promise = made.promises().get(population)
+        held = (spent.epsilon, spent.delta)
+        if promise is not None:
+            held = _held(spent, made.server_charges(population), promise, cost if shared else None)
         self.policy.check_account(
             population,
-            spent=spent.epsilon,
+            spent=held[0],
             epsilon=epsilon,
-            spent_delta=spent.delta,
+            spent_delta=held[1],
             delta=delta,
+            word="spent" if promise is None else "spent or promised to the servers",
         )
         return True
+
+    def _left_for_servers(self, made: Transaction, population: str, cap: float) -> Lifetime | None:
+        limit = self.policy.populations.get(population)
+        if limit is None:
+            return None
+        own = _without(_total_of(made, population), made.server_charges(population))
+        left = limit.epsilon if math.isinf(limit.epsilon) else limit.epsilon - own.epsilon
+        if min(cap, left) <= 0:
+            return None
+        return Lifetime(epsilon=min(cap, left), delta=max(0.0, limit.delta - own.delta))
 
 
 def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
@@ -140,8 +252,59 @@ def worst(costs: Mapping[str, Figures]) -> tuple[float, float]:
     return max(one.epsilon for one in every), max(one.delta for one in every)
 
 
+def _terms_of(made: Transaction, population: str, owners: Collection[str]) -> list[OwnerTerms]:
+    known = made.terms(population)
+    return [OwnerTerms.from_json(known[owner]) for owner in sorted(owners) if owner in known]
+
+
+def _write_promise(
+    made: Transaction,
+    before: Mapping[str, Any] | None,
+    population: str,
+    epsilon: float,
+    delta: float,
+    cap: float,
+) -> None:
+    row: dict[str, str | float] = {"population": population, "epsilon": epsilon}
+    row |= {"delta": delta, "cap": cap}
+    if before == row:
+        return
+    made.put_promise(row)
+    told = {"epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": delta}
+    made.tell("promise", {"population": population, **told})
+
+
+def _held(
+    spent: AccountTotal,
+    told: Collection[str],
+    promise: Mapping[str, Any],
+    within: tuple[float, float] | None,
+) -> tuple[float, float]:
+    """Return what an owner has spent itself, and what servers have charged or may yet.
+
+    `within`: what is about to be charged by the servers as well, and is part of their promise.
+    """
+    own = _without(spent, told)
+    epsilon, delta = promise["epsilon"], promise["delta"]
+    if within is not None and not math.isinf(epsilon):
+        epsilon, delta = max(0.0, epsilon - within[0]), max(0.0, delta - within[1])
+    theirs = [charge for charge in spent.charges if charge.key in told]
+    return (
+        own.epsilon + max(epsilon, math.fsum(charge.epsilon for charge in theirs)),
+        own.delta + max(delta, math.fsum(charge.delta for charge in theirs)),
+    )
+
+
+def _without(spent: AccountTotal, told: Collection[str]) -> AccountTotal:
+    return _total([charge for charge in spent.charges if charge.key not in told])
+
+
+def _figures(charge: AccountCharge) -> tuple[float, float]:
+    return charge.epsilon, charge.delta
+
+
 def _check_figures(charge: AccountCharge, epsilon: float, delta: float) -> None:
-    if (charge.epsilon, charge.delta) != (epsilon, delta):
+    if _figures(charge) != (epsilon, delta):
         raise Code.ACCOUNT_CONFLICT.error(
             expected=f"epsilon {charge.epsilon!r} and delta {charge.delta!r} for {charge.key}",
             found=f"epsilon {epsilon!r} and delta {delta!r}",
@@ -149,14 +312,15 @@ def _check_figures(charge: AccountCharge, epsilon: float, delta: float) -> None:
 
 
 def _total_of(made: Transaction, population: str) -> AccountTotal:
-    charges = tuple(
-        AccountCharge(**{field: row[field] for field in _FIELDS})
-        for row in made.charges(population)
-    )
+    rows = made.charges(population)
+    return _total([AccountCharge(**{field: row[field] for field in _FIELDS}) for row in rows])
+
+
+def _total(charges: Sequence[AccountCharge]) -> AccountTotal:
     return AccountTotal(
         math.fsum(charge.epsilon for charge in charges),
         math.fsum(charge.delta for charge in charges),
-        charges,
+        tuple(charges),
     )
 
 
@@ -242,11 +406,15 @@ _NOTHING = AccountTotal(0.0, 0.0, ())
 
 @dataclass(frozen=True)
 class Balance:
-    """What an account of a party has paid, and the `limit` of the policy that lists it, if any."""
+    """What an account of a party has paid, and the `limit` of the policy that lists it, if any.
+
+    `promised`: epsilon and delta of it that servers may charge, with what they have charged.
+    """
 
     population: str
     spent: AccountTotal
     limit: Lifetime | None
+    promised: tuple[float, float] | None = None
 
     @property
     def left(self) -> float | None:
@@ -271,16 +439,18 @@ def balances_in(folder: Path) -> list[Balance]:
 
     H867 if the state was damaged, H868 if others keep it, H853 or H854 for the policy.
     """
-    limits, spent = _limits(folder), {}
+    limits, spent, promised = _limits(folder), {}, {}
     root = folder / STATE
     # Looking makes no state where there is none.
     if any(os.path.lexists(root / name) for name in (FILE, _FOLDER)):
         with _open(StateFolder(root)).snapshot() as made:
             for name in {row["population"] for row in made.charges()}:
                 spent[name] = _total_of(made, name)
+            for name, row in made.promises().items():
+                promised[name] = (row["epsilon"], row["delta"])
     return [
-        Balance(name, spent.get(name, _NOTHING), limits.get(name))
-        for name in sorted({*limits, *spent})
+        Balance(name, spent.get(name, _NOTHING), limits.get(name), promised.get(name))
+        for name in sorted({*limits, *spent, *promised})
     ]
 
 

@@ -167,6 +167,20 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             time REAL NOT NULL, signature BLOB NOT NULL, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE terms (
+            owner TEXT NOT NULL, population TEXT NOT NULL, terms TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (owner, population)
+        ) STRICT;
+        CREATE TABLE promises (
+            population TEXT PRIMARY KEY, epsilon REAL NOT NULL CHECK (epsilon >= 0),
+            delta REAL NOT NULL CHECK (delta >= 0), cap REAL NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+        CREATE TABLE server_charges (
+            population TEXT NOT NULL, key TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (population, key)
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -373,6 +387,33 @@ class Transaction:
     def uploads(self) -> dict[str, str | None]:
         """Return the manifests of all uploads by id; None for one that is not complete."""
         return {row["id"]: row["manifest"] for row in self._rows("uploads", "ORDER BY id")}
+
+    def put_terms(self, owner: str, population: str, terms: str) -> None:
+        """Write what an owner allows on its uploads of a population, in the place of what was."""
+        self._put("terms", {"owner": owner, "population": population, "terms": terms})
+
+    def terms(self, population: str) -> dict[str, str]:
+        """Return what owners allow on their uploads of a population, by owner."""
+        rows = self._rows("terms", "WHERE population = ? ORDER BY owner", population)
+        return {row["owner"]: row["terms"] for row in rows}
+
+    def put_promise(self, row: Mapping[str, Value]) -> None:
+        """Write what an owner lets servers charge to a population (epsilon, delta, cap)."""
+        self._put("promises", row)
+
+    def promises(self) -> dict[str, Row]:
+        """Return what an owner lets servers charge, by population."""
+        rows = self._rows("promises", "ORDER BY population")
+        return {row["population"]: row for row in rows}
+
+    def put_server_charge(self, population: str, key: str) -> None:
+        """Write that a charge of an owner's account is one that servers have made as well."""
+        self._put("server_charges", {"population": population, "key": key})
+
+    def server_charges(self, population: str) -> set[str]:
+        """Return the keys of an owner's account that servers have charged as well."""
+        rows = self._rows("server_charges", "WHERE population = ?", population)
+        return {row["key"] for row in rows}
 
     def put_model(self, row: Mapping[str, Value]) -> None:
         """Write a model, in the place of what was known of it."""

@@ -23,7 +23,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import shown
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName, check_name
-from hedgerow.parties.consortium.policy import Policy
+from hedgerow.parties.consortium.policy import MAX_TERMS_BYTES, OwnerTerms, Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
@@ -52,6 +52,12 @@ class UploadCheckFields(RequestFields):
     """An id for an upload, and the population that it would be of."""
 
     id: RequestedName
+    population: RequestedName
+
+
+class TermsFields(RequestFields):
+    """The population that terms are about."""
+
     population: RequestedName
 
 
@@ -176,6 +182,34 @@ class UploadVerbs:
         _check_manifest_bytes(fields.manifest, octets)
         self._check_free(caller.name, fields.id)
         self._check_room(caller.name, octets)
+
+    @verb(
+        "terms",
+        ("owner",),
+        largest=MAX_TERMS_BYTES,
+        twice="the same terms once more change nothing; those that came last count.",
+    )
+    def terms(
+        self, caller: Caller, fields: TermsFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Take what an owner allows on all its uploads of a population, in place of what it did.
+
+        Payload: `OwnerTerms`, as JSON. Reply: ``server``, its number, and ``digest`` of the terms.
+        """
+        self._check_population(fields.population)
+        terms = OwnerTerms.from_json(payload.read())
+        if terms.owner != caller.name or set(terms.populations) - {fields.population}:
+            raise Code.BAD_UPLOAD.error(
+                expected=f"what {caller.name} allows on {fields.population}",
+                found=f"terms of {terms.owner} on {', '.join(terms.populations)}",
+            )
+        text = terms.to_json()
+        with open_store(self.state).transaction("keep terms") as made:
+            if made.terms(fields.population).get(caller.name) != text:
+                made.put_terms(caller.name, fields.population, text)
+                told = {"owner": caller.name, "population": fields.population}
+                made.tell("terms", {**told, "terms": json.loads(text)})
+        return {"server": self.server, "digest": terms.digest}, None
 
     @verb("uploads", ("owner", "analyst", "server"), twice="nothing changes.")
     def list(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
