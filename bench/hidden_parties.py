@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.network import Network
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.questions import DealtQuestion, join_answers, open_answers
@@ -142,11 +142,11 @@ def _answered(
     rows = asked_of(name, queries)
     parts = deal(pack(query_planes(plan.layout, rows)), xor=True, entropy=keyed(KEY))
     question = DealtQuestion(queries, dict(enumerate(parts)))
-    declared = Leakage(TREES.answer_openings(plan, queries), ledger=ledger)
+    declared = Leakage(HIDDEN_TREE.answer_openings(plan, queries), ledger=ledger)
     engine = ReplicatedEngine(network, declared, session="answers")
     model = SecretForest.from_shares(engine, plan.layout, plan.depth, model.ring, model.shares())
     before, begin = network.meter.snapshot(), time.perf_counter()
-    (halves,) = open_answers(TREES, model, plan, [question], "class", ledger)
+    (halves,) = open_answers(HIDDEN_TREE, model, plan, [question], "class", ledger)
     end, used = time.perf_counter(), network.meter.since(before)
     engine.finish()
     return {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import hedgerow
 from hedgerow.protocols.contract import Options
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 
 HEAD = """# Options
 
@@ -36,9 +36,9 @@ def estimators() -> dict[type[Options], list[type]]:
 
 def sections() -> Iterator[str]:
     """Yield the tables of jobs, then those of estimators."""
-    for name, kind in KINDS.items():
-        options = kind.options_type
-        yield section(f'Jobs of kind "{name}"', options, set(options.model_fields), jobs=True)
+    for name, protocol in SERVER_PROTOCOLS.items():
+        options = protocol.options_type
+        yield section(f'Jobs of protocol "{name}"', options, set(options.model_fields), jobs=True)
     for options, made in estimators().items():
         known = inspect.signature(made[0]).parameters
         title = ", ".join(f"`{one.__name__}`" for one in made)
@@ -57,9 +57,13 @@ def section(
 ) -> str:
     """Return a heading, what the options are for, and their table."""
     lines = [f"## {title}", "", (options.__doc__ or "").splitlines()[0], ""]
-    same = [name for name, kind in KINDS.items() if kind.options_type is options.__base__]
-    if jobs and same and [*options.reference()] == [*KINDS[same[0]].options_type.reference()]:
-        return "\n".join([*lines, f'The table is that of kind "{same[0]}".']) + "\n"
+    same = [name for name, one in SERVER_PROTOCOLS.items() if one.options_type is options.__base__]
+    if (
+        jobs
+        and same
+        and [*options.reference()] == [*SERVER_PROTOCOLS[same[0]].options_type.reference()]
+    ):
+        return "\n".join([*lines, f'The table is that of protocol "{same[0]}".']) + "\n"
     lines += ["| name | values | default | what it is |", "|---|---|---|---|"]
     for row in options.reference():
         name = row.key if jobs else row.parameter

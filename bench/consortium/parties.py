@@ -97,7 +97,7 @@ class Consortium:
             policy={
                 "largest_delta_per_job": 1e-6,
                 "allow_exact": True,
-                "allowed_protocols": ("trees",),
+                "allowed_protocols": ("hidden-tree",),
                 "queries_per_model": queries,
                 "queries_per_analyst": queries,
             },
@@ -199,7 +199,7 @@ class Consortium:
         """Return a job of this name, whose model has the name too."""
         fields = {
             "name": name,
-            "kind": "trees",
+            "protocol": "hidden-tree",
             "model": name,
             "population": POPULATION,
             "uploads": ["north-1"],

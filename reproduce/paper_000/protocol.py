@@ -25,7 +25,7 @@ from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
-from hedgerow.protocols.hidden.answers import TREES, distribution, winner
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE, distribution, winner
 from hedgerow.protocols.hidden.id3 import GrownTrees, grow
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.open_id3 import train_open
@@ -186,7 +186,9 @@ class Structure:
         engine = engine_for(openings, ledger, seed + 1, servers=self.servers)
         trees = _moved(model, engine)
         votes.spend_answers(ledger, test.n_slots)
-        (halves,) = open_answers(TREES, trees, plan, [question_of(plan, test)], "class", ledger)
+        (halves,) = open_answers(
+            HIDDEN_TREE, trees, plan, [question_of(plan, test)], "class", ledger
+        )
         return self.part.score(join_answers(halves), ledger.formal_total("analyst").epsilon)
 
     def _model(self, plan: HiddenPlan, ledger: Ledger, seed: int) -> SecretForest:
@@ -241,7 +243,7 @@ class Structure:
         self, plan: HiddenPlan, what: str, ledger: Ledger, found: Secret, seed: int
     ) -> NDArray[Any]:
         """Open what was asked for to the analyst, as `open_answers` does."""
-        openings = TREES.answer_openings(plan, found.shape[0], what)
+        openings = HIDDEN_TREE.answer_openings(plan, found.shape[0], what)
         engine = engine_for(openings, ledger, seed + 2, servers=self.servers)
         here = _at(engine, found)
         if plan.n_trees > 1:

@@ -190,7 +190,7 @@ def test_options_of_new() -> None:
     populations = ["--populations", "patients=3,staff=0.5:1e-8,days=inf"]
     policy = [
         *("--policy", "allow_exact=true", "--policy", "largest_epsilon_per_job = 2.5"),
-        *("--policy", "allowed_posters=zoe, north", "--policy", 'allowed_protocols=["open"]'),
+        *("--policy", "allowed_posters=zoe, north", "--policy", 'allowed_protocols=["open-tree"]'),
     ]
     timeouts = ["--timeout", "step=120", "--timeout", "clock=5.5"]
     run(*NEW, *hosts, *populations, *policy, *timeouts, "--listen", "0.0.0.0", "--into", ".")
@@ -213,7 +213,7 @@ def test_options_of_new() -> None:
         assert rules.allow_exact
         assert rules.largest_epsilon_per_job == 2.5
         assert rules.allowed_posters == ("zoe", "north")
-        assert rules.allowed_protocols == ("open",)
+        assert rules.allowed_protocols == ("open-tree",)
         assert rules.queries_per_model == 1000
 
 
@@ -223,7 +223,7 @@ def test_every_line_of_the_files_can_be_given() -> None:
         "largest_epsilon_per_job": "0.5",
         "largest_delta_per_job": "1e-7",
         "allow_exact": "true",
-        "allowed_protocols": "trees,open",
+        "allowed_protocols": "hidden-tree,open-tree",
         "allowed_analysts": "",
         "allowed_posters": "zoe",
         "largest_trees_per_job": "7",

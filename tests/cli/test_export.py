@@ -105,7 +105,7 @@ def test_what_is_no_ledger(made: Path, tmp_path: Path) -> None:
 
 JOB = """\
 name = "readmission"
-kind = "KIND"
+protocol = "PROTOCOL"
 model = "readmission-1"
 population = "patients"
 uploads = ["north-1", "south-1"]
@@ -121,13 +121,13 @@ file = "domain.toml"
 def test_a_job_is_planned_without_asking_anybody(tmp_path: Path) -> None:
     (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
     job = tmp_path / "job.toml"
-    job.write_text(JOB.replace("KIND", "trees").replace("EPSILON", "1.0"))
+    job.write_text(JOB.replace("PROTOCOL", "hidden-tree").replace("EPSILON", "1.0"))
     said = run("plan", job)
     for part in ("north-1, south-1 (500 slots)", "account of patients", "training opens nothing"):
         assert part in said
     assert "counts of a leaf: noise of 4.7 beside 62 records in it" in said
     assert "drown" not in said.lower()
-    job.write_text(JOB.replace("KIND", "open").replace("EPSILON", "0.05"))
+    job.write_text(JOB.replace("PROTOCOL", "open-tree").replace("EPSILON", "0.05"))
     said = " ".join(run("plan", job).split())
     assert "training opens: splits of level 0, to everybody" in said
     assert "to server" not in said

@@ -43,7 +43,7 @@ def test_the_list_has_what_the_asker_may_see(town: Town) -> None:
     assert [row["model"] for row in found["rows"]] == ["both", "noisy"]
     first = found["rows"][0]
     assert first["analysts"] == ["ann0", "ann1"]
-    assert (first["kind"], first["run"]) == ("trees", "both-run")
+    assert (first["protocol"], first["run"]) == ("hidden-tree", "both-run")
     assert first["servers"] == dict.fromkeys(SERVERS, "kept")
     assert [row["model"] for row in told(town, "ann0", "list")["rows"]] == ["both"]
     # A server asks the other two.

@@ -10,7 +10,7 @@ import pytest
 import hedgerow
 from hedgerow.protocols.contract import Options
 from hedgerow.protocols.hidden.options import RunOptions
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 
 ROOT = Path(__file__).parents[2]
 SHARED = {"domain", "account", "bad_rows", "insecure_domain_from_data", "random_state", "verbose"}
@@ -63,7 +63,7 @@ def test_defaults_are_allowed(estimator: Any) -> None:
 
 
 def test_every_option_is_described_in_a_sentence() -> None:
-    every = {kind.options_type for kind in KINDS.values()}
+    every = {protocol.options_type for protocol in SERVER_PROTOCOLS.values()}
     every |= {options for one in ESTIMATORS for options in options_of(one)}
     for options in every:
         for row in options.reference():

@@ -162,7 +162,10 @@ def test_a_replayed_upload(fort: Fort) -> None:
     [
         ({"plan": {"noise": "splits+leaves", "epsilon": 1.01}}, "largest_epsilon_per_job"),
         ({"plan": {"noise": "none"}}, "allow_exact"),
-        ({"kind": "open", "plan": {"noise": "leaves", "epsilon": 1.0}}, "allowed_protocols"),
+        (
+            {"protocol": "open-tree", "plan": {"noise": "leaves", "epsilon": 1.0}},
+            "allowed_protocols",
+        ),
         (
             {"population": "staff", "plan": {"noise": "splits+leaves", "epsilon": 1.0}},
             "populations",

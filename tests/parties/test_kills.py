@@ -47,7 +47,7 @@ def hidden(root: Path) -> Case:
         owners=("north",),
         analysts=("zoe",),
         populations={"patients": float("inf")},
-        allowed_protocols=("open",),
+        allowed_protocols=("open-tree",),
         allow_exact=True,
     )
     start(town, *SERVERS)
@@ -61,7 +61,7 @@ def hidden(root: Path) -> Case:
         return stored.tree, stored.ledger
 
     def job(name: str) -> Job:
-        return server_job(name, kind="open", plan=plan, analysts=[])
+        return server_job(name, protocol="open-tree", plan=plan, analysts=[])
 
     return Case(town, job, "north", ("alder", "birch"), result)
 

@@ -1,4 +1,4 @@
-"""A kind that is no tree and needs no target: the noisy number of records, published."""
+"""A protocol that makes no tree and needs no target: the noisy number of records, published."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from hedgerow.protocols.checkpoint import Checkpoints, restored
 from hedgerow.protocols.contract import AtLeastOne, Epsilon
 from hedgerow.protocols.growers.choices import fitting_ring, widen
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
-from hedgerow.protocols.hidden.kind import Kind, Made
 from hedgerow.protocols.hidden.options import ServerOptions
+from hedgerow.protocols.hidden.protocol import Made, ServerProtocol
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
 from hedgerow.secure.noise.discrete import precision
@@ -54,7 +54,7 @@ class CountOptions(ServerOptions):
         return CountPlan(bare, self.slots(domain, capacity), self.budget())
 
 
-class CountKind(Kind):
+class CountProtocol(ServerProtocol):
     options_type: ClassVar[type[ServerOptions]] = CountOptions
     plan_type: ClassVar[type[ServerPlan]] = CountPlan
 

@@ -22,15 +22,15 @@ from hedgerow.protocols.boosting.rounds import boost
 from hedgerow.protocols.choice import ModelOptions
 from hedgerow.protocols.contract import Options, Plan, guarantees
 from hedgerow.protocols.hidden.evaluation import EvaluationPlan, plan_evaluation
-from hedgerow.protocols.hidden.kind import Kind
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
 from hedgerow.protocols.hidden.plan import HiddenPlan
+from hedgerow.protocols.hidden.protocol import ServerProtocol
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import answered_kind, kind_named
 from hedgerow.protocols.median.forest import grow_median_forest
 from hedgerow.protocols.median.options import MedianOptions
 from hedgerow.protocols.median.plan import MedianPlan
 from hedgerow.protocols.private_tree import PrivateTreeOptions
+from hedgerow.protocols.registry import hidden_protocol, server_protocol
 from hedgerow.protocols.run import evaluate, train
 from hedgerow.protocols.sharing.integrate import dealt as dealt_rows
 from hedgerow.protocols.sharing.table import horizontal_uploads
@@ -47,7 +47,7 @@ from hedgerow.trees import grow_private
 from hedgerow.trees.counts.boosting import LocalBoostCounts
 from hedgerow.trees.counts.forest import LocalCounts
 from hedgerow.trees.growing.private import PrivatePlan
-from tests.protocols.record_count import CountKind, CountOptions
+from tests.protocols.record_count import CountOptions, CountProtocol
 from tests.protocols.sharing.shared_tables import shared_table
 from tests.protocols.topdown.secure_counts import grow_secure, owners_of, plan_of, servers_of
 from tests.protocols.topdown.topdown_cases import grow_topdown
@@ -147,7 +147,7 @@ class Case(NamedTuple):
     """Whether it follows from the tree how often something is opened."""
 
 
-def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Trained]]:
+def on_servers(protocol: str | ServerProtocol, servers: int = 0) -> Callable[[Any], list[Trained]]:
     """Return a training on a tiny table with private coins, in the clear or on three servers."""
 
     def train(plan: ServerPlan) -> list[Trained]:
@@ -169,7 +169,8 @@ def on_servers(kind: str | Kind, servers: int = 0) -> Callable[[Any], list[Train
         )
         uploads = horizontal_uploads(plan.layout, [n], 3)
         table = shared_table(engine, plan.layout, plan.ring, uploads, {3: slots}, units)
-        (kind if isinstance(kind, Kind) else kind_named(kind)).train(table, plan, ledger)
+        trainer = protocol if isinstance(protocol, ServerProtocol) else server_protocol(protocol)
+        trainer.train(table, plan, ledger)
         return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
 
     return train
@@ -187,28 +188,30 @@ def server_cases() -> list[Case]:
         plan = plan_hidden(DOMAIN, **options)
         # Voting trees promise at a delta what their answers do not add up to.
         epsilon = None if "delta" in options else promised(options)
-        found.append(Case(f"trees, {name}", plan, on_servers("trees"), epsilon))
+        found.append(Case(f"trees, {name}", plan, on_servers("hidden-tree"), epsilon))
     for name, options in TREES.items():
         plan = plan_hidden(DOMAIN, **options).opened()
-        found.append(Case(f"open, {name}", plan, on_servers("open"), promised(options)))
+        found.append(Case(f"open, {name}", plan, on_servers("open-tree"), promised(options)))
     for name, options in NUMBERS.items():
         tree = plan_regression(NUMERIC, **options)
-        found.append(Case(f"regression, {name}", tree, on_servers("regression"), promised(options)))
+        found.append(
+            Case(f"regression, {name}", tree, on_servers("hidden-regression"), promised(options))
+        )
     for name, options in ROUNDS.items():
         for domain in (DOMAIN, NUMERIC):
             trees = plan_boosting(domain, **options)
             kind = "classes" if domain is DOMAIN else "numbers"
-            train = on_servers("boosting")
+            train = on_servers("hidden-boosting")
             found.append(Case(f"boosting of {kind}, {name}", trees, train, promised(options)))
     number = CountOptions(epsilon=0.5).plan(DOMAIN)
-    found.append(Case("a number", number, on_servers(CountKind()), 0.5))
-    found.append(Case("a number on three servers", number, on_servers(CountKind(), 3), 0.5))
+    found.append(Case("a number", number, on_servers(CountProtocol()), 0.5))
+    found.append(Case("a number on three servers", number, on_servers(CountProtocol(), 3), 0.5))
     three = plan_hidden(DOMAIN, epsilon=1.0, depth=2)
-    found.append(Case("trees on three servers", three, on_servers("trees", 3), 1.0))
+    found.append(Case("trees on three servers", three, on_servers("hidden-tree", 3), 1.0))
     grouped = plan_hidden(DOMAIN, epsilon=1.0, depth=2, grower="grouped")
-    found.append(Case("grouped on three servers", grouped, on_servers("trees", 3), 1.0))
+    found.append(Case("grouped on three servers", grouped, on_servers("hidden-tree", 3), 1.0))
     opened = plan_hidden(DOMAIN, epsilon=1.0, depth=2).opened()
-    found.append(Case("open on three servers", opened, on_servers("open", 3), 1.0))
+    found.append(Case("open on three servers", opened, on_servers("open-tree", 3), 1.0))
     return found
 
 
@@ -367,7 +370,7 @@ def on_held_out_rows(engine: str) -> Callable[[EvaluationPlan], list[Trained]]:
             TWO, np.asfortranarray(bins, dtype=TWO.dtype), labels, np.ones(n, dtype=np.bool_)
         )
         owners = dealt_rows(model.layout, rows, model.n_slots, 1, "horizontal", os.urandom)
-        trained, _ = train("trees", model, owners, engine)  # type: ignore[arg-type]
+        trained, _ = train("hidden-tree", model, owners, engine)  # type: ignore[arg-type]
         found, record = evaluate(trained, model, rows, plan.epsilon)
         return [Trained(found.privacy, plan.releases(), [record.leakage], plan.openings())]
 
@@ -379,7 +382,7 @@ def evaluation_cases() -> list[Case]:
     model = plan_hidden(TWO, noise="none", depth=1)
     for engine in ("clear", "simulate"):
         for epsilon in (1.0, None):
-            plan = plan_evaluation(answered_kind("trees"), model, 30, epsilon)
+            plan = plan_evaluation(hidden_protocol("hidden-tree"), model, 30, epsilon)
             noise = "exact" if epsilon is None else "noisy"
             name = f"evaluation, {engine}, {noise}"
             found.append(Case(name, plan, on_held_out_rows(engine), epsilon))
@@ -496,5 +499,5 @@ def test_nothing_is_drawn_that_was_not_charged() -> None:
     whole = plan_hidden(DOMAIN, epsilon=1.0, depth=2)
     plan = Forgetful.from_dict(whole.to_dict())
     with pytest.raises(HedgerowError) as caught:
-        on_servers("trees")(plan)
+        on_servers("hidden-tree")(plan)
     assert caught.value.code is Code.NOT_CHARGED

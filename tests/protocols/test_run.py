@@ -41,7 +41,9 @@ def test_three_engines_give_the_same_answers_and_two_the_same_bytes(monkeypatch)
     monkeypatch.setattr(run, "run_parties", noted)
     of = plan()
     made = owners(of, TABLE, 2, "vertical")
-    models = {name: train("trees", of, made, name) for name in ("clear", "simulate", "processes")}
+    models = {
+        name: train("hidden-tree", of, made, name) for name in ("clear", "simulate", "processes")
+    }
     answers = {name: ask(model, of, TABLE.bins)[0] for name, (model, _) in models.items()}
     np.testing.assert_array_equal(answers["clear"], answers["simulate"])
     np.testing.assert_array_equal(answers["clear"], answers["processes"])
@@ -74,7 +76,7 @@ def test_three_engines_give_the_same_answers_and_two_the_same_bytes(monkeypatch)
 def test_a_seed_repeats_a_training_down_to_its_shares() -> None:
     of = plan(noise="splits+leaves", epsilon=2.0)
     made = owners(of, TABLE)
-    first, second = (train("trees", of, made, seed=7)[0] for _ in range(2))
+    first, second = (train("hidden-tree", of, made, seed=7)[0] for _ in range(2))
     for name, array in first.servers[0].shares.items():
         np.testing.assert_array_equal(array, second.servers[0].shares[name])
     assert "seeded noise" in first.ledger.total("server 0").why
@@ -98,7 +100,7 @@ def test_messages_tell_nothing_about_the_table(noise: str, grower: str, monkeypa
     transcripts = []
     for table in (TABLE, encoded(5, seed=3)):
         monkeypatch.setattr(Transcript, "seen", [])
-        model, _ = train("trees", of, owners(of, table))
+        model, _ = train("hidden-tree", of, owners(of, table))
         ask(model, of, table.bins[:4])
         transcripts.append(Transcript.seen)
     assert transcripts[0] == transcripts[1]
@@ -110,7 +112,7 @@ def test_both_growers_and_all_owners_agree() -> None:
     for grower in ("masks", "grouped"):
         for count, partition in ((1, "horizontal"), (4, "horizontal"), (3, "vertical")):
             of = plan(grower=grower)
-            model, _ = train("trees", of, owners(of, TABLE, count, partition))
+            model, _ = train("hidden-tree", of, owners(of, TABLE, count, partition))
             found.append(ask(model, of, TABLE.bins)[0])
     assert all((answers == found[0]).all() for answers in found)
 
@@ -118,7 +120,7 @@ def test_both_growers_and_all_owners_agree() -> None:
 @pytest.mark.parametrize("noise", ["none", "leaves", "splits+leaves"])
 def test_answers_are_recorded_and_cost_nothing_more(noise: str) -> None:
     of = plan(noise=noise, epsilon=2.0)
-    model, _ = train("trees", of, owners(of, TABLE))
+    model, _ = train("hidden-tree", of, owners(of, TABLE))
     before = model.ledger.total("analyst")
     answers, record = ask(model, of, TABLE.bins[:9])
     assert answers.shape == (9,)
@@ -134,7 +136,7 @@ def test_answers_are_recorded_and_cost_nothing_more(noise: str) -> None:
 
 def test_a_model_says_nothing_when_printed() -> None:
     of = plan()
-    model, _ = train("trees", of, owners(of, TABLE))
+    model, _ = train("hidden-tree", of, owners(of, TABLE))
     assert "array" not in repr(model)
     assert "array" not in repr(model.servers[0])
 
@@ -149,7 +151,7 @@ def test_parties_that_charged_differently_are_found_out() -> None:
 
 def test_the_servers_count_answers_in_ledgers_of_their_own(monkeypatch) -> None:
     of = plan(noise="votes", epsilon=2.0, n_trees=3, queries=10)
-    model, _ = train("trees", of, owners(of, TABLE))
+    model, _ = train("hidden-tree", of, owners(of, TABLE))
     ask(model, of, TABLE.bins[:4])
     assert answers_left(model.ledger) == 6
     # A run that fails counts as answered, wherever it failed.

@@ -1,10 +1,12 @@
-"""Write a set of known answers: ``python -m tests.vectors.make FOLDER``.
+"""Write a set of known answers: ``python -m tests.vectors.make FOLDER [NAME ...]``.
 
-Only for a new version of a format; see README.md. Nothing here is secret: keys are constants.
+Only for a new version of a format, whose names may follow; see README.md. Nothing here is secret:
+keys are constants.
 """
 
 import hashlib
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +22,7 @@ from hedgerow import (
     Domain,
     DPBoostingClassifier,
     DPTreeClassifier,
+    Ledger,
     MedianForestRegressor,
     Target,
 )
@@ -30,8 +33,12 @@ from hedgerow.estimators.account import Account
 from hedgerow.net.certificates import make_identity
 from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.models import ModelManifest, write_model
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry
 from hedgerow.parties.store.vault import write_arrays
+from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
 from tests.parties.store.old_journals import write_journal
@@ -305,25 +312,25 @@ def models(folder: Path) -> dict[str, Any]:
 
 
 JOBS = {
-    "trees": {"kind": "trees", "plan": {"epsilon": 1.0, "max_depth": 2}},
+    "trees": {"protocol": "hidden-tree", "plan": {"epsilon": 1.0, "max_depth": 2}},
     "votes": {
-        "kind": "trees",
+        "protocol": "hidden-tree",
         "plan": {"noise": "votes", "epsilon": 1.0, "n_trees": 5, "queries": 9},
     },
-    "open": {"kind": "open", "plan": {"epsilon": 1.0, "leaf_release": "labels"}},
-    "regression": {"kind": "regression", "plan": {"epsilon": 2.0, "sum_share": 0.25}},
-    "boosting": {"kind": "boosting", "plan": {"epsilon": 2.0, "n_rounds": 3}},
+    "open": {"protocol": "open-tree", "plan": {"epsilon": 1.0, "leaf_release": "labels"}},
+    "regression": {"protocol": "hidden-regression", "plan": {"epsilon": 2.0, "sum_share": 0.25}},
+    "boosting": {"protocol": "hidden-boosting", "plan": {"epsilon": 2.0, "n_rounds": 3}},
 }
 TOPDOWN = {
     "name": "wards",
-    "kind": "topdown",
+    "protocol": "topdown",
     "population": "patients",
     "owners": ["north", "south"],
     "plan": {"epsilon": 1.0, "method": "noisy-counts", "n_splits": 4, "max_depth": 3},
 }
 SITES = {
     "name": "tennis",
-    "kind": "vertical-id3",
+    "protocol": "vertical-id3",
     "population": "players",
     "sites": ["club", "office", "weather"],
     "class_at": "office",
@@ -357,26 +364,58 @@ def jobs() -> dict[str, Any]:
     }
 
 
-def main(folder: Path) -> None:
-    """Write all of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    sets: dict[str, Any] = {
-        "frames": frames(),
-        "prg": prg(),
-        "cipher": cipher(),
-        "sealed": sealed(),
-        "vault": vault(folder),
-        "journal": journal(folder),
-        "accounts": accounts(folder),
-        "trail": trail(folder),
-        "messages": messages(),
-        "models": models(folder),
-        "jobs": jobs(),
+def kept_models(folder: Path) -> dict[str, Any]:
+    """Return a model as a server keeps it: a row of its store, and shares that are bound to it."""
+    state = StateFolder(folder / "state")
+    manifest = ModelManifest(
+        name="readmission-1",
+        protocol="hidden-tree",
+        server=1,
+        plan=plan_hidden(domain(), noise="none", depth=1).to_dict(),
+        run="readmission-f47854d5ac8a",
+        job="f4" * 32,
+        tag="cd" * 32,
+        populations=("patients",),
+        analysts=("zoe",),
+    )
+    shares = {"splits": np.arange(8, dtype=np.uint16).reshape(1, 2, 2, 2)}
+    write_model(state, KEY, manifest, shares, ledger=Ledger().to_json(), leakage="{}")
+    with open_store(state).snapshot() as made:
+        row = made.models()["readmission-1"]
+    data = state.path("models", "readmission-1", "shares.bin").read_bytes()
+    shutil.rmtree(state.root)
+    return {
+        "key": KEY.hex(),
+        "row": dict(row),
+        "protocol": "hidden-tree",
+        "splits": shares["splits"].tolist(),
+        "shares": data.hex(),
     }
-    for name, content in sets.items():
-        text = json.dumps(content, indent=1, ensure_ascii=False)
+
+
+SETS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "frames": lambda folder: frames(),
+    "prg": lambda folder: prg(),
+    "cipher": lambda folder: cipher(),
+    "sealed": lambda folder: sealed(),
+    "vault": vault,
+    "journal": journal,
+    "accounts": accounts,
+    "trail": trail,
+    "messages": lambda folder: messages(),
+    "models": models,
+    "jobs": lambda folder: jobs(),
+    "kept-models": kept_models,
+}
+
+
+def main(folder: Path, *names: str) -> None:
+    """Write all of them, or those."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or SETS:
+        text = json.dumps(SETS[name](folder), indent=1, ensure_ascii=False)
         (folder / f"{name}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -21,18 +21,21 @@ from hedgerow.net.certificates import Identity
 from hedgerow.net.frames import FrameKind, Header, parse, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.consortium.policy import Policy
-from hedgerow.parties.runs.jobs import ServerJob, read_job
-from hedgerow.parties.runs.topdown_job import TopDownJob
+from hedgerow.parties.runs.jobs import read_job, read_kept_job
 from hedgerow.parties.store.accounts import Accounts
+from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import locked_journal
+from hedgerow.parties.store.models import list_models, open_model
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
 from tests.vectors.make import stream, table
 
-SETS = sorted((Path(__file__).parent).glob("v*"))
+V1, V2 = (Path(__file__).parent / version for version in ("v1", "v2"))
+SETS = [V1]
+"""Those that have every format; later ones have what has changed."""
 
 
 def load(folder: Path, name: str) -> Any:
@@ -250,21 +253,67 @@ def test_accounts(vectors: Callable[[str], Any], tmp_path: Path) -> None:
     assert len(account.costs()) == 1
 
 
-def test_hashes_of_jobs(vectors: Callable[[str], Any]) -> None:
-    cases = vectors("jobs")
+def test_jobs_of_the_first_version_are_refused_by_the_line_to_write() -> None:
+    """Their hashes are of other words; what a party has kept of them, it reads."""
+    cases = load(V1, "kept-jobs")
+    assert len(cases) == 7
+    for name, case in cases.items():
+        kept = read_kept_job(case["file"])
+        assert (kept.hash, kept.run_id) == (case["hash"], case["run"]), name
+        assert kept.to_toml() == case["file"]
+        with pytest.raises(HedgerowError, match="H885") as refused:
+            read_job(case["file"])
+        assert refused.value.expected == f'a line protocol = "{kept.protocol}"'
+    cases = load(V1, "jobs")
     assert len(cases) == 7
     # Who was waited for, and how long, stood in these; a job that does not say so is another job.
-    old = cases.pop("topdown")["file"]
-    with pytest.raises(HedgerowError, match=r"H885.*dropouts"):
-        TopDownJob.from_toml(old)
-    with pytest.raises(HedgerowError, match=r"H885.*vertical-id3"):
-        read_job(cases.pop("sites")["file"])
+    for name, words in (("topdown", "dropouts"), ("sites", "timeouts")):
+        with pytest.raises(HedgerowError, match=rf"H885.*{words}"):
+            read_kept_job(cases.pop(name)["file"])
+    for case in cases.values():
+        kept = read_kept_job(case["file"])
+        assert (kept.hash, kept.run_id, kept.to_toml()) == (case["hash"], case["run"], case["file"])
+
+
+def test_hashes_of_jobs() -> None:
+    cases = load(V2, "jobs")
+    assert len(cases) == 7
     for name, case in cases.items():
-        job = ServerJob.from_toml(case["file"])
+        job = read_job(case["file"])
         assert (job.hash, job.run_id) == (case["hash"], case["run"]), name
         assert job.to_toml() == case["file"]
         other = case["file"].replace("epsilon = 2.0", "epsilon = 3.0")
         other = other.replace("epsilon = 1.0", "epsilon = 3.0")
-        assert ServerJob.from_toml(other).hash != case["hash"]
+        assert read_job(other).hash != case["hash"]
         with pytest.raises(HedgerowError):
-            ServerJob.from_toml("epsilom = 1.0\n" + case["file"])
+            read_job("epsilom = 1.0\n" + case["file"])
+
+
+@pytest.mark.parametrize("folder", [V1, V2], ids=lambda folder: folder.name)
+def test_models_at_a_server(folder: Path, tmp_path: Path) -> None:
+    found = load(folder, "kept-models")
+    state, key = StateFolder(tmp_path / "state"), bytes.fromhex(found["key"])
+    path = state.folder("models", found["row"]["name"]) / "shares.bin"
+    path.write_bytes(bytes.fromhex(found["shares"]))
+    path.chmod(0o600)
+
+    def keep(**changes: str) -> None:
+        with open_store(state).transaction("a row of then") as made:
+            made.put_model(found["row"] | changes)
+
+    keep()
+    (listed,) = list_models(state)
+    stored = open_model(state, key, found["row"]["name"])
+    assert stored.manifest == listed
+    assert listed.protocol == found["protocol"]
+    np.testing.assert_array_equal(stored.shares["splits"], found["splits"])
+    assert stored.manifest.read_plan().depth == 1
+    text = found["row"]["manifest"]
+    for changed, code in (
+        (text.replace("zoe", "eve"), Code.VAULT_OF_ANOTHER),
+        (text.replace('"version": ', '"version": 9'), Code.MODEL_VERSION),
+    ):
+        keep(manifest=changed)
+        with pytest.raises(HedgerowError) as refused:
+            open_model(state, key, found["row"]["name"])
+        assert refused.value.code is code

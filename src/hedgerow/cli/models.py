@@ -40,11 +40,11 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         down = {name: error.code.number for name, error in refusals.items()}
         print(json.dumps({"ok": well, "refused": down, "rows": rows}))
     else:
-        table = Table("model", "kind", "population", "analysts", "run", "servers")
+        table = Table("model", "protocol", "population", "analysts", "run", "servers")
         for shelf in shelves:
             line = shelf.line
             names = [", ".join(part) or "-" for part in (line.populations, line.analysts)]
-            table.add_row(line.model, line.kind, *names, line.run, _servers(shelf.servers))
+            table.add_row(line.model, line.protocol, *names, line.run, _servers(shelf.servers))
         Console().print(table)
         print_refusals(refusals)
     raise typer.Exit(0 if well else NOT_ALL)
@@ -96,11 +96,11 @@ def _client(folder: Path) -> ModelClient:
 def _print(shown: Shown) -> None:
     console, report = Console(), shown.report
 
-    print_line(f"{report.model}: kind {report.kind}, of run {report.run}")
+    print_line(f"{report.model}: protocol {report.protocol}, of run {report.run}")
     print_line(f"  job: {report.job}")
     print_line(f"  data of: {', '.join(report.populations) or '-'}")
     asked = f"  may be asked by: {', '.join(report.analysts)}" if report.analysts else PUBLISHED
-    print_line(_IN_PIECES if report.kind == "vertical-id3" else asked)
+    print_line(_IN_PIECES if report.protocol == "vertical-id3" else asked)
     if shown.cost is not None:
         cost = shown.cost
         print_line(

@@ -37,6 +37,8 @@ def plan(
             "ok": True,
             "run": read.run_id,
             "hash": read.hash,
+            "protocol": read.protocol,
+            "model": read.model_name,
             "population": read.population,
             "costs": {
                 audience: {
@@ -65,7 +67,7 @@ def plan(
 
 
 def _print(job: Job) -> None:
-    print(f"run {job.run_id}: kind {job.kind}, model {job.model_name}")
+    print(f"run {job.run_id}: protocol {job.protocol}, model {job.model_name}")
     for line in job.describe():
         print(f"  {line}")
     print(f"  may be asked by: {', '.join(job.analysts)}" if job.analysts else PUBLISHED)

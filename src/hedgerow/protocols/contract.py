@@ -257,11 +257,11 @@ class Options(Numbered):
         """
         del capacity
         raise Code.BAD_JOB.error(
-            found=f"a table [plan] of no kind, for {len(domain.names)} columns"
+            found=f"a table [plan] of no protocol, for {len(domain.names)} columns"
         )
 
-    def check_target(self, kind: str, target: Target | None) -> None:
-        """Refuse, with a ValueError, a job of this kind with such a target."""
+    def check_target(self, protocol: str, target: Target | None) -> None:
+        """Refuse, with a ValueError, a job of this protocol with such a target."""
 
     def size(self, target: Target | None) -> Size:
         """Return what the options ask for as they stand: nothing is computed."""

@@ -40,7 +40,7 @@ from hedgerow.protocols.hidden.evaluation import (
 from hedgerow.protocols.hidden.programs import FIRST_OWNER, SEEDED
 from hedgerow.protocols.hidden.questions import DealtQuestion, join_answers, question_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import answered_kind, kind_named
+from hedgerow.protocols.registry import hidden_protocol, server_protocol
 from hedgerow.protocols.sharing.integrate import Entropy, Integrated, dealt, keyed
 from hedgerow.protocols.sharing.table import Upload
 from hedgerow.protocols.sharing.uploaded import HeldUpload, deal_uploads, planes_shape_of
@@ -91,7 +91,7 @@ class Server:
 class Trained:
     """A trained model at its three servers, or at one where the engine is clear."""
 
-    kind: str
+    protocol: str
     engine: EngineName
     servers: tuple[Server, ...] = field(repr=False)
     public: Any = field(default=None, repr=False)
@@ -124,7 +124,7 @@ class Trained:
 
 
 def train(
-    kind: str,
+    protocol: str,
     plan: ServerPlan,
     owners: Integrated,
     engine: EngineName = "simulate",
@@ -146,7 +146,7 @@ def train(
     H211 if the servers' ledgers or records of openings differ; besides, what training itself
     refuses.
     """
-    job = _job("train", kind, plan, engine) | {
+    job = _job("train", protocol, plan, engine) | {
         "uploads": [asdict(upload) for upload in owners.uploads],
         "domain_is_public": domain_is_public,
         "marks": [[reason, list(audiences)] for reason, audiences in (*marks, *owners.marks)],
@@ -159,12 +159,12 @@ def train(
     ledger = Ledger.from_json(kept[0]["ledger"])
     leakage = Leakage.from_json(kept[0]["leakage"], ledger)
     return (
-        Trained(kind, engine, servers, kept[0]["public"]),
+        Trained(protocol, engine, servers, kept[0]["public"]),
         Run("train", leakage, meter, seconds),
     )
 
 
-def rehearse(kind: str, plan: ServerPlan) -> dict[str, Any]:
+def rehearse(protocol: str, plan: ServerPlan) -> dict[str, Any]:
     """Train on a table without records, in the clear; return what would be published of it.
 
     So whatever can fail about that does so before anything is opened. It costs what the plan's
@@ -177,8 +177,8 @@ def rehearse(kind: str, plan: ServerPlan) -> dict[str, Any]:
         None if target is None else np.zeros(n, np.float64 if target.bounds else np.uint8),
         np.zeros(n, dtype=np.bool_),
     )
-    trained, _ = train(kind, plan, dealt(plan.layout, nobody, plan.n_slots), "clear")
-    text = kind_named(kind).document(trained.public, json.loads(trained.ledger.to_json()))
+    trained, _ = train(protocol, plan, dealt(plan.layout, nobody, plan.n_slots), "clear")
+    text = server_protocol(protocol).document(trained.public, json.loads(trained.ledger.to_json()))
     return jsonfile.loads(text, Code.BAD_MODEL_FILE)
 
 
@@ -191,21 +191,21 @@ def ask(
     fails after it began counts as answered: nobody knows what was opened. Returns the opened
     answers, and the record.
     """
-    kind, n = answered_kind(trained.kind), len(bins)
+    protocol, n = hidden_protocol(trained.protocol), len(bins)
     present = np.ones(n, dtype=np.bool_)
     question = question_of(
         plan, Encoded(plan.layout.domain, np.asfortranarray(bins), None, present)
     )
-    job = _job("answer", trained.kind, plan, trained.engine) | {"what": what, "n": n}
+    job = _job("answer", trained.protocol, plan, trained.engine) | {"what": what, "n": n}
     with trained.asking() as kept:
         # The servers refuse too; here nobody is started for it.
-        kind.check_budget(plan, n, kept[0])
+        protocol.check_budget(plan, n, kept[0])
         own = _own([question], trained, kept[0].to_json())
-        kind.spend(plan, n, kept[0])
+        protocol.spend(plan, n, kept[0])
         found, meter, seconds = _run(job, own, trained.engine)
         kept[0] = Ledger.from_json(found["0"]["ledger"])
     leakage = Leakage.from_json(found["0"]["leakage"], trained.ledger)
-    answers = kind.read(
+    answers = protocol.read(
         plan, join_answers({int(at): one["half"] for at, one in found.items()}), what
     )
     return answers, Run(what, leakage, meter, seconds)
@@ -227,9 +227,9 @@ def evaluate(
     keeps the model from promising anything (a domain that was read from data) keeps this, too. H501
     for a model of numbers, or one whose answers are paid for one by one.
     """
-    made = plan_evaluation(answered_kind(trained.kind), plan, rows.n_slots, epsilon, ranges)
+    made = plan_evaluation(hidden_protocol(trained.protocol), plan, rows.n_slots, epsilon, ranges)
     upload = _held_out(plan, rows.n_slots)
-    job = _job("evaluate", trained.kind, plan, trained.engine) | {
+    job = _job("evaluate", trained.protocol, plan, trained.engine) | {
         "evaluation": made.to_dict(),
         "domain_is_public": domain_is_public,
         "marks": [
@@ -254,13 +254,14 @@ def evaluate(
 def hidden_member(network: Network, job: Plain, own: Plain) -> Plain:
     """Be the servers that live here: one in a process of its own, or all three.
 
-    The job is public and the same at all: ``program``, ``kind``, ``plan``, ``engine`` ("clear" or
-    "replicated") and what `train`, `ask` and `evaluate` add to it. By server, `own` has what nobody
-    else is handed: its ``parts`` of what was dealt and, of a model, ``shares`` and ``ledger``.
+    The job is public and the same at all: ``program``, ``protocol``, ``plan``, ``engine`` ("clear"
+    or "replicated") and what `train`, `ask` and `evaluate` add to it. By server, `own` has what
+    nobody else is handed: its ``parts`` of what was dealt and, of a model, ``shares`` and
+    ``ledger``.
 
     Returns by server what it has at the end; a model is at one server where the engine is clear.
     """
-    plan = kind_named(job["kind"]).plan_type.from_dict(dict(job["plan"]))
+    plan = server_protocol(job["protocol"]).plan_type.from_dict(dict(job["plan"]))
     context = Context(network, MEMBERS, plan, engine=job["engine"], seed=job.get("seed"))
     roles = {"train": _train, "answer": _answer, "evaluate": _evaluate}
     return roles[job["program"]](context, job, own)
@@ -269,7 +270,7 @@ def hidden_member(network: Network, job: Plain, own: Plain) -> Plain:
 def _train(context: Context, job: Plain, own: Plain) -> Plain:
     uploads = [Upload(**{**one, "features": tuple(one["features"])}) for one in job["uploads"]]
     held = [_held(context.plan, upload, _parts(own, k)) for k, upload in enumerate(uploads)]
-    ledger, terms = ledger_of(job, context.plan), programs.Terms(job["kind"])
+    ledger, terms = ledger_of(job, context.plan), programs.Terms(job["protocol"])
     made = programs.server(replace(context, job=terms, table=held, ledger=ledger))
     kept = {"public": made.public, **_records(made)}
     if context.engine == "clear":
@@ -282,9 +283,9 @@ def _train(context: Context, job: Plain, own: Plain) -> Plain:
 
 def _answer(context: Context, job: Plain, own: Plain) -> Plain:
     ledger, n = Ledger.from_json(_first(own)["ledger"]), job["n"]
-    answered_kind(job["kind"]).spend(context.plan, n, ledger)
+    hidden_protocol(job["protocol"]).spend(context.plan, n, ledger)
     asked = programs.AskedModel(_shares(context, own), [DealtQuestion(n, _parts(own))])
-    terms = programs.AnswerTerms(job["kind"], job["what"])
+    terms = programs.AnswerTerms(job["protocol"], job["what"])
     found = programs.answer(replace(context, job=terms, table=asked, ledger=ledger))
     return _given(own, found.halves[0], found)
 
@@ -293,7 +294,7 @@ def _evaluate(context: Context, job: Plain, own: Plain) -> Plain:
     plan = EvaluationPlan.from_dict(dict(job["evaluation"]))
     rows = _held(context.plan, _held_out(context.plan, plan.n_slots), _parts(own))
     ledger, of_model = ledger_of(job, plan), Ledger.from_json(_first(own)["ledger"])
-    terms = programs.EvaluationTerms(job["kind"], context.plan)
+    terms = programs.EvaluationTerms(job["protocol"], context.plan)
     held = programs.EvaluatedModel(_shares(context, own), of_model, rows)
     found = programs.evaluate(replace(context, plan=plan, job=terms, table=held, ledger=ledger))
     return _given(own, found.halves, found)
@@ -309,10 +310,10 @@ def ledger_of(job: Mapping[str, Any], plan: Any) -> Ledger:
     return ledger
 
 
-def _job(program: str, kind: str, plan: ServerPlan, engine: EngineName) -> Plain:
+def _job(program: str, protocol: str, plan: ServerPlan, engine: EngineName) -> Plain:
     """Return what every server is told."""
     computed = "clear" if engine == "clear" else "replicated"
-    return {"program": program, "kind": kind, "plan": plan.to_dict(), "engine": computed}
+    return {"program": program, "protocol": protocol, "plan": plan.to_dict(), "engine": computed}
 
 
 def _own(

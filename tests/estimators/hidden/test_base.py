@@ -7,7 +7,7 @@ from sklearn.utils import get_tags
 
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
 from hedgerow.estimators import HiddenTreeClassifier
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.tables import Attribute, Domain, Target
 from tests.estimators.hidden.test_tree import DOMAIN, ILL, ROWS, code_of, model_of
 
@@ -20,7 +20,7 @@ def test_tags_say_what_noise_does(noise: str, noisy: bool) -> None:
 
 
 def test_the_kind_is_one_that_all_parties_know() -> None:
-    assert model_of()._kind in KINDS
+    assert model_of()._protocol in SERVER_PROTOCOLS
 
 
 def test_slots_are_random_unless_seeded() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.protocols.hidden.options import ServerOptions
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.tables import Domain
 from tests.estimators.hidden.test_tree import DOMAIN, ILL, ROWS, code_of
-from tests.protocols.record_count import RECORDS, CountKind, CountOptions
+from tests.protocols.record_count import RECORDS, CountOptions, CountProtocol
 
 BARE = DOMAIN.select(DOMAIN.names, target=False)
 HUGE = 40.0
@@ -20,7 +20,7 @@ HUGE = 40.0
 class RecordCount(HiddenEstimator):
     """The least that such an estimator writes."""
 
-    _kind = "count"
+    _protocol = "count"
     _options_type: ClassVar[type[ServerOptions]] = CountOptions
 
     def __init__(
@@ -53,7 +53,7 @@ class RecordCount(HiddenEstimator):
 
 @pytest.fixture(autouse=True)
 def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "count", CountKind())
+    monkeypatch.setitem(SERVER_PROTOCOLS, "count", CountProtocol())
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, BARE], ids=["a target", "no target"])

@@ -51,7 +51,7 @@ def test_defaults_are_safe(tmp_path: Path) -> None:
         policy = Policy.load(config.folder)
         assert policy.largest_epsilon_per_job == 1.0
         assert not policy.allow_exact
-        assert "open" not in policy.allowed_protocols
+        assert "open-tree" not in policy.allowed_protocols
         assert policy.allowed_analysts == ("zoe",)
         assert policy.allowed_posters == ("north", "south")
         assert policy.populations == {"patients": Lifetime(epsilon=3.0, delta=1e-6)}
@@ -84,7 +84,7 @@ def test_texts_are_read_back(tmp_path: Path) -> None:
         largest_epsilon_per_job=0.1,
         largest_delta_per_job=0,
         allow_exact=True,
-        allowed_protocols=["open"],
+        allowed_protocols=["open-tree"],
         allowed_analysts=[],
         queries_per_model=10**9,
         queries_per_analyst=0,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.policy import LIFETIME_DELTA, PROTOCOLS, Lifetime, Policy
+from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
 from hedgerow.parties.store.durable import make_private
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.registry import PROTOCOLS, server_protocol
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
 from hedgerow.tables import Target
@@ -17,7 +17,7 @@ from tests.parties.wire.parties_calls import refuses
 
 FIELDS: dict[str, Any] = {
     "largest_epsilon_per_job": 1.0,
-    "allowed_protocols": ["trees", "boosting"],
+    "allowed_protocols": ["hidden-tree", "hidden-boosting"],
     "allowed_analysts": ["zoe", "yves"],
     "queries_per_model": 100,
     "queries_per_analyst": 60,
@@ -40,7 +40,7 @@ def refusal(action, line: str) -> str:
 
 def job(**changes: Any) -> dict[str, Any]:
     fields = {
-        "protocol": "trees",
+        "protocol": "hidden-tree",
         "epsilon": {"analyst": 1.0, "public": 0.0},
         "analysts": ["zoe"],
         "populations": ["patients"],
@@ -50,7 +50,7 @@ def job(**changes: Any) -> dict[str, Any]:
 
 def test_what_is_allowed(policy: Policy) -> None:
     policy.check_job(**job())
-    policy.check_job(**job(protocol="boosting", analysts=[], delta={"analyst": 1e-12}))
+    policy.check_job(**job(protocol="hidden-boosting", analysts=[], delta={"analyst": 1e-12}))
     # Ten times a tenth is more than one by rounding alone.
     policy.check_job(**job(epsilon={"analyst": sum([0.1] * 10) + 2e-16}))
     policy.check_account("patients", spent=2.0, epsilon=1.0)
@@ -58,8 +58,8 @@ def test_what_is_allowed(policy: Policy) -> None:
 
 
 def test_protocols_and_analysts(policy: Policy) -> None:
-    line = 'allowed_protocols = ["trees", "boosting"]'
-    assert "'open'" in refusal(lambda: policy.check_job(**job(protocol="open")), line)
+    line = 'allowed_protocols = ["hidden-tree", "hidden-boosting"]'
+    assert "'open-tree'" in refusal(lambda: policy.check_job(**job(protocol="open-tree")), line)
     line = 'allowed_analysts = ["zoe", "yves"]'
     assert "'eve'" in refusal(lambda: policy.check_job(**job(analysts=["zoe", "eve"])), line)
     asked = {"rows": 1, "by_analyst": 0, "by_all": 0}
@@ -138,14 +138,14 @@ def test_sizes(policy: Policy) -> None:
 
 
 HOSTILE = {
-    "trees": {
+    "hidden-tree": {
         "largest_depth": {"epsilon": 1.0, "max_depth": 1 << 40, "n_trees": 1000},
         "largest_trees_per_job": {"epsilon": 1.0, "max_depth": 20, "n_trees": 10_000},
         "queries_per_model": {"noise": "votes", "epsilon": 1e-9, "delta": 1e-6, "queries": 1 << 40},
     },
-    "open": {"largest_depth": {"noise": "none", "max_depth": 1 << 40}},
-    "regression": {"largest_depth": {"epsilon": 1.0, "max_depth": 1 << 40}},
-    "boosting": {
+    "open-tree": {"largest_depth": {"noise": "none", "max_depth": 1 << 40}},
+    "hidden-regression": {"largest_depth": {"epsilon": 1.0, "max_depth": 1 << 40}},
+    "hidden-boosting": {
         "largest_depth": {"epsilon": 1.0, "n_rounds": 100, "max_depth": 1 << 40},
         "largest_trees_per_job": {"epsilon": 1.0, "n_rounds": 1000},
         "largest_epsilon_per_job": {"epsilon": 1.5, "n_rounds": 100},
@@ -168,7 +168,7 @@ def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
 ) -> None:
     """A kilobyte that asks for much must not be planned to be refused: that took half a minute."""
     others = {"topdown": TopDownOptions, "vertical-id3": VerticalOptions}
-    options = others.get(protocol) or kind_named(protocol).options_type
+    options = others.get(protocol) or server_protocol(protocol).options_type
 
     def planned(*_: object, **__: object) -> None:
         raise AssertionError("a plan was made of options that the policy does not allow")
@@ -228,7 +228,7 @@ def test_queries(policy: Policy) -> None:
         {"largest_delta_per_job": -1.0},
         {"allow_exact": "yes"},
         {"allow_exact": 1},
-        {"allowed_protocols": ["trees", "trees"]},
+        {"allowed_protocols": ["hidden-tree", "hidden-tree"]},
         {"allowed_protocols": ["oak"]},
         {"allowed_analysts": ["zoe", "zoe"]},
         {"allowed_analysts": "zoe"},
@@ -266,8 +266,9 @@ def test_files(tmp_path: Path) -> None:
     make_private(folder)
     path = folder / "policy.toml"
     text = (
-        "largest_epsilon_per_job = 0.5\nallowed_protocols = ['trees']\nallowed_analysts = []\n"
-        "queries_per_model = 1\nqueries_per_analyst = 1\n[populations]\npatients = 2\n"
+        "largest_epsilon_per_job = 0.5\nallowed_protocols = ['hidden-tree']\n"
+        "allowed_analysts = []\nqueries_per_model = 1\nqueries_per_analyst = 1\n"
+        "[populations]\npatients = 2\n"
     )
     path.write_text(text)
     assert Policy.load(folder).populations == {"patients": Lifetime(epsilon=2.0, delta=1e-6)}
@@ -291,13 +292,17 @@ def test_files(tmp_path: Path) -> None:
         Policy.load(folder)
 
 
-def test_the_name_of_a_protocol_of_older_versions() -> None:
+def test_the_names_of_protocols_of_older_versions_are_read() -> None:
     lines = {
         "largest_epsilon_per_job": 1.0,
-        "allowed_protocols": ["ppid3"],
+        "allowed_protocols": ["trees", "open", "regression", "boosting", "topdown", "ppid3"],
         "allowed_analysts": [],
         "queries_per_model": 1,
         "queries_per_analyst": 1,
     }
-    refused = refuses(Code.BAD_POLICY_FILE, lambda: Policy.model_validate(lines))
-    assert "'vertical-id3' now" in refused.found
+    policy = Policy.model_validate(lines)
+    assert policy.allowed_protocols == PROTOCOLS
+    for name in PROTOCOLS:
+        policy.check_protocol(name)
+    twice = lines | {"allowed_protocols": ["trees", "hidden-tree"]}
+    assert "twice" in refuses(Code.BAD_POLICY_FILE, lambda: Policy.model_validate(twice)).found

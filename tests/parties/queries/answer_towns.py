@@ -86,7 +86,7 @@ class Town:
         base = {
             "largest_epsilon_per_job": 10.0,
             "allow_exact": True,
-            "allowed_protocols": ("trees", "open"),
+            "allowed_protocols": ("hidden-tree", "open-tree"),
             "allowed_analysts": tuple(names),
             "queries_per_model": 10**6,
             "queries_per_analyst": 10**6,
@@ -112,7 +112,7 @@ class Town:
             config = self.configs[server]
             manifest = ModelManifest(
                 name=name,
-                kind="trees",
+                protocol="hidden-tree",
                 server=number,
                 plan=plan.to_dict(),
                 run=f"{name}-run",
@@ -134,12 +134,12 @@ class Town:
     def publish(self, name: str) -> dict[str, Any]:
         """Give every server one published tree; return what it publishes."""
         plan = plan_hidden(DOMAIN, noise="none", depth=1).opened()
-        ledger, made = plan.ledger(), rehearse("open", plan)
+        ledger, made = plan.ledger(), rehearse("open-tree", plan)
         for number, server in enumerate(SERVERS):
             config = self.configs[server]
             manifest = ModelManifest(
                 name=name,
-                kind="open",
+                protocol="open-tree",
                 server=number,
                 plan=plan.to_dict(),
                 run=f"{name}-run",

@@ -15,7 +15,7 @@ from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import Asked, QueryKey
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden import questions
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.questions import DealtQuestion, openings_of
 from hedgerow.protocols.sharing.queries import query_planes
@@ -100,7 +100,7 @@ def test_charges_to_all_analysts_cover_each_and_nobody_else(noise: str) -> None:
     plan = plan_hidden(DOMAIN, noise=noise, depth=2, epsilon=1.0, **votes)
     ledger = Ledger(domain=plan.domain)
     plan.charge(ledger)
-    (opening,) = openings_of(TREES, plan, [DealtQuestion(4, {}, "analyst ann0")], "class")
+    (opening,) = openings_of(HIDDEN_TREE, plan, [DealtQuestion(4, {}, "analyst ann0")], "class")
     assert opening.audience == "analyst ann0"
     leakage = Leakage([opening], ledger=ChargedQueries(ledger, 1))
     refuses(Code.WRONG_AUDIENCE, lambda: leakage.check(opening.name, "analyst bob", (4,)))

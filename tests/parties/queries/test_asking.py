@@ -28,7 +28,7 @@ from tests.parties.queries.answer_towns import DOMAIN, Town, encoded, table
 from tests.parties.wire.parties_calls import refuses
 
 PLAN = plan_hidden(DOMAIN, noise="none", depth=2, branching="wary")
-MANIFEST = ModelManifest("m", "trees", 0, PLAN.to_dict(), "run", "0" * 64, "tag")
+MANIFEST = ModelManifest("m", "hidden-tree", 0, PLAN.to_dict(), "run", "0" * 64, "tag")
 
 
 def reply(left: int = 5, tree: bytes = b"", **changes) -> Reply:
@@ -62,15 +62,15 @@ def test_replies_that_are_none() -> None:
         Code.BAD_MODEL_FILE,
         lambda: KnownModel.parse("m", [Reply(good.fields, b"[" + good.payload[1:])]),
     )
-    refuses(Code.BAD_PARAMETER, lambda: KnownModel.parse("m", [reply(kind="magic")]))
+    refuses(Code.BAD_PARAMETER, lambda: KnownModel.parse("m", [reply(protocol="magic")]))
     # The plan of a tree is none of boosting.
-    refuses(Code.BAD_MODEL_FILE, lambda: KnownModel.parse("m", [reply(kind="boosting")]))
+    refuses(Code.BAD_MODEL_FILE, lambda: KnownModel.parse("m", [reply(protocol="hidden-boosting")]))
 
 
 def test_an_opened_tree_answers_by_itself() -> None:
     tree = grow_id3(encoded(), criterion="max", max_depth=2)
     document = json.dumps(tree.to_dict()).encode()
-    known = KnownModel.parse("m", [reply(kind="open", tree=document)] * 3)
+    known = KnownModel.parse("m", [reply(protocol="open-tree", tree=document)] * 3)
     rows = encode(table(50, seed=4)[0], DOMAIN)
     found = answer_with_tree(known, rows, proba=True)
     np.testing.assert_array_equal(found.index, tree.predict_class(rows.bins))
@@ -126,7 +126,7 @@ KNOWN = KnownModel(None, PLAN, 100)  # type: ignore[arg-type]
 
 def known() -> KnownModel:
     class Named:
-        name, kind = "m", "trees"
+        name, protocol = "m", "hidden-tree"
 
     return replace(KNOWN, manifest=Named())  # type: ignore[arg-type]
 

@@ -80,7 +80,9 @@ def test_the_list(told) -> None:
 
 def test_an_opened_tree_is_for_everybody(town: Town, told, report) -> None:
     config = town.configs[SERVERS[1]]
-    manifest = ModelManifest("shown", "open", 1, {}, "shown-run", "2" * 64, "3" * 32, ("patients",))
+    manifest = ModelManifest(
+        "shown", "open-tree", 1, {}, "shown-run", "2" * 64, "3" * 32, ("patients",)
+    )
     leakage = Leakage([Opening("splits", "public", (2,), independent="coins", times=3)])
     leakage.check("splits", "public", (2,))
     texts = {"ledger": Ledger().to_json(), "leakage": leakage.to_json()}

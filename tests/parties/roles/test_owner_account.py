@@ -120,7 +120,7 @@ def wards(tmp_path: Path) -> Iterator[Wards]:
 LINES = {
     "largest_epsilon_per_job": "0.5",
     "largest_delta_per_job": "1e-30",
-    "allowed_protocols": '["open"]',
+    "allowed_protocols": '["open-tree"]',
     "allowed_analysts": "[]",
     "allowed_posters": '["north"]',
     "largest_trees_per_job": "0",

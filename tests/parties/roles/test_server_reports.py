@@ -21,7 +21,7 @@ from tests.parties.wire.parties_calls import refuses
 
 REPORT = ModelReport(
     model="m",
-    kind="trees",
+    protocol="hidden-tree",
     run="m-run",
     job="0" * 64,
     populations=("patients",),
@@ -60,7 +60,7 @@ def test_nonsense_has_a_number(change: dict) -> None:
 
 LINE = {
     "model": "m",
-    "kind": "trees",
+    "protocol": "hidden-tree",
     "run": "m-run",
     "job": "0" * 64,
     "populations": ["patients"],

@@ -69,7 +69,7 @@ class Loopback:
             lines = config.folder / "policy.toml"
             set_line(lines, "allow_exact", "true")
             set_line(lines, "patients", "inf")
-            set_line(lines, "allowed_protocols", '["trees"]')
+            set_line(lines, "allowed_protocols", '["hidden-tree"]')
             with open_store(config.state).transaction("upload") as made:
                 made.put_upload("north-1", make_manifest().to_json())
             self.start(name)

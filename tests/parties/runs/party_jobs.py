@@ -15,7 +15,7 @@ def job_dict(**changes: Any) -> dict[str, Any]:
     plan = {"epsilon": 1.0, "max_depth": 2, "capacity": 100} | changes.pop("plan", {})
     return {
         "name": "readmission",
-        "kind": "trees",
+        "protocol": "hidden-tree",
         "model": "readmission-1",
         "population": "patients",
         "uploads": ["north-1", "south-1"],

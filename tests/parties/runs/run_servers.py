@@ -22,8 +22,8 @@ from hedgerow.parties.store.models import open_model
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.requests import Fields
 from hedgerow.privacy import Leakage
-from hedgerow.protocols.hidden.answers import TREES
-from hedgerow.protocols.hidden.kind import stored_forest
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
+from hedgerow.protocols.hidden.protocol import stored_forest
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
 from tests.parties.forks import fork
@@ -47,7 +47,7 @@ def job(name: str = "ward", **changes: Any) -> ServerJob:
     plan = {"noise": "none", "max_depth": 3, **changes.pop("plan", {})}
     fields = {
         "name": name,
-        "kind": "trees",
+        "protocol": "hidden-tree",
         "model": f"{name}-model",
         "population": "patients",
         "uploads": ["north-1"],
@@ -69,7 +69,7 @@ class Town:
             place = self.parties[name].folder
             set_line(place / "policy.toml", "allow_exact", "true")
             set_line(place / "policy.toml", "patients", "inf")
-            protocols = '["trees", "open"]'
+            protocols = '["hidden-tree", "open-tree"]'
             set_line(place / "policy.toml", "allowed_protocols", protocols)
         self.set_timeouts(rejoin=rejoin, step=step)
         self.daemons: dict[str, BaseProcess] = {}
@@ -190,7 +190,7 @@ class Town:
         assert len({one.ledger for one in stored}) == 1
         plan, ledger = stored[0].manifest.read_plan(), stored[0].read_ledger()
         n = rows.n_slots
-        leakage = Leakage(TREES.answer_openings(plan, n), ledger=ledger)
+        leakage = Leakage(HIDDEN_TREE.answer_openings(plan, n), ledger=ledger)
         with Simulator(3) as network:
             engine = ReplicatedEngine(network, leakage)
             shares = {

@@ -81,7 +81,7 @@ def test_who_may_post(server, accounts) -> None:
     [
         (Code.UNKNOWN_MEMBER, {"analysts": ["eve"]}),
         (Code.WRONG_ROLE, {"analysts": ["north"]}),
-        (Code.POLICY_REFUSES, {"kind": "open"}),
+        (Code.POLICY_REFUSES, {"protocol": "open-tree"}),
         (Code.POLICY_REFUSES, {"plan": {"epsilon": 1.1}}),
         (Code.POLICY_REFUSES, {"plan": {"epsilon": None, "noise": "none"}}),
         (Code.POLICY_REFUSES, {"plan": {"noise": "leaves"}}),
@@ -103,7 +103,7 @@ def test_what_is_refused(server, accounts, code: Code, changes) -> None:
 
 HUGE = {
     "largest_trees_per_job": {
-        "kind": "boosting",
+        "protocol": "hidden-boosting",
         "plan": {"n_rounds": 1000, "max_depth": 12},
         "domain": DOMAIN.model_copy(
             update={"target": Target(name="ill", classes=tuple(f"c{i}" for i in range(10)))}
@@ -113,8 +113,11 @@ HUGE = {
     "queries_per_model": {
         "plan": {"noise": "votes", "queries": 1_000_000, "delta": 1e-6, "epsilon": 1e-9}
     },
-    "largest_epsilon_per_job": {"kind": "boosting", "plan": {"epsilon": 1.5, "n_rounds": 100}},
-    "allowed_protocols": {"kind": "open", "plan": {"max_depth": 12}},
+    "largest_epsilon_per_job": {
+        "protocol": "hidden-boosting",
+        "plan": {"epsilon": 1.5, "n_rounds": 100},
+    },
+    "allowed_protocols": {"protocol": "open-tree", "plan": {"max_depth": 12}},
     "allowed_analysts": {"analysts": ["yves"]},
 }
 """By the line of the policy that is in the way, jobs that would take long to be counted."""

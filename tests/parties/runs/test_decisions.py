@@ -40,7 +40,7 @@ def test_a_refused_job_is_told_once_for_every_reason(town: Loopback) -> None:
     # Another reason, also after a restart, which forgets nothing.
     birch = town.start("birch")
     narrow = Policy.load(birch.config.folder).model_copy(
-        update={"allowed_protocols": ("open",), "largest_depth": 5}
+        update={"allowed_protocols": ("open-tree",), "largest_depth": 5}
     )
     birch.policy.become(narrow)
     for _ in range(2):
@@ -49,7 +49,10 @@ def test_a_refused_job_is_told_once_for_every_reason(town: Loopback) -> None:
         False,
         True,
     ]
-    refuses(Code.BAD_JOB, lambda: birch.accept(deep.to_toml().replace("trees", "no-kind"), "north"))
+    refuses(
+        Code.BAD_JOB,
+        lambda: birch.accept(deep.to_toml().replace("hidden-tree", "no-tree"), "north"),
+    )
     assert len(told(town, "birch", "refused")) == 2
 
 

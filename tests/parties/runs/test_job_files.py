@@ -28,9 +28,9 @@ def test_a_domain_beside_the_job_is_put_in_its_place(tmp_path: Path) -> None:
     refuses(Code.BAD_JOB, lambda: TopDownJob.from_toml((tmp_path / "job.toml").read_text()))
 
 
-def test_the_kinds_are_told_apart() -> None:
+def test_the_protocols_are_told_apart() -> None:
     text = make_job().to_toml()
-    assert "kind" in refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text)).found
+    assert "protocol" in refuses(Code.BAD_JOB, lambda: ServerJob.from_toml(text)).found
     assert issubclass(ServerJob, JobFile)
 
 

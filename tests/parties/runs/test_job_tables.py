@@ -6,14 +6,14 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.runs.job_tables import plane_order
 from hedgerow.parties.store.manifests import format_version
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.protocols.sharing.table import check_uploads
 from hedgerow.protocols.sharing.uploaded import n_planes, planes_of
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from tests.parties.roles.upload_servers import DOMAIN
 from tests.parties.runs.party_jobs import make_job, make_manifest
 from tests.parties.wire.parties_calls import refuses
-from tests.protocols.record_count import CountKind
+from tests.protocols.record_count import CountProtocol
 
 KEY = "a" * 64
 
@@ -61,8 +61,8 @@ def test_columns_beside_columns() -> None:
 @pytest.mark.parametrize("target", [True, False], ids=["a target", "no target"])
 def test_a_job_that_needs_no_target(target: bool, monkeypatch) -> None:
     """Whoever has one may leave it where it is; of columns, the first upload says who is there."""
-    monkeypatch.setitem(KINDS, "count", CountKind())
-    made = {"kind": "count", "plan": {"max_depth": None, "capacity": 100}, "analysts": []}
+    monkeypatch.setitem(SERVER_PROTOCOLS, "count", CountProtocol())
+    made = {"protocol": "count", "plan": {"max_depth": None, "capacity": 100}, "analysts": []}
     if not target:
         made["domain"] = DOMAIN.select(DOMAIN.names, target=False).to_dict()
     names = list(DOMAIN.names)

@@ -11,7 +11,7 @@ import tomli_w
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.runs.jobs import MAX_JOB_BYTES, ServerJob
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN
 from tests.parties.runs.party_jobs import job_dict, make_job, make_manifest
@@ -25,14 +25,21 @@ def of(target: Target) -> dict:
 NUMERIC = of(Target(name="cost", bounds=(0.0, 1.0)))
 ONE, MANY = (of(Target(name="ill", classes=tuple(range(k)))) for k in (1, 11))
 NOTHING = DOMAIN.select(["age"], target=False).to_dict()
-*_FIRST, _LAST = map(repr, KINDS)
+*_FIRST, _LAST = map(repr, SERVER_PROTOCOLS)
 LISTED = f"{', '.join(_FIRST)} or {_LAST}"
 JOBS = {
-    "trees": {},
-    "open": {"kind": "open"},
-    "regression": {"kind": "regression", "domain": NUMERIC, "plan": {"sum_share": 0.5}},
-    "boosting": {"kind": "boosting", "plan": {"n_rounds": 3, "learning_rate": 0.5}},
-    "boosted numbers": {"kind": "boosting", "domain": NUMERIC},
+    "hidden-tree": {},
+    "open-tree": {"protocol": "open-tree"},
+    "hidden-regression": {
+        "protocol": "hidden-regression",
+        "domain": NUMERIC,
+        "plan": {"sum_share": 0.5},
+    },
+    "hidden-boosting": {
+        "protocol": "hidden-boosting",
+        "plan": {"n_rounds": 3, "learning_rate": 0.5},
+    },
+    "boosted numbers": {"protocol": "hidden-boosting", "domain": NUMERIC},
 }
 
 
@@ -52,7 +59,7 @@ def test_every_field_counts_in_the_hash() -> None:
     changes = [
         {},
         {"name": "other"},
-        {"kind": "open"},
+        {"protocol": "open-tree"},
         {"model": "other"},
         {"population": "staff"},
         {"uploads": ["south-1", "north-1"]},
@@ -61,8 +68,8 @@ def test_every_field_counts_in_the_hash() -> None:
         {"plan": {"epsilon": 1.0000000001}},
         {"plan": {"public_seed": 1}},
         {"plan": {"max_depth": None}},
-        {"kind": "boosting"},
-        {"kind": "boosting", "plan": {"n_rounds": 21}},
+        {"protocol": "hidden-boosting"},
+        {"protocol": "hidden-boosting", "plan": {"n_rounds": 21}},
         {"domain": other},
         {"domain": DOMAIN.model_copy(update={"capacity": 101}).to_dict()},
     ]
@@ -106,8 +113,8 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        (LISTED, {"kind": "magic"}),
-        (LISTED, {"kind": ["trees"]}),
+        (LISTED, {"protocol": "magic"}),
+        (LISTED, {"protocol": ["hidden-tree"]}),
         ("greater than 0", {"plan": {"epsilon": 0.0}}),
         ("greater than 0", {"plan": {"epsilon": -1.0}}),
         ("epsilon", {"plan": {"epsilon": float("inf")}}),
@@ -132,27 +139,36 @@ def test_a_domain_in_a_file_of_its_own(tmp_path) -> None:
         ("more than 50", {"name": "x" * 51}),
         ("nobody could ask", {"analysts": []}),
         ("partition", {"partition": "diagonal"}),
-        ("more than one tree", {"kind": "open", "plan": {"n_trees": 2}}),
-        ("max_features", {"kind": "open", "plan": {"max_features": 1}}),
-        ("no bounds", {"kind": "regression"}),
-        ("no bounds", {"kind": "regression", "domain": NOTHING}),
-        ("without a target", {"kind": "boosting", "domain": NOTHING}),
-        ("one class", {"kind": "boosting", "domain": ONE}),
-        ("nobody could ask", {"kind": "regression", "domain": NUMERIC, "analysts": []}),
-        ("plan: n_trees", {"kind": "regression", "domain": NUMERIC, "plan": {"n_trees": 2}}),
-        ("plan: criterion", {"kind": "boosting", "plan": {"criterion": "gini"}}),
-        ("plan: n_rounds", {"kind": "boosting", "plan": {"n_rounds": 1001}}),
-        ("more than 10000", {"kind": "boosting", "domain": MANY, "plan": {"n_rounds": 1000}}),
-        ("plan: learning_rate", {"kind": "boosting", "plan": {"learning_rate": 1.1}}),
-        ("plan: noise", {"kind": "boosting", "plan": {"noise": "leaves"}}),
-        ("no epsilon", {"kind": "boosting", "plan": {"epsilon": None}}),
-        ("no finite epsilon", {"kind": "boosting", "plan": {"noise": "none"}}),
-        ("sum_share", {"kind": "regression", "domain": NUMERIC, "plan": {"sum_share": 1.0}}),
+        ("more than one tree", {"protocol": "open-tree", "plan": {"n_trees": 2}}),
+        ("max_features", {"protocol": "open-tree", "plan": {"max_features": 1}}),
+        ("no bounds", {"protocol": "hidden-regression"}),
+        ("no bounds", {"protocol": "hidden-regression", "domain": NOTHING}),
+        ("without a target", {"protocol": "hidden-boosting", "domain": NOTHING}),
+        ("one class", {"protocol": "hidden-boosting", "domain": ONE}),
+        ("nobody could ask", {"protocol": "hidden-regression", "domain": NUMERIC, "analysts": []}),
+        (
+            "plan: n_trees",
+            {"protocol": "hidden-regression", "domain": NUMERIC, "plan": {"n_trees": 2}},
+        ),
+        ("plan: criterion", {"protocol": "hidden-boosting", "plan": {"criterion": "gini"}}),
+        ("plan: n_rounds", {"protocol": "hidden-boosting", "plan": {"n_rounds": 1001}}),
+        (
+            "more than 10000",
+            {"protocol": "hidden-boosting", "domain": MANY, "plan": {"n_rounds": 1000}},
+        ),
+        ("plan: learning_rate", {"protocol": "hidden-boosting", "plan": {"learning_rate": 1.1}}),
+        ("plan: noise", {"protocol": "hidden-boosting", "plan": {"noise": "leaves"}}),
+        ("no epsilon", {"protocol": "hidden-boosting", "plan": {"epsilon": None}}),
+        ("no finite epsilon", {"protocol": "hidden-boosting", "plan": {"noise": "none"}}),
+        (
+            "sum_share",
+            {"protocol": "hidden-regression", "domain": NUMERIC, "plan": {"sum_share": 1.0}},
+        ),
         ("unexpected", {"unexpected": 1}),
         ("Attribute is not well defined", {"domain": {"attributes": [{"name": "x"}]}}),
         ("no classes", {"domain": NOTHING}),
         ("no classes", {"domain": NUMERIC}),
-        ("no classes", {"kind": "open", "domain": NUMERIC}),
+        ("no classes", {"protocol": "open-tree", "domain": NUMERIC}),
     ],
 )
 def test_what_is_refused(words: str, changes) -> None:
@@ -162,7 +178,14 @@ def test_what_is_refused(words: str, changes) -> None:
 
 
 def test_texts_that_are_no_jobs() -> None:
-    for text in ("", "a = ", "[" * 100_000, "x" * (MAX_JOB_BYTES + 1), 'domain = "x"', "kind = 1"):
+    for text in (
+        "",
+        "a = ",
+        "[" * 100_000,
+        "x" * (MAX_JOB_BYTES + 1),
+        'domain = "x"',
+        "protocol = 1",
+    ):
         refuses(Code.BAD_JOB, lambda text=text: ServerJob.from_toml(text))
 
 
@@ -196,8 +219,12 @@ def test_the_reference_shows_a_job_and_every_option(tmp_path) -> None:
     (tmp_path / "job.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
     assert ServerJob.load(tmp_path / "job.toml").uploads == ("north-1", "south-1")
     trees, _, others = page.partition("## The tables [plan] of numbers and of boosting")
-    for kind, text in (("trees", trees), ("regression", others), ("boosting", others)):
-        for option in KINDS[kind].options_type.model_fields:
+    for name, text in (
+        ("hidden-tree", trees),
+        ("hidden-regression", others),
+        ("hidden-boosting", others),
+    ):
+        for option in SERVER_PROTOCOLS[name].options_type.model_fields:
             assert f"`{option}`" in text
 
 
@@ -218,8 +245,8 @@ def test_plans_come_from_public_numbers() -> None:
 
 def test_levels_are_those_of_all_rounds() -> None:
     assert make_job().levels == 2
-    assert make_job(**JOBS["boosting"]).levels == 3 * 2
-    assert make_job(**JOBS["regression"]).levels == 2
+    assert make_job(**JOBS["hidden-boosting"]).levels == 3 * 2
+    assert make_job(**JOBS["hidden-regression"]).levels == 2
 
 
 def test_costs_and_uploads_of_a_job() -> None:

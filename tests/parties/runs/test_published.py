@@ -27,7 +27,7 @@ from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.models import open_model
 from hedgerow.parties.wire.client import Reply
 from hedgerow.parties.wire.handlers import Caller
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from tests.parties.roles.upload_servers import (
     DOMAIN,
     SERVERS,
@@ -39,7 +39,7 @@ from tests.parties.roles.upload_servers import (
 from tests.parties.runs.party_jobs import make_job
 from tests.parties.runs.run_servers import set_line
 from tests.parties.wire.parties_calls import refuses
-from tests.protocols.record_count import RECORDS, CountKind
+from tests.protocols.record_count import RECORDS, CountProtocol
 
 BARE = DOMAIN.select(DOMAIN.names, target=False)
 ROWS = 60
@@ -47,7 +47,7 @@ HUGE = 40.0
 """An epsilon at which noise moves a count with a probability of 2 exp(-40)."""
 
 
-class Unwritable(CountKind):
+class Unwritable(CountProtocol):
     """Returns what JSON does not know."""
 
     def train(self, *args: Any) -> Any:
@@ -59,7 +59,7 @@ class Trio:
     """Three servers with an upload, whose runs are begun by hand."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, columns: bool) -> None:
-        monkeypatch.setitem(KINDS, "count", CountKind())
+        monkeypatch.setitem(SERVER_PROTOCOLS, "count", CountProtocol())
         monkeypatch.setattr(policies, "PROTOCOLS", (*policies.PROTOCOLS, "count"))
         parties = consortium(folder)
         for name in (*SERVERS, "north"):
@@ -131,7 +131,7 @@ class Trio:
 def count_job(domain: Any = BARE) -> ServerJob:
     plan = {"max_depth": None, "epsilon": HUGE}
     return make_job(
-        kind="count", uploads=["north-1"], analysts=[], plan=plan, domain=domain.to_dict()
+        protocol="count", uploads=["north-1"], analysts=[], plan=plan, domain=domain.to_dict()
     )
 
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_published_is_found_before_anything_is_opened(
 ) -> None:
     trio, job = Trio(tmp_path, monkeypatch, columns=False), count_job()
     trio.accept(job)
-    monkeypatch.setitem(KINDS, "count", Unwritable())
+    monkeypatch.setitem(SERVER_PROTOCOLS, "count", Unwritable())
     assert [type(error) for error in trio.attempt(job)] == [TypeError] * 3
     for config in trio.configs:
         # No release was charged, no stage kept and so nothing opened.
@@ -174,7 +174,7 @@ def test_what_cannot_be_published_is_found_before_anything_is_opened(
         assert ledger.charged(RECORDS) == 0
         assert not list((config.state.path("runs", job.run_id) / "stages").iterdir())
     # With the software mended, the same run goes on under the same charge.
-    monkeypatch.setitem(KINDS, "count", CountKind())
+    monkeypatch.setitem(SERVER_PROTOCOLS, "count", CountProtocol())
     assert trio.finish(job) == [None] * 3
     assert trio.known(job).document["records"] == ROWS
     assert trio.spent() == [[HUGE]] * 3

@@ -37,11 +37,14 @@ ROWS, ASKED, PATIENCE = 60, 25, 240.0
 COST = DOMAIN.model_copy(update={"target": Target(name="cost", bounds=(0.0, 80.0))})
 ROUNDS = 6
 JOBS: dict[str, dict[str, Any]] = {
-    "costs": {"kind": "regression", "plan": {"noise": "none", "max_depth": 2}},
-    "noisy": {"kind": "regression", "plan": {"epsilon": 0.9, "max_depth": 2}},
-    "odds": {"kind": "boosting", "plan": {"noise": "none", "max_depth": 1, "n_rounds": 2}},
+    "costs": {"protocol": "hidden-regression", "plan": {"noise": "none", "max_depth": 2}},
+    "noisy": {"protocol": "hidden-regression", "plan": {"epsilon": 0.9, "max_depth": 2}},
+    "odds": {
+        "protocol": "hidden-boosting",
+        "plan": {"noise": "none", "max_depth": 1, "n_rounds": 2},
+    },
     "killed": {
-        "kind": "boosting",
+        "protocol": "hidden-boosting",
         "plan": {"epsilon": 0.8, "max_depth": 1, "n_rounds": ROUNDS, "learning_rate": 0.4},
     },
 }
@@ -158,7 +161,7 @@ def in_the_clear(name: str, what: str) -> np.ndarray:
     plan, domain = proposed.make_plan(), proposed.domain
     parts = [encode(patients(number), domain, domain.target.name) for number in range(2)]
     owners = by_rows(plan.layout, [_bare(part, domain) for part in parts], [ROWS, ROWS])
-    model, _ = train(proposed.kind, plan, owners, "clear")
+    model, _ = train(proposed.protocol, plan, owners, "clear")
     return ask(model, plan, encode(asked(), domain).bins, what)[0]
 
 

@@ -6,6 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from hedgerow.errors import Code
+from hedgerow.parties.runs.jobs import read_kept_job
 from hedgerow.parties.runs.store import RunStore, job_of_run, read_error
 from hedgerow.parties.store.database import Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder
@@ -107,3 +108,17 @@ def test_runs_of_earlier_versions_are_not_overlooked(tmp_path: Path) -> None:
 
 def test_no_error_is_none() -> None:
     assert read_error(None) is None
+
+
+def test_runs_of_the_version_that_said_kind_keep_their_words(tmp_path: Path) -> None:
+    first = store(tmp_path)
+    old = read_kept_job(job().to_toml().replace('protocol = "hidden-tree"', 'kind = "trees"'))
+    assert old.hash != job().hash
+    run = first.accept(old, "north")
+    first.change(run, "running", attempt=1)
+    again = store(tmp_path).get(old.run_id)
+    assert (again.job.hash, again.to_fields()["protocol"]) == (old.hash, "hidden-tree")
+    # What the store writes of it is still the same job.
+    store(tmp_path).change(again, "failed", error=Code.PEER_GONE.error(found="nobody"))
+    assert job_of_run(first.state, old.run_id).to_toml() == old.to_toml()
+    assert store(tmp_path).accept(job(), "north").id != old.run_id

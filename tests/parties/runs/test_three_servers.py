@@ -151,7 +151,9 @@ def test_noise_is_charged_once_however_often_a_run_is_killed(place: Town) -> Non
 
 def test_a_tree_that_is_opened_is_drawn_once(place: Town) -> None:
     plan = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 3}
-    name = disturbed(place, "open-noisy", "cedar", "worker", kind="open", analysts=(), plan=plan)
+    name = disturbed(
+        place, "open-noisy", "cedar", "worker", protocol="open-tree", analysts=(), plan=plan
+    )
     trees = [stored(place, server, name) for server in SERVERS]
     assert trees[0].tree == trees[1].tree == trees[2].tree
     assert model_from_json(json.dumps(trees[0].tree)).privacy is not None
@@ -162,7 +164,9 @@ def test_a_tree_that_is_opened_is_drawn_once(place: Town) -> None:
 @pytest.mark.slow
 def test_a_tree_without_noise_is_opened_as_it_is_in_the_clear(place: Town) -> None:
     plain = {"noise": "none", "max_depth": 3}
-    name = disturbed(place, "open-plain", "alder", "daemon", kind="open", analysts=(), plan=plain)
+    name = disturbed(
+        place, "open-plain", "alder", "daemon", protocol="open-tree", analysts=(), plan=plain
+    )
     tree = model_from_json(json.dumps(stored(place, "birch", name).tree)).model
     rows = encode(place.table.drop_columns(["id"]), DOMAIN, "ill")
     expected = in_the_clear(place, job(plan=plain).make_plan())

@@ -59,11 +59,11 @@ def _lines(changes: dict[str, object]) -> str:
     return "\n".join(f"{key} = {value}" for key, value in changes.items())
 
 
-def test_any_kind_of_job_is_read(town: Town) -> None:
+def test_a_job_of_any_protocol_is_read(town: Town) -> None:
     job = make_job()
     assert read_job(job.to_toml()) == job
     assert load_job(town.write(job)) == job
-    for text in ("", 'kind = "forest"\n', "kind = 3\n"):
+    for text in ("", 'protocol = "forest"\n', "protocol = 3\n"):
         error = refuses(Code.BAD_JOB, lambda text=text: read_job(text + 'name = "a"\n'))
         assert "'topdown'" in error.expected
 

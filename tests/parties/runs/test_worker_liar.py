@@ -31,7 +31,7 @@ from tests.parties.runs.run_servers import job, set_line
 
 LIAR = 2
 PLAN = {"noise": "splits+leaves", "epsilon": 1.0, "max_depth": 1}
-JOB = job(kind="open", plan=PLAN, analysts=[])
+JOB = job(protocol="open-tree", plan=PLAN, analysts=[])
 DRAWS = 2
 
 
@@ -42,7 +42,7 @@ class Attack:
         parties = consortium(folder)
         table = write_csv(folder / "people.csv", people(100))
         for name in (*SERVERS, "north"):
-            set_line(parties[name].folder / "policy.toml", "allowed_protocols", '["open"]')
+            set_line(parties[name].folder / "policy.toml", "allowed_protocols", '["open-tree"]')
         with serving(parties):
             share_upload(parties["north"], table, DOMAIN, id="north-1", population="patients")
         self.configs = [parties[name] for name in SERVERS]

@@ -51,7 +51,7 @@ def job_dict(**changes: Any) -> dict[str, Any]:
     plan = {"epsilon": 8.0, "n_splits": 6, "max_depth": 3} | changes.pop("plan", {})
     made = {
         "name": "wards",
-        "kind": "topdown",
+        "protocol": "topdown",
         "population": "patients",
         "owners": list(OWNERS),
         "plan": {key: value for key, value in plan.items() if value is not None},

@@ -31,7 +31,7 @@ from tests.parties.wire.parties_calls import refuses
 
 POLICY = Policy(
     largest_epsilon_per_job=1.0,
-    allowed_protocols=("trees",),
+    allowed_protocols=("hidden-tree",),
     allowed_analysts=("zoe",),
     queries_per_model=10,
     queries_per_analyst=10,

@@ -95,7 +95,9 @@ def test_models_that_cannot_be_asked(town: Town) -> None:
     town.train("m")
     config = town.configs[SERVERS[0]]
     manifest = library.manifest("m")
-    opened = type(manifest)(**{**vars(manifest), "name": "opened", "kind": "open", "job": "f" * 64})
+    opened = type(manifest)(
+        **{**vars(manifest), "name": "opened", "protocol": "open-tree", "job": "f" * 64}
+    )
     key = operator_key(config.folder)
     write_model(config.state, key, opened, {}, ledger="{}", leakage="{}", tree={})
     refuses(Code.BAD_PARAMETER, lambda: library.book("opened"))

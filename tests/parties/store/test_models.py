@@ -40,7 +40,7 @@ def state(tmp_path: Path) -> StateFolder:
 def manifest(name: str = "m-1", job: str = "ab" * 32, **changes) -> ModelManifest:
     fields = {
         "name": name,
-        "kind": "trees",
+        "protocol": "hidden-tree",
         "server": 1,
         "plan": PLAN.to_dict(),
         "run": "r-1",
@@ -111,7 +111,7 @@ def test_what_was_changed_is_refused(state: StateFolder) -> None:
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-2"))
     change("m-2", "manifest", text.replace('"m-2"', '"m-3"'))
     refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-2"))
-    change("m-2", "manifest", text.replace('"version": 1', '"version": 2'))
+    change("m-2", "manifest", text.replace('"version": 2', '"version": 3'))
     refuses(Code.MODEL_VERSION, lambda: open_model(state, KEY, "m-2"))
     change("m-2", "manifest", text.replace("a server", "nobody"))
     refuses(Code.BAD_MODEL_FILE, lambda: open_model(state, KEY, "m-2"))

@@ -451,7 +451,7 @@ def test_planes_of_a_job_in_the_order_of_its_domain(parties, send) -> None:
     job = ServerJob.model_validate(
         {
             "name": "planes",
-            "kind": "trees",
+            "protocol": "hidden-tree",
             "model": "planes",
             "population": "patients",
             "uploads": ["turn-1", "turn-2"],

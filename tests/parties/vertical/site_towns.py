@@ -33,7 +33,7 @@ def job_dict(**changes: Any) -> dict[str, Any]:
     """Return a job that nothing is wrong with, but for the changes; None takes a key out."""
     made = {
         "name": "tennis",
-        "kind": "vertical-id3",
+        "protocol": "vertical-id3",
         "population": "days",
         "sites": list(SITES),
         "class_at": "club",

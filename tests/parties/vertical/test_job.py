@@ -42,7 +42,7 @@ def test_text_and_hash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "topdown"}, "kind"),
+        ({"protocol": "topdown"}, "protocol"),
         ({"sites": ["club"]}, "sites"),
         ({"sites": ["club", "club", "office"]}, "twice"),
         ({"sites": ["club", "all"]}, "stands for all"),

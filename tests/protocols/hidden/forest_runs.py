@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
@@ -93,7 +93,7 @@ class Forest:
         return shared_queries(self.engine, self.plan.layout, self.model.ring, queries)
 
     def ask(self, queries: Encoded, what: str = "class") -> NDArray[np.int64]:
-        TREES.spend(self.plan, queries.n_slots, self.ledger)
+        HIDDEN_TREE.spend(self.plan, queries.n_slots, self.ledger)
         return answers_of(self.model, self.plan, queries, what, self.ledger)
 
 
@@ -109,7 +109,7 @@ def trained(
 ) -> Forest:
     """Share a table of ``plan.n_slots`` slots as it is, and train."""
     if openings is None:
-        openings = TREES.answer_openings(plan, n)
+        openings = HIDDEN_TREE.answer_openings(plan, n)
     ledger = Ledger(domain=plan.domain)
     leakage = Leakage([*plan.openings(), *openings], ledger=ledger)
     made: Engine

@@ -13,7 +13,7 @@ from hedgerow.net.network import Network
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.growers.layout import Layout
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.questions import join_answers, open_answers, question_of
@@ -99,8 +99,8 @@ def answers_of(
     model: SecretForest, plan: HiddenPlan, queries: Encoded, what: str, ledger: Ledger
 ) -> NDArray[Any]:
     """Ask as an analyst, who deals the queries and joins both halves."""
-    (halves,) = open_answers(TREES, model, plan, [question_of(plan, queries)], what, ledger)
-    return TREES.read(plan, join_answers(halves), what)
+    (halves,) = open_answers(HIDDEN_TREE, model, plan, [question_of(plan, queries)], what, ledger)
+    return HIDDEN_TREE.read(plan, join_answers(halves), what)
 
 
 @dataclass
@@ -133,7 +133,7 @@ def run_hidden(
     ledger = Ledger(domain=plan.domain)
     openings = plan.openings()
     for what in whats:
-        openings = openings + TREES.answer_openings(plan, queries.n_slots, what)
+        openings = openings + HIDDEN_TREE.answer_openings(plan, queries.n_slots, what)
     leakage = Leakage(openings, ledger=ledger)
     engine = make_engine(name, leakage, private=private, network=network)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)

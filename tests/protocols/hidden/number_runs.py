@@ -1,4 +1,4 @@
-"""Small tables of numbers and classes, and hidden models of any kind trained and asked on them."""
+"""Small tables of numbers and classes, and hidden models trained and asked on them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -73,10 +73,10 @@ class Fitted:
 
 
 def fit(
-    kind: str, plan: Any, table: Encoded, engine: EngineName, seed: int | None = None
+    protocol: str, plan: Any, table: Encoded, engine: EngineName, seed: int | None = None
 ) -> Fitted:
     owners = by_rows(plan.layout, [table], [plan.n_slots])
-    trained, run = train(kind, plan, owners, engine, seed=seed)
+    trained, run = train(protocol, plan, owners, engine, seed=seed)
     assert all(row["equal"] for row in run.leakage.compare())
     return Fitted(plan, trained, run)
 
@@ -93,11 +93,11 @@ class Recorder(Simulator):
         return super()._move(step, plan, outbox)
 
 
-def transcript(kind: str, plan: Any, table: Encoded) -> list[tuple[str, tuple[Route, ...]]]:
+def transcript(protocol: str, plan: Any, table: Encoded) -> list[tuple[str, tuple[Route, ...]]]:
     """Train and return the shapes of all messages."""
     owners = by_rows(plan.layout, [table], [plan.n_slots])
     held = deal_uploads(plan.layout, owners.uploads, owners.tables)
     ledger = Ledger(domain=plan.domain)
     with Recorder(3) as network:
-        server(Context(network, MEMBERS, plan, Terms(kind), held, ledger))
+        server(Context(network, MEMBERS, plan, Terms(protocol), held, ledger))
         return network.plans

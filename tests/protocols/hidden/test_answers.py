@@ -8,7 +8,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden.answers import (
     CLASS,
     COUNTS,
-    TREES,
+    HIDDEN_TREE,
     VOTES,
     distribution,
     winner,
@@ -94,7 +94,7 @@ def test_what_an_answer_opens_is_declared() -> None:
         ({"n_trees": 5}, "class", (CLASS, (9,))),
         ({"n_trees": 5}, "distribution", (VOTES, (9, 3))),
     ):
-        (opening,) = TREES.answer_openings(planned(**options), 9, what)
+        (opening,) = HIDDEN_TREE.answer_openings(planned(**options), 9, what)
         assert (opening.name, opening.shape, opening.audience) == (*expected, "analyst")
         assert opening.derived is not None
         assert len(opening.derived) == 3
@@ -113,18 +113,18 @@ def test_what_an_answer_opens_is_declared() -> None:
 def test_distributions_are_refused_where_only_labels_were_released(options: Any) -> None:
     plan = planned(**options)
     with pytest.raises(HedgerowError, match="H501"):
-        TREES.answer_openings(plan, 9, "distribution")
+        HIDDEN_TREE.answer_openings(plan, 9, "distribution")
     if plan.noise == "votes":
-        assert [opening.release for opening in TREES.answer_openings(plan, 9)] == [ANSWERS]
+        assert [opening.release for opening in HIDDEN_TREE.answer_openings(plan, 9)] == [ANSWERS]
         return
     # A declaration of another plan does not help.
     ledger = Ledger(domain=plan.domain)
-    leakage = Leakage(TREES.answer_openings(planned(), N, "distribution"), ledger=ledger)
+    leakage = Leakage(HIDDEN_TREE.answer_openings(planned(), N, "distribution"), ledger=ledger)
     engine = make_engine("clear", leakage)
     slots = make_slots(domain(), 2, N)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
     with pytest.raises(HedgerowError, match="H501"):
-        TREES.answers(
+        HIDDEN_TREE.answers(
             model,
             plan,
             shared_queries(engine, plan.layout, model.ring, slots),
@@ -145,7 +145,7 @@ def test_answers_are_refused_unless_everything_they_rest_on_was_charged(
     paid = Ledger(domain=plan.domain)
     engine = make_engine(name, Leakage([]))
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, paid)
-    openings = TREES.answer_openings(plan, plan.n_slots)
+    openings = HIDDEN_TREE.answer_openings(plan, plan.n_slots)
     # No ledger at all, an empty one, and every ledger that lacks one charge.
     ledgers: list[Ledger | None] = [None, Ledger(domain=plan.domain)]
     for left_out in range(len(paid.releases)):
@@ -168,7 +168,7 @@ def test_answers_are_refused_unless_everything_they_rest_on_was_charged(
 def test_answers_go_to_the_analyst_and_in_the_declared_number(name: str) -> None:
     plan = planned(noise="none")
     ledger = Ledger(domain=plan.domain)
-    engine = make_engine(name, Leakage(TREES.answer_openings(plan, N - 1), ledger=ledger))
+    engine = make_engine(name, Leakage(HIDDEN_TREE.answer_openings(plan, N - 1), ledger=ledger))
     slots = make_slots(domain(), 3, N)
     model = train_hidden(shared(engine, slots, plan.layout, plan.ring), plan, ledger)
     with pytest.raises(LeakageError, match="H303"):

@@ -33,7 +33,7 @@ def columns(table: Encoded):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_without_noise_scores_are_those_of_scikit_learn(engine: EngineName) -> None:
     plan = plan_boosting(CLASSES.domain, noise="none", **OURS)
-    model = fit("boosting", plan, CLASSES, engine)
+    model = fit("hidden-boosting", plan, CLASSES, engine)
     oracle = GradientBoostingClassifier(**LIKE).fit(columns(CLASSES), CLASSES.target)
     expected = oracle.decision_function(columns(CLASSES))
     scores = model.ask(CLASSES.bins, "score")[:, 0]
@@ -46,7 +46,7 @@ def test_without_noise_scores_are_those_of_scikit_learn(engine: EngineName) -> N
 @pytest.mark.parametrize("engine", ENGINES)
 def test_without_noise_values_are_those_of_scikit_learn(engine: EngineName) -> None:
     plan = plan_boosting(NUMBERS.domain, noise="none", **OURS)
-    answers = fit("boosting", plan, NUMBERS, engine).ask(NUMBERS.bins)
+    answers = fit("hidden-boosting", plan, NUMBERS, engine).ask(NUMBERS.bins)
     oracle = GradientBoostingRegressor(**LIKE).fit(columns(NUMBERS), NUMBERS.target)
     expected = oracle.predict(columns(NUMBERS))
     # A gradient is rounded to 2^-13 of half the bounds' width, 16.
@@ -57,7 +57,7 @@ def test_without_noise_values_are_those_of_scikit_learn(engine: EngineName) -> N
 def test_more_classes_are_boosted_one_against_the_rest(engine: EngineName) -> None:
     table = classes(k=3)
     plan = plan_boosting(table.domain, noise="none", **OURS)
-    model = fit("boosting", plan, table, engine)
+    model = fit("hidden-boosting", plan, table, engine)
     scores, found = model.ask(table.bins, "score"), model.ask(table.bins, "class")
     assert np.array_equal(found, scores.argmax(axis=1))
     for c in range(3):
@@ -71,7 +71,7 @@ def test_three_servers_do_what_the_clear_engine_does(make) -> None:
     table = make()
     plan = plan_boosting(table.domain, noise="none", **OURS)
     what = "score" if plan.loss == "logistic" else "value"
-    one, other = (fit("boosting", plan, table, e).ask(table.bins, what) for e in ENGINES)
+    one, other = (fit("hidden-boosting", plan, table, e).ask(table.bins, what) for e in ENGINES)
     # Truncations end up to one unit apart, which decides near ties differently.
     assert np.quantile(np.abs(one - other), 0.95) < 5e-3
 
@@ -83,7 +83,7 @@ def test_the_ledger_has_epsilon_for_all_trees_together(k: int, random_splits: bo
     plan = plan_boosting(
         table.domain, epsilon=1.3, n_rounds=3, depth=2, random_splits=random_splits
     )
-    model = fit("boosting", plan, table, "simulate")
+    model = fit("hidden-boosting", plan, table, "simulate")
     total = model.ledger.total("analyst")
     assert total.epsilon <= 1.3
     assert total.epsilon == pytest.approx(1.3, rel=1e-12)
@@ -99,7 +99,7 @@ def test_the_ledger_has_epsilon_for_all_trees_together(k: int, random_splits: bo
 def test_every_round_has_public_coins_of_its_own(k: int) -> None:
     options = {"n_rounds": 3, "depth": 2, "random_splits": True, "public_seed": 4}
     plan = plan_boosting(classes(k=k).domain, noise="none", **options)
-    splits, _ = opened(trained("boosting", plan, NoCheckpoints()))
+    splits, _ = opened(trained("hidden-boosting", plan, NoCheckpoints()))
     of = plan.n_scores, len(plan.layout.candidates)
     drawn = [
         [
@@ -114,7 +114,7 @@ def test_every_round_has_public_coins_of_its_own(k: int) -> None:
 
 def test_without_noise_there_is_no_finite_epsilon() -> None:
     plan = plan_boosting(CLASSES.domain, noise="none", n_rounds=1)
-    ledger = fit("boosting", plan, CLASSES, "clear").ledger
+    ledger = fit("hidden-boosting", plan, CLASSES, "clear").ledger
     assert ledger.total("analyst").epsilon == math.inf
     assert ledger.total("server 0").epsilon == 0
 
@@ -123,7 +123,7 @@ def test_without_noise_there_is_no_finite_epsilon() -> None:
 def test_little_noise_learns(make) -> None:
     table = make()
     plan = plan_boosting(table.domain, epsilon=300.0, n_rounds=5, depth=2, learning_rate=0.5)
-    model = fit("boosting", plan, table, "clear", seed=3)
+    model = fit("hidden-boosting", plan, table, "clear", seed=3)
     if plan.loss == "logistic":
         guess = max(np.mean(table.target), 1 - np.mean(table.target))
         assert np.mean(model.ask(table.bins, "class") == table.target) > guess + 0.1
@@ -137,8 +137,8 @@ def test_little_noise_learns(make) -> None:
 def test_transcripts_have_one_shape_for_all_tables(make, noise: str) -> None:
     table = make()
     plan = plan_boosting(table.domain, noise=noise, n_rounds=2, depth=2)  # type: ignore[arg-type]
-    first = transcript("boosting", plan, table)
-    assert first == transcript("boosting", plan, make(seed=1, n=20))
+    first = transcript("hidden-boosting", plan, table)
+    assert first == transcript("hidden-boosting", plan, make(seed=1, n=20))
     assert len(first) > 50
 
 
@@ -149,12 +149,12 @@ def test_no_record_and_one_class_are_tables_too(make) -> None:
     what = "score" if plan.loss == "logistic" else "value"
     none = Encoded(table.domain, table.bins, table.target, np.zeros(CAPACITY, dtype=np.bool_))
     assert np.allclose(
-        fit("boosting", plan, none, "clear").ask(table.bins, what),
+        fit("hidden-boosting", plan, none, "clear").ask(table.bins, what),
         0.0 if what == "score" else plan.units.centre,
         atol=1e-4,
     )
     alike = Encoded(table.domain, table.bins, np.ones_like(table.target), table.present)
-    answers = fit("boosting", plan, alike, "clear").ask(table.bins, what)
+    answers = fit("hidden-boosting", plan, alike, "clear").ask(table.bins, what)
     assert np.all(answers > 5) if what == "score" else np.allclose(answers, 1.0, atol=1e-2)
 
 

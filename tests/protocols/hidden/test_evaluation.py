@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.hidden.evaluation import Evaluation, check_derived, plan_evaluation
-from hedgerow.protocols.hidden.kind import between
 from hedgerow.protocols.hidden.options import plan_boosting, plan_hidden, plan_regression
-from hedgerow.protocols.kinds import answered_kind
+from hedgerow.protocols.hidden.protocol import between
+from hedgerow.protocols.registry import hidden_protocol
 from hedgerow.protocols.run import Run, Trained, ask, evaluate, train
 from hedgerow.protocols.sharing.integrate import dealt, keyed
 from hedgerow.secure.ring import Z32
@@ -30,10 +30,10 @@ TREES: dict[str, dict[str, Any]] = {
 }
 
 
-def train_on(kind: str, plan: Any, engine: str) -> Trained:
+def train_on(protocol: str, plan: Any, engine: str) -> Trained:
     table = make_slots(plan.domain, 5, plan.n_slots)
     owners = dealt(plan.layout, table, plan.n_slots, 1, "horizontal", keyed(b"k" * 16))
-    trained, _ = train(kind, plan, owners, engine, seed=3)  # type: ignore[arg-type]
+    trained, _ = train(protocol, plan, owners, engine, seed=3)  # type: ignore[arg-type]
     return trained
 
 
@@ -43,21 +43,24 @@ def held_out(plan: Any, seed: int = 9) -> Encoded:
 
 def expected(trained: Trained, plan: Any, rows: Encoded, ranges: int) -> NDArray[np.int64]:
     """Count by what the analyst would be told of every row, one by one."""
-    kind, (n, boundary, _) = answered_kind(trained.kind), evaluation_places(trained, plan, ranges)
-    classes, _ = ask(trained, plan, rows.bins, kind.asks(plan, proba=False))
-    index, _ = kind.classified(plan, classes, kind.asks(plan, proba=False))
+    protocol, (n, boundary, _) = (
+        hidden_protocol(trained.protocol),
+        evaluation_places(trained, plan, ranges),
+    )
+    classes, _ = ask(trained, plan, rows.bins, protocol.asks(plan, proba=False))
+    index, _ = protocol.classified(plan, classes, protocol.asks(plan, proba=False))
     table = np.zeros((plan.n_classes, n), dtype=np.int64)
     shares = None
     if boundary is not None and n > 2:
-        what = kind.asks(plan, proba=True)
+        what = protocol.asks(plan, proba=True)
         answers, _ = ask(trained, plan, rows.bins, what)
-        _, shares = kind.classified(plan, answers, what)
+        _, shares = protocol.classified(plan, answers, what)
     steps = sorted({int(j * plan.n_trees // ranges) + 1 for j in range(1, ranges)})
     for row in np.flatnonzero(rows.present):
         place = int(index[row])
         if shares is not None:
             share = float(shares[row, 1])
-            if trained.kind == "trees" and plan.n_trees > 1:
+            if trained.protocol == "hidden-tree" and plan.n_trees > 1:
                 votes = round(share * plan.n_trees)
                 place = sum(votes >= least for least in steps if least <= plan.n_trees)
             else:
@@ -70,7 +73,7 @@ def expected(trained: Trained, plan: Any, rows: Encoded, ranges: int) -> NDArray
 
 
 def evaluation_places(trained: Trained, plan: Any, ranges: int) -> tuple[int, int | None, int]:
-    return plan_evaluation(answered_kind(trained.kind), plan, N, None, ranges).places
+    return plan_evaluation(hidden_protocol(trained.protocol), plan, N, None, ranges).places
 
 
 @pytest.mark.parametrize("engine", ["clear", "simulate"])
@@ -78,7 +81,7 @@ def evaluation_places(trained: Trained, plan: Any, ranges: int) -> tuple[int, in
 @pytest.mark.parametrize("name", TREES)
 def test_trees(name: str, k: int, engine: str) -> None:
     plan = plan_hidden(domain(k), **{"capacity": 40, **TREES[name]})
-    trained, rows = train_on("trees", plan, engine), held_out(plan)
+    trained, rows = train_on("hidden-tree", plan, engine), held_out(plan)
     for ranges in (2, 16):
         found, run = evaluate(trained, plan, rows, None, ranges)
         np.testing.assert_array_equal(found.table, expected(trained, plan, rows, ranges))
@@ -90,7 +93,7 @@ def test_trees(name: str, k: int, engine: str) -> None:
 @pytest.mark.parametrize("k", [2, 3])
 def test_boosting(k: int, engine: str) -> None:
     plan = plan_boosting(domain(k), noise="none", depth=1, n_rounds=3, capacity=40)
-    trained, rows = train_on("boosting", plan, engine), held_out(plan)
+    trained, rows = train_on("hidden-boosting", plan, engine), held_out(plan)
     found, run = evaluate(trained, plan, rows, None, 8)
     np.testing.assert_array_equal(found.table, expected(trained, plan, rows, 8))
     check_record(run, found)
@@ -106,7 +109,7 @@ def check_record(run: Run, found: Evaluation) -> None:
 
 def test_noise_is_that_of_the_plan_and_pays_for_all_cells_at_once() -> None:
     plan = plan_hidden(domain(2), noise="none", depth=2, capacity=40)
-    trained, rows = train_on("trees", plan, "clear"), held_out(plan)
+    trained, rows = train_on("hidden-tree", plan, "clear"), held_out(plan)
     exact, _ = evaluate(trained, plan, rows, None)
     errors = []
     for seed in range(200):
@@ -126,8 +129,8 @@ def test_noise_is_that_of_the_plan_and_pays_for_all_cells_at_once() -> None:
 
 def test_processes_exchange_as_much_and_open_the_same() -> None:
     plan = plan_hidden(domain(2), noise="none", depth=1, capacity=40)
-    trained, rows = train_on("trees", plan, "simulate"), held_out(plan)
-    apart = Trained("trees", "processes", trained.servers)
+    trained, rows = train_on("hidden-tree", plan, "simulate"), held_out(plan)
+    apart = Trained("hidden-tree", "processes", trained.servers)
     here, run = evaluate(trained, plan, rows, 2.0, seed=1)
     there, other = evaluate(apart, plan, rows, 2.0, seed=1)
     np.testing.assert_array_equal(here.table, there.table)
@@ -157,27 +160,27 @@ def test_steps_become_places() -> None:
 
 def test_what_is_refused() -> None:
     plan = plan_hidden(domain(2), noise="none", depth=1, capacity=40)
-    kind = answered_kind("trees")
+    protocol = hidden_protocol("hidden-tree")
     for ranges in (1, 3, 258):
         with pytest.raises(HedgerowError, match="H501"):
-            plan_evaluation(kind, plan, N, 1.0, ranges)
+            plan_evaluation(protocol, plan, N, 1.0, ranges)
     votes = plan_hidden(
         domain(2), noise="votes", epsilon=1.0, n_trees=4, depth=1, capacity=40, queries=5
     )
     with pytest.raises(HedgerowError, match="H501"):
-        plan_evaluation(kind, votes, N, 1.0)
+        plan_evaluation(protocol, votes, N, 1.0)
     numbers = domain(2).model_copy(update={"target": Target(name="y", bounds=(0.0, 1.0))})
     for other, name in (
-        (plan_regression(numbers, noise="none", depth=1, capacity=40), "regression"),
-        (plan_boosting(numbers, noise="none", depth=1, n_rounds=1, capacity=40), "boosting"),
+        (plan_regression(numbers, noise="none", depth=1, capacity=40), "hidden-regression"),
+        (plan_boosting(numbers, noise="none", depth=1, n_rounds=1, capacity=40), "hidden-boosting"),
     ):
         with pytest.raises(HedgerowError, match="H501"):
-            plan_evaluation(answered_kind(name), other, N, 1.0)
+            plan_evaluation(hidden_protocol(name), other, N, 1.0)
 
 
 def test_a_model_that_was_not_charged_to_the_analyst() -> None:
     plan = plan_hidden(domain(2), epsilon=1.0, depth=1, capacity=40)
-    evaluation = plan_evaluation(answered_kind("trees"), plan, N, 1.0)
+    evaluation = plan_evaluation(hidden_protocol("hidden-tree"), plan, N, 1.0)
     with pytest.raises(HedgerowError) as caught:
         check_derived(plan, evaluation, Ledger(domain=plan.domain))
     assert caught.value.code is Code.NOT_CHARGED

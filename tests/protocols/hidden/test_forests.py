@@ -10,8 +10,7 @@ from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.choices import BestSplits, RandomSplits, Restricted
 from hedgerow.protocols.growers.leaves import LEAF_COUNTS
 from hedgerow.protocols.hidden import training
-from hedgerow.protocols.hidden.answers import TREES as KIND
-from hedgerow.protocols.hidden.answers import distribution
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE, distribution
 from hedgerow.protocols.hidden.sampling import sample_rows
 from hedgerow.protocols.hidden.server_plan import LABELS
 from hedgerow.trees import Limits, grow_cart, grow_id3
@@ -41,7 +40,10 @@ def test_a_forest_without_noise_is_the_majority_of_its_trees(
     criterion = "gini" if branching == "binary" else "max"
     plan = planned(noise="none", n_trees=TREES, branching=branching, criterion=criterion)
     table, queries = slots(plan.n_slots, seed), asked(seed=seed + 10)
-    openings = [*KIND.answer_openings(plan, 60), *KIND.answer_openings(plan, 60, "distribution")]
+    openings = [
+        *HIDDEN_TREE.answer_openings(plan, 60),
+        *HIDDEN_TREE.answer_openings(plan, 60, "distribution"),
+    ]
     forest = trained(plan, table, engine, openings=openings)
     counts = voted(plan, table, queries)
     assert np.array_equal(forest.ask(queries), counts.argmax(axis=1))

@@ -7,7 +7,7 @@ from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.checkpoint import NoCheckpoints
 from hedgerow.protocols.hidden.options import plan_boosting, plan_regression
-from hedgerow.protocols.kinds import kind_named
+from hedgerow.protocols.registry import server_protocol
 from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import pad
@@ -19,9 +19,11 @@ from tests.secure.engines import reveal
 ROUNDS = 3
 
 
-def trained(kind: str, plan, keep, ledger: Ledger | None = None, levels: list[int] | None = None):
+def trained(
+    protocol: str, plan, keep, ledger: Ledger | None = None, levels: list[int] | None = None
+):
     """Train on three servers that live here; return the forest."""
-    of, ledger = kind_named(kind), Ledger() if ledger is None else ledger
+    of, ledger = server_protocol(protocol), Ledger() if ledger is None else ledger
     engine = ReplicatedEngine(Simulator(3), Leakage(plan.openings(), ledger=ledger))
     rows = numbers() if plan.domain.target.bounds else classes(k=plan.domain.target.n_classes)
     rows = pad(rows, plan.n_slots, entropy=np.random.default_rng(1).bytes)
@@ -42,10 +44,10 @@ def test_a_tree_of_numbers_is_the_same_wherever_it_stopped(grower: str, stages: 
     plan = plan_regression(numbers().domain, noise="none", depth=2, grower=grower)
     shelf = Shelf(stages)
     with pytest.raises(Stopped):
-        trained("regression", plan, shelf)
+        trained("hidden-regression", plan, shelf)
     assert list(shelf.kept) == [f"level {level}" for level in range(stages)]
     (splits, values), (again, those) = (
-        opened(trained("regression", plan, keep)) for keep in (NoCheckpoints(), shelf)
+        opened(trained("hidden-regression", plan, keep)) for keep in (NoCheckpoints(), shelf)
     )
     np.testing.assert_array_equal(again, splits)
     # Divisions on shares are off by a few units of the last of 24 bits.
@@ -62,10 +64,10 @@ def test_boosted_trees_are_the_same_wherever_they_stopped(target: str, stages: i
     plan = plan_boosting(domain, noise="none", depth=2, n_rounds=ROUNDS, learning_rate=0.5, **drawn)
     shelf, levels = Shelf(stages), []
     with pytest.raises(Stopped):
-        trained("boosting", plan, shelf)
+        trained("hidden-boosting", plan, shelf)
     assert list(shelf.kept) == [f"round {turn}" for turn in range(stages)]
-    splits, values = opened(trained("boosting", plan, NoCheckpoints()))
-    again, those = opened(trained("boosting", plan, shelf, levels=levels))
+    splits, values = opened(trained("hidden-boosting", plan, NoCheckpoints()))
+    again, those = opened(trained("hidden-boosting", plan, shelf, levels=levels))
     np.testing.assert_array_equal(again, splits)
     # Divisions on shares are off by a few units, and so is each sigmoid by 4.6e-5.
     room = 1e-3 * 2**plan.fraction if target == "three classes" else 64
@@ -78,9 +80,9 @@ def test_rounds_that_were_kept_are_not_drawn_again(stages: int) -> None:
     plan = plan_boosting(numbers().domain, epsilon=0.5, depth=2, n_rounds=ROUNDS)
     shelf, ledger = Shelf(stages), Ledger()
     with pytest.raises(Stopped):
-        trained("boosting", plan, shelf)
+        trained("hidden-boosting", plan, shelf)
     kept = {name: dict(arrays) for name, arrays in shelf.kept.items()}
-    splits, values = opened(trained("boosting", plan, shelf, ledger))
+    splits, values = opened(trained("hidden-boosting", plan, shelf, ledger))
     for turn in range(stages):
         found = {k: a[:, 0].sum(axis=0, dtype=a.dtype) for k, a in kept[f"round {turn}"].items()}
         first = np.concatenate([found["choices 0"], found["choices 1"]], axis=1)

@@ -16,7 +16,7 @@ from hedgerow.protocols.hidden.options import (
     plan_regression,
 )
 from hedgerow.protocols.hidden.sampling import tree_epsilon_for
-from hedgerow.protocols.kinds import KINDS
+from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.tables import Target
 from tests.parties.roles.upload_servers import DOMAIN
 
@@ -48,11 +48,11 @@ SET: dict[type[ServerOptions], dict[str, Any]] = {
 
 
 def test_every_kind_reads_its_own_plans() -> None:
-    for kind in KINDS.values():
-        domain = NUMERIC if kind.options_type is RegressionOptions else DOMAIN
-        plan = kind.options_type(epsilon=1.0).plan(domain)
-        assert type(plan) is kind.plan_type
-        assert kind.plan_type.from_dict(plan.to_dict()) == plan
+    for protocol in SERVER_PROTOCOLS.values():
+        domain = NUMERIC if protocol.options_type is RegressionOptions else DOMAIN
+        plan = protocol.options_type(epsilon=1.0).plan(domain)
+        assert type(plan) is protocol.plan_type
+        assert protocol.plan_type.from_dict(plan.to_dict()) == plan
 
 
 @pytest.mark.parametrize(("options", "plan", "domain"), PLANS)

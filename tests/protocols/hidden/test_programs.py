@@ -33,7 +33,7 @@ from tests.protocols.test_checkpoint import Shelf
 def trained(of: HiddenPlan, made: Integrated, **changes: Any) -> HiddenPart:
     held = deal_uploads(of.layout, made.uploads, made.tables)
     ledger = Ledger(domain=of.domain)
-    known: dict[str, Any] = {"job": Terms("trees"), "table": held, "ledger": ledger}
+    known: dict[str, Any] = {"job": Terms("hidden-tree"), "table": held, "ledger": ledger}
     with Simulator(3) as network:
         return server(Context(network, MEMBERS, of, **known | changes))
 
@@ -130,7 +130,7 @@ def test_halves_are_kept_before_the_servers_take_leave(engine: Any) -> None:
                 network,
                 MEMBERS,
                 of,
-                job=AnswerTerms("trees", "class"),
+                job=AnswerTerms("hidden-tree", "class"),
                 table=AskedModel(
                     made.shares,
                     [DealtQuestion(48, one.parts, f"analyst {k}") for k, one in enumerate(asked)],

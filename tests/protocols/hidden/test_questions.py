@@ -6,9 +6,9 @@ import pytest
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.hidden import questions
-from hedgerow.protocols.hidden.answers import CLASS, TREES
-from hedgerow.protocols.hidden.kind import stored_forest
+from hedgerow.protocols.hidden.answers import CLASS, HIDDEN_TREE
 from hedgerow.protocols.hidden.options import plan_hidden
+from hedgerow.protocols.hidden.protocol import stored_forest
 from hedgerow.protocols.hidden.questions import (
     DealtQuestion,
     block_rows,
@@ -54,26 +54,26 @@ def test_several_analysts_get_their_own_answers(name: str, block: int, monkeypat
     names = [f"analyst ann{i}" for i in range(3)]
     asked = [asked_of(plan, n, who, n) for n, who in zip((1, 70, 64), names, strict=True)]
     batch = [question for question, _ in asked]
-    openings = openings_of(TREES, plan, batch, "class")
+    openings = openings_of(HIDDEN_TREE, plan, batch, "class")
     assert [(one.name, one.audience) for one in openings] == [
         (f"{CLASS} ({k})", who) for k, who in enumerate(names)
     ]
     engine.leakage = Leakage(openings, ledger=ledger)
-    found = open_answers(TREES, model, plan, batch, "class", ledger)
+    found = open_answers(HIDDEN_TREE, model, plan, batch, "class", ledger)
     assert all(row["equal"] for row in engine.leakage.compare())
     for who in names:
         assert len(engine.leakage.what_was_learned(who)) == 1
     for (question, rows), halves in zip(asked, found, strict=True):
         assert sorted(halves) == [0, 1]
-        engine.leakage = Leakage(TREES.answer_openings(plan, question.n), ledger=ledger)
+        engine.leakage = Leakage(HIDDEN_TREE.answer_openings(plan, question.n), ledger=ledger)
         alone = answers_of(model, plan, rows, "class", ledger)
         np.testing.assert_array_equal(join_answers(halves), alone)
 
 
 def test_one_question_is_declared_as_the_kind_declares_it() -> None:
     plan = plan_hidden(domain(capacity=N), noise="none", depth=2)
-    (opening,) = openings_of(TREES, plan, [DealtQuestion(7, {})], "class")
-    assert opening == TREES.answer_openings(plan, 7)[0]
+    (opening,) = openings_of(HIDDEN_TREE, plan, [DealtQuestion(7, {})], "class")
+    assert opening == HIDDEN_TREE.answer_openings(plan, 7)[0]
 
 
 @pytest.mark.parametrize("branching", ["binary", "wary"])

@@ -35,7 +35,7 @@ def test_without_noise_it_is_the_tree_of_the_clear_learner(
     engine: EngineName, grower: str, depth: int
 ) -> None:
     plan = plan_regression(TABLE.domain, noise="none", depth=depth, grower=grower)  # type: ignore[arg-type]
-    model = fit("regression", plan, TABLE, engine)
+    model = fit("hidden-regression", plan, TABLE, engine)
     cart = grow_cart(TABLE, limits=Limits(max_depth=depth)).decide(TABLE.bins)[:, 0]
     assert np.abs(model.ask(TABLE.bins) - cart).max() < TOLERANCE
     fresh = numbers(seed=9, n=300).bins
@@ -46,7 +46,9 @@ def test_without_noise_it_is_the_tree_of_the_clear_learner(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_empty_leaf_answers_as_the_node_above(engine: EngineName) -> None:
     few = numbers(seed=3, n=3)
-    model = fit("regression", plan_regression(few.domain, noise="none", depth=4), few, engine)
+    model = fit(
+        "hidden-regression", plan_regression(few.domain, noise="none", depth=4), few, engine
+    )
     asked = numbers(seed=4, n=200).bins
     expected = uncentred(few, 4).decide(asked)[:, 0]
     assert np.abs(model.ask(asked) - expected).max() < TOLERANCE
@@ -57,7 +59,7 @@ def test_a_table_without_records_answers_within_the_bounds(noise: str) -> None:
     table = numbers(n=1)
     none = Encoded(table.domain, table.bins, table.target, np.zeros(1, dtype=np.bool_))
     plan = plan_regression(table.domain, noise=noise, depth=2)  # type: ignore[arg-type]
-    answers = fit("regression", plan, none, "clear").ask(TABLE.bins)
+    answers = fit("hidden-regression", plan, none, "clear").ask(TABLE.bins)
     assert answers.min() >= -10
     assert answers.max() <= 22
     if noise == "none":
@@ -68,7 +70,7 @@ def test_a_table_without_records_answers_within_the_bounds(noise: str) -> None:
 @pytest.mark.parametrize("noise", ["leaves", "splits+leaves"])
 def test_little_noise_changes_little(engine: EngineName, noise: str) -> None:
     plan = plan_regression(TABLE.domain, epsilon=100.0, noise=noise, depth=3)  # type: ignore[arg-type]
-    answers = fit("regression", plan, TABLE, engine, seed=1).ask(TABLE.bins)
+    answers = fit("hidden-regression", plan, TABLE, engine, seed=1).ask(TABLE.bins)
     cart = grow_cart(TABLE, limits=Limits(max_depth=3)).decide(TABLE.bins)[:, 0]
     if noise == "leaves":
         assert np.mean((answers - cart) ** 2) < 0.001 * np.var(TABLE.target)
@@ -81,7 +83,7 @@ def test_noise_follows_epsilon() -> None:
     error = []
     for epsilon in (0.05, 50.0):
         plan = plan_regression(TABLE.domain, epsilon=epsilon, depth=2)
-        answers = fit("regression", plan, TABLE, "clear", seed=5).ask(TABLE.bins)
+        answers = fit("hidden-regression", plan, TABLE, "clear", seed=5).ask(TABLE.bins)
         error.append(np.mean((answers - TABLE.target) ** 2))
     assert error[1] < np.var(TABLE.target) < error[0]
 
@@ -92,7 +94,7 @@ def test_the_ledger_has_epsilon_for_the_analyst_and_nothing_for_a_server(
     epsilon: float, depth: int | None
 ) -> None:
     plan = plan_regression(TABLE.domain, epsilon=epsilon, depth=depth)
-    ledger = fit("regression", plan, TABLE, "simulate").ledger
+    ledger = fit("hidden-regression", plan, TABLE, "simulate").ledger
     total = ledger.total("analyst")
     assert total.epsilon <= epsilon
     assert total.epsilon == pytest.approx(epsilon, rel=1e-12)
@@ -104,7 +106,7 @@ def test_the_ledger_has_epsilon_for_the_analyst_and_nothing_for_a_server(
 @pytest.mark.parametrize("noise", ["none", "leaves"])
 def test_without_noisy_splits_there_is_no_finite_epsilon(noise: str) -> None:
     plan = plan_regression(TABLE.domain, noise=noise, depth=2)  # type: ignore[arg-type]
-    ledger = fit("regression", plan, TABLE, "clear").ledger
+    ledger = fit("hidden-regression", plan, TABLE, "clear").ledger
     assert ledger.total("analyst").epsilon == math.inf
     assert ledger.total("server 0").epsilon == 0
 
@@ -114,8 +116,8 @@ def test_without_noisy_splits_there_is_no_finite_epsilon(noise: str) -> None:
 )
 def test_transcripts_have_one_shape_for_all_tables(noise: str, grower: str) -> None:
     plan = plan_regression(TABLE.domain, noise=noise, depth=3, grower=grower)  # type: ignore[arg-type]
-    first = transcript("regression", plan, TABLE)
-    assert first == transcript("regression", plan, numbers(seed=1, n=20))
+    first = transcript("hidden-regression", plan, TABLE)
+    assert first == transcript("hidden-regression", plan, numbers(seed=1, n=20))
     assert len(first) > 50
 
 

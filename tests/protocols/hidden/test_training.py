@@ -23,7 +23,7 @@ from hedgerow.protocols.growers.leaves import (
     NoisyLeafCounts,
     PaperLeaves,
 )
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.server_plan import LABELS, STRUCTURE
@@ -137,7 +137,7 @@ def test_what_is_charged_and_opened(name: str, mode: str) -> None:
         assert ledger.total(audience).epsilon == 0
     assert all(row["equal"] for row in run.leakage.compare())
     assert [row["name"] for row in run.leakage.what_was_learned("analyst")] == [
-        opening.name for what in whats for opening in TREES.answer_openings(plan, 7, what)
+        opening.name for what in whats for opening in HIDDEN_TREE.answer_openings(plan, 7, what)
     ]
     learned = {row["name"] for row in run.leakage.what_was_learned("server")}
     assert learned == {opening.name for opening in plan.openings()}
@@ -286,7 +286,7 @@ def test_one_model_answers_several_batches(name: str) -> None:
     spent = ledger.releases
     found = []
     for _ in range(2):
-        engine.leakage = Leakage(TREES.answer_openings(plan, 7), ledger=ledger)
+        engine.leakage = Leakage(HIDDEN_TREE.answer_openings(plan, 7), ledger=ledger)
         found.append(answers_of(model, plan, QUERIES, "class", ledger))
     # The same answers, at no further cost.
     np.testing.assert_array_equal(*found)

@@ -12,7 +12,7 @@ from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.units import Units
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.id3 import branch_sums
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import train_hidden
@@ -152,7 +152,7 @@ def chosen(denied: int, run: int) -> str:
         WARDS, epsilon=EPSILON, noise="splits+leaves", depth=2, criterion="gini", grower="grouped"
     )
     ledger = Ledger(domain=WARDS)
-    openings = plan.openings() + TREES.answer_openings(plan, 4, "distribution")
+    openings = plan.openings() + HIDDEN_TREE.answer_openings(plan, 4, "distribution")
     source = NoiseSource.insecure_seeded(1000 * denied + run)
     engine = ClearEngine(Leakage(openings, ledger=ledger), source)
     at = np.random.default_rng(run).permutation(SLOTS)

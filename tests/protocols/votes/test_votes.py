@@ -10,7 +10,7 @@ from hedgerow.errors import HedgerowError, LeakageError, PrivacyError
 from hedgerow.net.network import Array, Route
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.hidden.answers import TREES as CLASSES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.votes import votes
 from hedgerow.protocols.votes.budget import vote_mechanism
 from hedgerow.secure.noise.releases import Prepaid
@@ -225,7 +225,7 @@ def test_wrong_use_is_refused() -> None:
     shared = forest.share(asked())
     paid = votes.spend_answers(forest.ledger, 60)
     with pytest.raises(HedgerowError, match="one reservation of answers"):
-        CLASSES.answers(forest.model, plan, shared, "class", Ledger())
+        HIDDEN_TREE.answers(forest.model, plan, shared, "class", Ledger())
     with pytest.raises(HedgerowError, match="noise='votes'"):
         votes.answered(forest.model, replace(plan, noise="none"), shared, forest.ledger, paid)
     with pytest.raises(HedgerowError, match="at least one query"):

@@ -23,7 +23,7 @@ from hedgerow.audit.tables import AuditTable, families, neighbours
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, Ledger, NoiseSource, Opening
-from hedgerow.protocols.hidden.answers import TREES
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.evaluation import (
     TABLE,
     cross_table,
@@ -137,7 +137,7 @@ class Votes(HiddenAnswers):
         trained = train_hidden(share_audit_table(engine, plan, table), plan, ledger)
         question = question_of(plan, audit_rows(plan.domain, np.tile(QUERIES, (runs, 1))))
         votes.spend_answers(ledger, n)
-        (halves,) = open_answers(TREES, trained, plan, [question], "class", ledger)
+        (halves,) = open_answers(HIDDEN_TREE, trained, plan, [question], "class", ledger)
         return join_answers(halves).reshape(runs, len(QUERIES))
 
 
@@ -150,7 +150,7 @@ class HeldOut:
     def __call__(self, table: AuditTable, runs: int, source: NoiseSource) -> NDArray[np.int64]:
         """Return noisy cells, int64 (runs, classes * places)."""
         plan = _plan(capacity=241, noise="none")
-        evaluation = plan_evaluation(TREES, plan, 1, EPSILON, self.ranges)
+        evaluation = plan_evaluation(HIDDEN_TREE, plan, 1, EPSILON, self.ranges)
         shape = (runs, *evaluation.shape)
         opening = Opening(TABLE, "analyst", shape, release=TABLE)
         engine, ledger = engine_for([*plan.openings(), opening], DOMAIN, source)
@@ -158,7 +158,7 @@ class HeldOut:
         model = train_hidden(share_audit_table(engine, plan, trained_on), plan, ledger)
         held_out = replace(plan, capacity=1)
         rows = share_audit_table(engine, held_out, table)
-        counts = cross_table(TREES, model, plan, rows, evaluation)
+        counts = cross_table(HIDDEN_TREE, model, plan, rows, evaluation)
         copies = counts.reshape(1, *evaluation.shape).broadcast_to(shape)
         noisy = noisy_table(copies, evaluation, ledger)
         return join_answers(open_halves(engine, noisy, TABLE, "analyst")).reshape(runs, -1)

@@ -23,7 +23,7 @@ from hedgerow.protocols.contract import check_epsilon
 from hedgerow.protocols.hidden.evaluation import RANGES, Evaluation
 from hedgerow.protocols.hidden.options import RunOptions, ServerOptions
 from hedgerow.protocols.hidden.programs import SEEDED, mark_collusion
-from hedgerow.protocols.kinds import is_published
+from hedgerow.protocols.registry import is_published
 from hedgerow.protocols.run import EngineName, ask, evaluate, train
 from hedgerow.protocols.sharing.integrate import (
     Entropy,
@@ -49,12 +49,12 @@ _BINS = {"binary": 16, "wary": 4}
 class HiddenEstimator(PlannedEstimator[Any]):
     """A scikit-learn estimator that trains on three servers, on shares.
 
-    A subclass names its kind (`hedgerow.protocols.kinds`) and its options, and has fields with
-    their names and defaults. One that learns a target inherits from `TableClassifier` or
+    A subclass names its protocol (`hedgerow.protocols.registry`) and its options, and has fields
+    with their names and defaults. One that learns a target inherits from `TableClassifier` or
     `TableRegressor` first; others read the table alone.
     """
 
-    _kind: ClassVar[str] = "trees"
+    _protocol: ClassVar[str] = "hidden-tree"
     _options_type: ClassVar[type[ServerOptions]]
     _model_name: ClassVar[str] = "model_"
 
@@ -184,7 +184,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
         every audience has learned.
         """
         check_is_fitted(self, "model_")
-        if is_published(self._kind):
+        if is_published(self._protocol):
             # It was opened to the servers, who show it to all.
             audience = EVERYONE
         return [
@@ -261,7 +261,7 @@ class HiddenEstimator(PlannedEstimator[Any]):
         for reason, audiences in owners.marks:
             ledger.mark_not_private(reason, audiences)
         trained, run = train(
-            self._kind,
+            self._protocol,
             plan,
             owners,
             engine,

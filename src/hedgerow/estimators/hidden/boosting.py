@@ -20,7 +20,7 @@ from hedgerow.trees.growing.budget import SPLIT_SHARE
 class _Boosting(HiddenEstimator):
     """Parameters and plan that both tasks share."""
 
-    _kind: ClassVar[str] = "boosting"
+    _protocol: ClassVar[str] = "hidden-boosting"
     _options_type: ClassVar[type[ServerOptions]] = BoosterOptions
 
     noise: str = "splits+leaves"

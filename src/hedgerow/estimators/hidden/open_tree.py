@@ -49,7 +49,7 @@ class OpenTreeClassifier(PublicModelClassifier, TreeEstimator, ServerTree):
         As in `HiddenTreeClassifier`.
     """
 
-    _kind = "open"
+    _protocol = "open-tree"
     _options_type: ClassVar[type[ServerOptions]] = OpenTreeOptions
     _importance_criterion = "gini"
 

@@ -70,7 +70,7 @@ class HiddenTreeRegressor(HiddenRegressor):
     [50.0, 150.0]
     """
 
-    _kind: ClassVar[str] = "regression"
+    _protocol: ClassVar[str] = "hidden-regression"
     _options_type: ClassVar[type[ServerOptions]] = RegressionOptions
 
     noise: str = "splits+leaves"

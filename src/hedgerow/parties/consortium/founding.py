@@ -12,7 +12,7 @@ from hedgerow.parties.consortium.config import SERVERS, Member, PartyConfig, Rol
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, Policy
 from hedgerow.parties.store.durable import make_private, write_new
-from hedgerow.protocols.kinds import TOPDOWN, VERTICAL
+from hedgerow.protocols.registry import TOPDOWN, VERTICAL
 
 HOST = "127.0.0.1"
 FIRST_PORT = 7600
@@ -68,10 +68,10 @@ largest_delta_per_job = {p.largest_delta_per_job:g}
 # people. false refuses such jobs.
 allow_exact = {exact}
 
-# Kinds of models that may be trained. "trees", "regression" and "boosting" stay hidden on the
-# servers; "open" would publish the tree, with noise by its epsilon, and so does "topdown".
-# "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact counts: it
-# needs allow_exact, and a population without a limit.
+# Protocols of jobs that may run. What "hidden-tree", "hidden-regression" and "hidden-boosting" make
+# stays hidden on the servers; "open-tree" would publish the tree, with noise by its epsilon, and so
+# does "topdown". "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact
+# counts: it needs allow_exact, and a population without a limit.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.
@@ -240,7 +240,7 @@ def found_consortium(
     Raises H859 if the folder exists; H851 to H853 as for the files. Nothing is written then.
     """
     check_name(name, "consortium")
-    allowed = ["trees", "regression", "boosting"]
+    allowed = ["hidden-tree", "hidden-regression", "hidden-boosting"]
     for role, protocol in (("coordinator", TOPDOWN), ("site", VERTICAL)):
         if any(member.role == role for member in members):
             allowed.append(protocol)

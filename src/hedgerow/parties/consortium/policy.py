@@ -22,15 +22,12 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.store.durable import check_private
-from hedgerow.protocols.kinds import KINDS, OLD_VERTICAL, TOPDOWN, VERTICAL
+from hedgerow.protocols.registry import PROTOCOLS, current_name
 
 # Sums of shares of a budget may exceed it by their rounding.
 _SLACK = 1 + 1e-12
 
 Count = Annotated[int, Strict(), Field(ge=0)]
-
-PROTOCOLS = (*KINDS, TOPDOWN, VERTICAL)
-"""What a policy may allow: the kinds that servers train, runs of a coordinator, and of sites."""
 
 LIFETIME_DELTA = 1e-6
 """Of a population for which a policy names an epsilon alone."""
@@ -91,6 +88,12 @@ class JobRules(Numbered):
     queries_per_analyst: Count
     populations: dict[Name, Lifetime] = {}
 
+    @field_validator("allowed_protocols")
+    @classmethod
+    def _current_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Read the words of older versions: what a party has allowed is still allowed."""
+        return tuple(map(current_name, names))
+
     @field_validator("populations", mode="before")
     @classmethod
     def _epsilon_alone(cls, populations: Any) -> Any:
@@ -103,8 +106,6 @@ class JobRules(Numbered):
         for key in ("allowed_protocols", "allowed_analysts", "allowed_posters"):
             _check_once(key, getattr(self, key) or ())
         unknown = [name for name in self.allowed_protocols if name not in PROTOCOLS]
-        if OLD_VERTICAL in unknown:
-            raise ValueError(f"allowed_protocols has {OLD_VERTICAL!r}, which is {VERTICAL!r} now")
         if unknown:
             raise ValueError(f"allowed_protocols has {unknown[0]!r}: choose from {list(PROTOCOLS)}")
         for name, lifetime in self.populations.items():
@@ -113,7 +114,7 @@ class JobRules(Numbered):
         return self
 
     def check_protocol(self, protocol: str) -> None:
-        """Refuse a kind of model that is not listed."""
+        """Refuse a protocol that is not listed."""
         if protocol not in self.allowed_protocols:
             raise self._refusal("allowed_protocols", f"protocol {protocol!r}")
 

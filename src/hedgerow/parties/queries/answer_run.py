@@ -91,7 +91,7 @@ def answer_batch(
             network,
             MEMBERS,
             book.plan,
-            job=AnswerTerms(book.manifest.kind, what, session=draw),
+            job=AnswerTerms(book.manifest.protocol, what, session=draw),
             table=AskedModel(shares, questions, ChargedQueries(book.ledger, len(questions))),
             ledger=book.ledger,
             stages=kept,

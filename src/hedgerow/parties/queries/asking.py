@@ -38,7 +38,7 @@ from hedgerow.parties.wire.client import Lines, MembersClient, Reply, ask, wait_
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.hidden.questions import join_answers
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import KINDS, TOPDOWN, answered_kind, kind_named
+from hedgerow.protocols.registry import SERVER_PROTOCOLS, TOPDOWN, hidden_protocol, server_protocol
 from hedgerow.protocols.sharing.queries import deal_queries
 from hedgerow.secure.replicated.outside import HALVES
 from hedgerow.tables import Encoded, encode
@@ -62,9 +62,9 @@ class KnownModel:
     def tree(self) -> Tree | None:
         """The published tree, if it is one; H401 for what says so and is none."""
         document = self.document
-        if document is not None and self.manifest.kind == TOPDOWN:
+        if document is not None and self.manifest.protocol == TOPDOWN:
             return Tree.from_json(json.dumps(document))
-        return None if document is None else kind_named(self.manifest.kind).tree(document)
+        return None if document is None else server_protocol(self.manifest.protocol).tree(document)
 
     @classmethod
     def parse(cls, name: str, replies: Sequence[Reply]) -> KnownModel:
@@ -82,10 +82,10 @@ class KnownModel:
                 expected=f"one model {name} at all servers", found="models that differ"
             )
         manifest, _, document = found[0]
-        if manifest.kind not in (*KINDS, TOPDOWN):
+        if manifest.protocol not in (*SERVER_PROTOCOLS, TOPDOWN):
             raise Code.BAD_PARAMETER.error(
-                expected=f"a kind of model among {', '.join(KINDS)}",
-                found=f"kind {jsonfile.shown(manifest.kind)}",
+                expected=f"a protocol among {', '.join((*SERVER_PROTOCOLS, TOPDOWN))}",
+                found=f"protocol {jsonfile.shown(manifest.protocol)}",
                 fix="use one version of Hedgerow here and at the servers",
             )
         return cls(
@@ -129,11 +129,12 @@ class ModelAnswers:
 
 def read_answers(known: KnownModel, opened: NDArray[np.int64], what: str) -> ModelAnswers:
     """Return opened numbers as answers; H884 for numbers that no server of good will gives."""
-    kind = answered_kind(known.manifest.kind)
-    found = kind.read(known.plan, check_classes(opened, known) if what == "class" else opened, what)
+    protocol = hidden_protocol(known.manifest.protocol)
+    opened = check_classes(opened, known) if what == "class" else opened
+    found = protocol.read(known.plan, opened, what)
     if what == "value":
         return ModelAnswers(np.empty(0, dtype=np.int64), (), values=found)
-    index, shares = kind.classified(known.plan, found, what)
+    index, shares = protocol.classified(known.plan, found, what)
     return ModelAnswers(index, known.classes, shares)
 
 
@@ -273,7 +274,7 @@ class Analyst:
         encoded = encode(rows, known.plan.domain)
         if known.tree is not None:
             return answer_with_tree(known, encoded, proba=proba)
-        n, what = encoded.n_slots, answered_kind(known.manifest.kind).asks(known.plan, proba)
+        n, what = encoded.n_slots, hidden_protocol(known.manifest.protocol).asks(known.plan, proba)
         if n > known.left:
             raise Code.BUDGET_EXCEEDED.error(
                 expected=f"at most {known.left:,} more rows of {known.manifest.name}",
@@ -294,7 +295,7 @@ class Analyst:
         inquiry = Inquiry.model_validate(asked)
         parts = deal_queries(plan.layout, rows).values()
         halves = self._halves(inquiry, [write_part(part) for part in parts])
-        (opening,) = answered_kind(known.manifest.kind).answer_openings(plan, n, what)
+        (opening,) = hidden_protocol(known.manifest.protocol).answer_openings(plan, n, what)
         shape = opening.resolve({}).shape
         found = {server: _half(halves[server], shape) for server in HALVES}
         if halves[0].fields.get("draw") != halves[1].fields.get("draw"):

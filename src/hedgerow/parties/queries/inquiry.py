@@ -35,7 +35,7 @@ _PERSON = b"hedgerow/query"
 class Inquiry(RequestFields):
     """A query of some rows to a model; H851 for a name of a model that is none.
 
-    `what`: as the kind of the model has it. `again`: whether the analyst has asked it before.
+    `what`: as the protocol of the model has it. `again`: whether the analyst has asked it before.
     """
 
     model: RequestedName

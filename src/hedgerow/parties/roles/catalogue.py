@@ -36,7 +36,7 @@ from hedgerow.parties.store.uploads import list_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
-from hedgerow.protocols.kinds import VERTICAL, is_published
+from hedgerow.protocols.registry import VERTICAL, is_published
 
 _ROLES = ("analyst", "owner", "server", "coordinator", "site")
 _METER_BYTES = 1 << 24
@@ -76,7 +76,7 @@ class Catalogue:
     ) -> tuple[Fields, Payload]:
         """List the models, or tell about one of them.
 
-        Reply to a list: as payload an object with ``models``, each with model, kind, run, job,
+        Reply to a list: as payload an object with ``models``, each with model, protocol, run, job,
         populations and analysts. Reply about one: ``left``, the rows that the caller may still
         ask, and the manifest as payload, as `ModelManifest.to_json` writes it; with what was
         published behind it, at ``manifest`` bytes.
@@ -88,7 +88,7 @@ class Catalogue:
         manifest = self._find_model(caller, fields.model)
         text = manifest.to_json().encode()
         left, published = 0, b""
-        if is_published(manifest.kind):
+        if is_published(manifest.protocol):
             stored = open_model(self._state, self._key, manifest.name)
             published = json.dumps(stored.tree).encode()
         elif caller.role == "analyst" and self._library is not None:
@@ -108,9 +108,9 @@ class Catalogue:
         stored = open_model(self._state, self._key, manifest.name)
         asking: list[Asking] = []
         ledger, rows_left = None, None
-        if manifest.kind == VERTICAL:
+        if manifest.protocol == VERTICAL:
             return {}, self._own_report(caller, stored).to_json()
-        if not is_published(manifest.kind) and self._library is not None:
+        if not is_published(manifest.protocol) and self._library is not None:
             book, policy = self._library.book(manifest.name), self._policy
             ledger = book.ledger
             shown = [caller.name] if caller.role == "analyst" else sorted(manifest.analysts)
@@ -177,7 +177,7 @@ class Catalogue:
         return manifest
 
     def _may_see(self, caller: Caller, manifest: ModelManifest) -> bool:
-        if caller.role != "analyst" or is_published(manifest.kind):
+        if caller.role != "analyst" or is_published(manifest.protocol):
             return True
         return caller.name in manifest.analysts and caller.name in self._policy.allowed_analysts
 
@@ -199,7 +199,7 @@ class Catalogue:
 def _line(manifest: ModelManifest) -> dict[str, object]:
     return {
         "model": manifest.name,
-        "kind": manifest.kind,
+        "protocol": manifest.protocol,
         "run": manifest.run,
         "job": manifest.job,
         "populations": list(manifest.populations),

@@ -91,7 +91,7 @@ class ModelLine(_Part):
     """A model in the list of a server: whose data it rests on, and who may ask it."""
 
     model: Name
-    kind: Name
+    protocol: Name
     run: Name
     job: Hash
     populations: tuple[Name, ...]

@@ -36,14 +36,14 @@ def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Acco
 
 def check_policy(job: Job, policy: JobRules, *, has_account: bool = True) -> tuple[float, float]:
     """Refuse what the policy does not allow, H858; return epsilon and delta to be charged."""
-    policy.check_protocol(job.kind)
+    policy.check_protocol(job.protocol)
     policy.check_analysts(job.analysts)
     if has_account:
         policy.check_account(job.population, spent=0.0, epsilon=0.0)
     policy.check_size(**job.size()._asdict())
     costs = job.costs()
     policy.check_job(
-        protocol=job.kind,
+        protocol=job.protocol,
         epsilon={audience: cost.epsilon for audience, cost in costs.items()},
         delta={audience: cost.delta for audience, cost in costs.items()},
         analysts=job.analysts,

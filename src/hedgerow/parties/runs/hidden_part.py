@@ -28,7 +28,7 @@ from hedgerow.parties.store.uploads import held_uploads, is_here, open_upload, r
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import Context, guarantees
 from hedgerow.protocols.hidden import programs
-from hedgerow.protocols.kinds import is_published, kind_named
+from hedgerow.protocols.registry import is_published, server_protocol
 from hedgerow.protocols.run import rehearse
 
 MODEL = "model"
@@ -72,10 +72,10 @@ class ServerPart(Part):
         self._write_model(attempt, made)
 
     def _train(self, attempt: Attempt) -> Arrays:
-        job, plan, kind = self.job, self.job.make_plan(), kind_named(self.job.kind)
+        job, plan, protocol = self.job, self.job.make_plan(), server_protocol(self.job.protocol)
         network, ledger = attempt.network, attempt.ledger
-        if is_published(job.kind):
-            rehearse(job.kind, job.make_plan(capacity=1))
+        if is_published(job.protocol):
+            rehearse(job.protocol, job.make_plan(capacity=1))
         assert attempt.key is not None
         state = self.config.state
         held = [open_upload(state, attempt.key, upload) for upload in job.uploads]
@@ -97,7 +97,7 @@ class ServerPart(Part):
         arrays: Arrays = {f"share {name}": data for name, data in made.shares.items()}
         if made.public is not None:
             privacy = json.loads(ledger.to_json())
-            arrays["public"] = _as_array(kind.document(made.public, privacy))
+            arrays["public"] = _as_array(protocol.document(made.public, privacy))
         self._check_ledger(attempt)
         arrays["ledger"] = _as_array(ledger.to_json())
         arrays["leakage"] = _as_array(made.leakage.to_json())
@@ -118,7 +118,7 @@ class ServerPart(Part):
         public = made.get("public")
         manifest = models.ModelManifest(
             name=job.model,
-            kind=job.kind,
+            protocol=job.protocol,
             server=attempt.network.party,
             plan=job.make_plan().to_dict(),
             run=attempt.run,

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import tomli_w
+from pydantic import PrivateAttr
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import shown
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.names import Name
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import Size
+from hedgerow.protocols.registry import current_name
 from hedgerow.tables import Domain
 
 MAX_JOB_BYTES = 1 << 20
@@ -64,14 +67,18 @@ class JobText(Numbered):
         """Return plain values, without those that are not set."""
         return self.model_dump(mode="json", exclude_none=True)
 
+    def written(self) -> dict[str, Any]:
+        """Return what its file has, and its hash is of."""
+        return self.to_dict()
+
     def to_toml(self) -> str:
         """Write it, with all of its domain if it has one."""
-        return tomli_w.dumps(self.to_dict())
+        return tomli_w.dumps(self.written())
 
     @cached_property
     def hash(self) -> str:
         """SHA-256 of everything in it, 64 hexadecimal digits."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = json.dumps(self.written(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(b"hedgerow/job/v1" + text.encode()).hexdigest()
 
     @property
@@ -99,13 +106,43 @@ class JobFile(JobText):
 class Job(JobText):
     """What a run asks of a job, whatever its protocol.
 
-    `kind` names the protocol. `population` is charged by every party that has an account of it and
-    takes part. `analysts` may ask the model; what is published needs nobody.
+    `protocol` is a name of `hedgerow.protocols.registry`. `population` is charged by every party
+    that has an account of it and takes part. `analysts` may ask the model; what is published needs
+    nobody.
     """
 
-    kind: str
+    protocol: str
     population: Name
     analysts: tuple[Name, ...] = ()
+    _kind: str | None = PrivateAttr(default=None)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], source: str) -> Self:
+        """Check what a file or a text, the source, has said; H885, also for words of long ago."""
+        if "kind" in data:
+            _refuse_kind(data["kind"], source)
+        return super().read(data, source)
+
+    @classmethod
+    def read_old(cls, data: Mapping[str, Any], source: str) -> Self:
+        """Read what this party has kept since the protocol stood in a job as its kind.
+
+        It stays under the words of then: hash, run and charges are known by them.
+        """
+        words = {key: value for key, value in data.items() if key != "kind"}
+        made = cls.read(words | {"protocol": current_name(data["kind"])}, source)
+        made._kind = data["kind"]
+        return made
+
+    def written(self) -> dict[str, Any]:
+        """Return what its file has, and its hash is of."""
+        found = self.to_dict()
+        if self._kind is None:
+            return found
+        return {
+            "kind" if key == "protocol" else key: self._kind if key == "protocol" else value
+            for key, value in found.items()
+        }
 
     @property
     @abstractmethod
@@ -194,6 +231,15 @@ def data_of_text(text: str) -> dict[str, Any]:
             fix="propose it with `hedgerow train`, which puts the domain in its place",
         )
     return data
+
+
+def _refuse_kind(kind: object, source: str) -> None:
+    line = f'protocol = "{current_name(kind)}"' if isinstance(kind, str) else "protocol = ..."
+    raise Code.BAD_JOB.error(
+        expected=f"a line {line}",
+        found=f"in {source}: kind = {shown(kind)}, as older versions had it",
+        fix=f"write {line} in place of kind; the job is another one then, and its run another run",
+    )
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:

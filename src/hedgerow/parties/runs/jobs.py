@@ -1,9 +1,9 @@
-"""Jobs by their kind; and `ServerJob`: what the three servers train, on which uploads, for whom.
+"""Jobs by their protocol; and `ServerJob`: what three servers train, on which uploads, for whom.
 
 ::
 
     name = "readmission"
-    kind = "trees"                 # or "regression", "boosting"; "open" publishes the tree
+    protocol = "hidden-tree"       # or hidden-regression, hidden-boosting; open-tree is published
     model = "readmission-1"
     population = "patients"
     uploads = ["north-1", "south-1"]
@@ -51,40 +51,40 @@ from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import MAX_COUNT, Options, Size
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import (
-    KINDS,
-    OLD_VERTICAL,
+from hedgerow.protocols.registry import (
+    SERVER_PROTOCOLS,
     TOPDOWN,
     VERTICAL,
+    current_name,
     is_published,
-    kind_named,
+    server_protocol,
 )
 from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
 
 _KEYS = (
-    *("name", "kind", "model", "population", "uploads", "partition", "analysts", "plan"),
+    *("name", "protocol", "model", "population", "uploads", "partition", "analysts", "plan"),
     "domain",
 )
 
 
-def _listed_kind(name: object) -> object:
-    if not isinstance(name, str) or name not in KINDS:
-        *others, last = map(repr, KINDS)
-        raise ValueError(f"a kind should be {', '.join(others)} or {last}")
+def _listed_protocol(name: object) -> object:
+    if not isinstance(name, str) or name not in SERVER_PROTOCOLS:
+        *others, last = map(repr, SERVER_PROTOCOLS)
+        raise ValueError(f"a protocol should be {', '.join(others)} or {last}")
     return name
 
 
 class ServerJob(JobFile, Job):
     """A job; use `load` at whoever proposes it and `from_toml` at a server. H885.
 
-    `kind` is of `hedgerow.protocols.kinds`, and `plan` has the options of it. `population` is
+    `protocol` is one of the servers, and `plan` has the options of it. `population` is
     charged, and is that of all uploads, which are in the order of their slots. `analysts` may ask
-    the model; what is published needs nobody. `domain` has all columns and, for a kind that needs
-    one, the target, with its classes or, for numbers, its bounds.
+    the model; what is published needs nobody. `domain` has all columns and, for a protocol that
+    needs one, the target, with its classes or, for numbers, its bounds.
     """
 
-    kind: Annotated[str, BeforeValidator(_listed_kind)]
+    protocol: Annotated[str, BeforeValidator(_listed_protocol)]
     model: Name
     population: Name
     uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
@@ -94,14 +94,14 @@ class ServerJob(JobFile, Job):
 
     @field_validator("plan", mode="before")
     @classmethod
-    def _of_its_kind(cls, plan: object, info: ValidationInfo) -> Options:
-        """Read the table by the kind of the job, which stands before it."""
-        kind = info.data.get("kind")
-        if kind is None:
-            # Of a kind that is refused nobody can tell what belongs into the table.
+    def _of_its_protocol(cls, plan: object, info: ValidationInfo) -> Options:
+        """Read the table by the protocol of the job, which stands before it."""
+        protocol = info.data.get("protocol")
+        if protocol is None:
+            # Of a protocol that is refused nobody can tell what belongs into the table.
             return Options()
         try:
-            return kind_named(kind).options_type.from_table(plan)
+            return server_protocol(protocol).options_type.from_table(plan)
         except HedgerowError as error:
             raise ValueError(error.found) from None
 
@@ -112,10 +112,10 @@ class ServerJob(JobFile, Job):
             names = getattr(self, key)
             if len(set(names)) < len(names):
                 raise ValueError(f"{key} lists a name twice")
-        self.plan.check_target(self.kind, self.domain.target)
+        self.plan.check_target(self.protocol, self.domain.target)
         if (self.domain.capacity or 0) > MAX_COUNT:
             raise ValueError(f"a domain with room for more than {MAX_COUNT} records")
-        if not is_published(self.kind) and not self.analysts:
+        if not is_published(self.protocol) and not self.analysts:
             raise ValueError("no analysts: nobody could ask the model")
         return self
 
@@ -199,24 +199,32 @@ def read_job(text: str) -> Job:
     return _read(data_of_text(text), "the job")
 
 
+def read_kept_job(text: str) -> Job:
+    """Read a job out of this party's store, also one of older versions; H885."""
+    data = data_of_text(text)
+    if "kind" not in data:
+        return _read(data, "the store")
+    return _job_type(current_name(data["kind"]), "the store").read_old(data, "the store")
+
+
 def _read(data: dict[str, Any], source: str) -> Job:
-    kind = data.get("kind")
+    # A job of older versions says its kind, and is told what to say instead.
+    found = Job if "kind" in data else _job_type(data.get("protocol"), source)
+    return found.read(data, source)
+
+
+def _job_type(protocol: object, source: str) -> type[Job]:
     jobs: dict[str, type[Job]] = {
-        **dict.fromkeys(KINDS, ServerJob),
+        **dict.fromkeys(SERVER_PROTOCOLS, ServerJob),
         TOPDOWN: TopDownJob,
         VERTICAL: VerticalJob,
     }
-    found = jobs.get(kind) if isinstance(kind, str) else None
-    if kind == OLD_VERTICAL:
-        raise Code.BAD_JOB.error(
-            expected=f"kind = {VERTICAL!r}, as it is called now",
-            found=f"in {source}: kind = {OLD_VERTICAL!r}, as older versions had it",
-            fix=f"write kind = {VERTICAL!r}, and no table [timeouts]",
-        )
+    found = jobs.get(protocol) if isinstance(protocol, str) else None
     if found is None:
         *others, last = map(repr, jobs)
+        said = "no protocol" if protocol is None else f"protocol = {shown(protocol)}"
         raise Code.BAD_JOB.error(
-            expected=f"kind as one of {', '.join(others)} or {last}",
-            found=f"in {source}: {'no kind' if kind is None else f'kind = {shown(kind)}'}",
+            expected=f"protocol as one of {', '.join(others)} or {last}",
+            found=f"in {source}: {said}",
         )
-    return found.read(data, source)
+    return found

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.runs.job_files import Job
-from hedgerow.parties.runs.jobs import read_job
+from hedgerow.parties.runs.jobs import read_kept_job
 from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.peer_trails import PeerTrails
@@ -58,7 +58,7 @@ class PartyRun:
             "run": self.id,
             "job": self.job.name,
             "hash": self.job.hash,
-            "kind": self.job.kind,
+            "protocol": self.job.protocol,
             "model": self.job.model_name,
             "state": self.state,
             "attempt": self.attempt,
@@ -81,7 +81,7 @@ def job_of_run(state: StateFolder, run: str) -> Job:
 
 
 def _job_of(row: Row) -> Job:
-    job = read_job(row["job"])
+    job = read_kept_job(row["job"])
     if job.run_id != row["id"]:
         raise Code.RUN_OF_ANOTHER_JOB.error(
             expected=f"the job of run {row['id']}", found=f"that of run {job.run_id}"

@@ -3,7 +3,7 @@
 ::
 
     name = "wards"
-    kind = "topdown"
+    protocol = "topdown"
     model = "wards-1"              # the name of the job, if it is left out
     population = "patients"        # whose account every owner charges, at itself
     owners = ["north", "south"]
@@ -68,7 +68,7 @@ class TopDownJob(JobFile, Job):
     fails, and can be resumed when they are back.
     """
 
-    kind: Literal["topdown"]
+    protocol: Literal["topdown"]
     model: Name | None = None
     owners: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
     least_owners: AtLeastOne | None = None
@@ -91,7 +91,7 @@ class TopDownJob(JobFile, Job):
         if (self.least_owners or 0) > len(self.owners):
             raise ValueError(f"least_owners is {self.least_owners} of {len(self.owners)} owners")
         if self.domain.target is None or self.domain.target.classes is None:
-            raise ValueError("a domain whose target has no classes: kind 'topdown' needs them")
+            raise ValueError("a domain whose target has no classes: protocol 'topdown' needs them")
         if self.plan.method == "single-machine" and len(self.owners) > 1:
             raise ValueError("method 'single-machine' and more than one owner")
         return self

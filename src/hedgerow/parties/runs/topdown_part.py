@@ -111,7 +111,7 @@ class TopDownPart(Part):
         ledger = joint.to_json()
         manifest = models.ModelManifest(
             name=job.model_name,
-            kind=job.kind,
+            protocol=job.protocol,
             server=attempt.network.party,
             plan=plan.to_dict(),
             run=attempt.run,

@@ -17,8 +17,8 @@ from hedgerow.parties.store.models import ModelManifest, open_model, read_manife
 from hedgerow.parties.store.query_log import Asked, QueryLog
 from hedgerow.privacy import Ledger
 from hedgerow.privacy.release import Audience
-from hedgerow.protocols.hidden.kind import AnsweredKind
-from hedgerow.protocols.kinds import answered_kind
+from hedgerow.protocols.hidden.protocol import HiddenProtocol
+from hedgerow.protocols.registry import hidden_protocol
 from hedgerow.protocols.votes import votes
 
 MOST_ENTRIES = 64
@@ -37,9 +37,9 @@ class ModelBook:
     charges: int = field(default=0, repr=False)
 
     @property
-    def kind(self) -> AnsweredKind:
-        """What kind of model it is."""
-        return answered_kind(self.manifest.kind)
+    def protocol(self) -> HiddenProtocol:
+        """How it was trained, and how it answers."""
+        return hidden_protocol(self.manifest.protocol)
 
     @property
     def votes(self) -> bool:
@@ -66,7 +66,7 @@ class ModelBook:
             )
         # The ledger knows analysts by name; one that it cannot write is not answered.
         Audience.parse(f"analyst {analyst}")
-        self.kind.answer_openings(self.plan, 1, what)
+        self.protocol.answer_openings(self.plan, 1, what)
 
     def admit(self, policy: Policy, asked: Asked, *, before: Mapping[str, int]) -> None:
         """Refuse a query that was not charged before and goes beyond a budget.
@@ -147,7 +147,7 @@ class Library:
 
     def _open(self, name: str) -> ModelBook:
         manifest = read_manifest(self._state, name)
-        answered_kind(manifest.kind)
+        hidden_protocol(manifest.protocol)
         stored = open_model(self._state, self._key, name)
         plan, ledger = stored.manifest.read_plan(), stored.read_ledger()
         tag = stored.manifest.tag

@@ -23,13 +23,15 @@ from hedgerow.parties.store.database import Row, open_store
 from hedgerow.parties.store.durable import StateFolder, read_small
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
-from hedgerow.protocols.kinds import TOPDOWN, VERTICAL, kind_named
+from hedgerow.protocols.registry import TOPDOWN, VERTICAL, current_name, server_protocol
 from hedgerow.protocols.topdown.options import read_plan
 from hedgerow.protocols.vertical_id3.job import SiteJob
 from hedgerow.protocols.vertical_id3.plan import Session
 
 SCHEMA = "hedgerow.model at a server"
-VERSION = 1
+VERSION = 2
+_NAMED_KIND = 1
+"""The version whose manifests had the protocol as their kind, by the names of then."""
 _MAX_FILE = 1 << 26
 _ROOM = "models"
 _TEXTS = {"ledger.json": "ledger", "leakage.json": "leakage", "tree.json": "tree"}
@@ -48,7 +50,7 @@ class ModelManifest:
     """
 
     name: str
-    kind: str
+    protocol: str
     server: int
     plan: dict[str, Any] = field(repr=False)
     run: str
@@ -61,20 +63,17 @@ class ModelManifest:
     members: tuple[str, ...] = ()
 
     def read_plan(self) -> Any:
-        """Return the plan; H401 for numbers that are no plan of this kind."""
+        """Return the plan; H401 for numbers that are no plan of this protocol."""
         with jsonfile.refusing(Code.BAD_MODEL_FILE):
-            if self.kind == TOPDOWN:
+            if self.protocol == TOPDOWN:
                 return read_plan(dict(self.plan))
-            if self.kind == VERTICAL:
+            if self.protocol == VERTICAL:
                 return Session(SiteJob(**self.plan["job"]), {}, self.plan["secret"])
-            return kind_named(self.kind).plan_type.from_dict(dict(self.plan))
+            return server_protocol(self.protocol).plan_type.from_dict(dict(self.plan))
 
     def to_json(self) -> str:
         """Write it; the same manifest is the same text."""
         data = {"schema": SCHEMA, "version": VERSION, **asdict(self)}
-        if not self.members:
-            # As it was before any model had members: what is kept is bound to this text.
-            del data["members"]
         return json.dumps(data, sort_keys=True, indent=1, allow_nan=False)
 
     @classmethod
@@ -85,7 +84,9 @@ class ModelManifest:
         with jsonfile.refusing(code):
             if data.pop("schema") != SCHEMA:
                 raise code.error(found="a manifest of another schema")
-            if (version := data.pop("version")) != VERSION:
+            if (version := data.pop("version")) == _NAMED_KIND:
+                data["protocol"] = current_name(data.pop("kind"))
+            elif version != VERSION:
                 raise Code.MODEL_VERSION.error(found=f"version {jsonfile.shown(version)}")
             for key in ("populations", "analysts", "members"):
                 data[key] = tuple(data.get(key, ()))
@@ -136,7 +137,7 @@ def write_model(
     whole = ModelManifest(**{**vars(manifest), "arrays": arrays, "files": files})
     if key is not None:
         path = state.path(_ROOM, manifest.name, "shares.bin")
-        write_arrays(path, dict(shares), key, about=_about(whole))
+        write_arrays(path, dict(shares), key, about=_about(whole, whole.to_json()))
     row = {column: texts.get(name) for name, column in _TEXTS.items()}
     with open_store(state).transaction("keep a model") as made:
         new = manifest.name not in made.models()
@@ -159,7 +160,7 @@ def open_model(state: StateFolder, key: bytes | None, name: str) -> StoredModel:
     shares: Shares = {}
     if key is not None:
         path = state.path(_ROOM, name, "shares.bin")
-        shares = read_arrays(path, key, about=_about(manifest))
+        shares = read_arrays(path, key, about=_about(manifest, row["manifest"]))
     for file, digest in manifest.files.items():
         if file not in _TEXTS:
             raise Code.MODEL_DAMAGED.error(found=f"a manifest that names {jsonfile.shown(file)}")
@@ -229,12 +230,13 @@ def _manifest(row: Row) -> ModelManifest:
     return manifest
 
 
-def _about(manifest: ModelManifest) -> About:
+def _about(manifest: ModelManifest, text: str) -> About:
+    """Bind shares to the text of the manifest as it is kept, whichever version has written it."""
     return {
         "kind": "model",
         "model": manifest.name,
         "server": manifest.server,
-        "manifest": _digest(manifest.to_json()),
+        "manifest": _digest(text),
     }
 
 

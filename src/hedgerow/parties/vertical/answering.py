@@ -47,7 +47,7 @@ from hedgerow.parties.wire.client import call_member
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.contract import Context
-from hedgerow.protocols.kinds import VERTICAL
+from hedgerow.protocols.registry import VERTICAL
 from hedgerow.protocols.vertical_id3.programs import AnsweringPart, Question, classify
 from hedgerow.protocols.vertical_id3.site import Site
 
@@ -267,11 +267,12 @@ class _Seat:
 
 
 def _job_of(state: StateFolder, model: str) -> VerticalJob:
-    """Return the job of a tree in pieces; H407 if it is not here, H501 for another kind."""
+    """Return the job of a tree in pieces; H407 if it is not here, H501 for another protocol."""
     manifest = read_manifest(state, model)
-    if manifest.kind != VERTICAL:
+    if manifest.protocol != VERTICAL:
         raise Code.BAD_PARAMETER.error(
-            expected=f"a model of kind {VERTICAL!r}", found=f"one of kind {manifest.kind!r}"
+            expected=f"a model of protocol {VERTICAL!r}",
+            found=f"one of protocol {manifest.protocol!r}",
         )
     job = job_of_run(state, manifest.run)
     assert isinstance(job, VerticalJob)

@@ -3,7 +3,7 @@
 ::
 
     name = "tennis"
-    kind = "vertical-id3"
+    protocol = "vertical-id3"
     population = "days"             # whose account every site charges, at itself
     sites = ["club", "observatory", "office"]
     class_at = "club"               # or "all"
@@ -40,7 +40,7 @@ ALL = "all"
 """In place of the name of the class site: every site has the class."""
 MOST_SITES = 1000
 _KEYS = (
-    *("name", "kind", "population", "sites", "class_at", "classes", "max_depth", "cardinality"),
+    *("name", "protocol", "population", "sites", "class_at", "classes", "max_depth", "cardinality"),
     *("ring", "align", "least_records", "answers_to", "epsilon"),
 )
 _EXACT = "those who take part learn exact counts, or whose records there are"
@@ -65,7 +65,7 @@ class VerticalJob(VerticalOptions, Job):
     # Lists of a file are tuples here; numbers and words are as strict as the options are.
     model_config = ConfigDict(strict=False)
 
-    kind: Literal["vertical-id3"]
+    protocol: Literal["vertical-id3"]
     sites: Annotated[tuple[Name, ...], Field(min_length=2, max_length=MOST_SITES)]
     class_at: Name
     classes: Annotated[int, Strict(), Field(ge=2)] | tuple[Label, ...]

@@ -15,8 +15,10 @@ from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.protocols.vertical_id3.messages import Token
 from hedgerow.protocols.vertical_id3.site import Interior, Leaf, Node
 
-SCHEMA, VERSION = "hedgerow.site-nodes", 2
-_KEYS = {"schema", "version", "kind", "run", "job", "site", "root", "columns", "nodes", "learned"}
+SCHEMA, VERSION = "hedgerow.site-nodes", 3
+_NAMED = 2
+"""The version that named the protocol once more, beside the manifest."""
+_KEYS = {"schema", "version", "run", "job", "site", "root", "columns", "nodes", "learned"}
 _TOKEN = re.compile(r"S([1-9][0-9]{0,3})L([1-9][0-9]{0,17})")
 
 
@@ -37,7 +39,6 @@ class StoredNodes:
         return {
             "schema": SCHEMA,
             "version": VERSION,
-            "kind": job.kind,
             "run": job.run_id,
             "job": job.hash,
             "site": site,
@@ -56,7 +57,9 @@ class StoredNodes:
         H402 for another version, H755 for another domain than that under which the tree was grown,
         H401 for another job or site, and for anything that is not as `to_dict` writes it.
         """
-        if data.get("schema") == SCHEMA and data.get("version") != VERSION:
+        if data.get("schema") == SCHEMA and data.get("version") == _NAMED:
+            data = {key: value for key, value in data.items() if key != "kind"}
+        elif data.get("schema") == SCHEMA and data.get("version") != VERSION:
             raise Code.MODEL_VERSION.error(
                 expected=f"version {VERSION}", found=f"version {data.get('version')!r}"
             )

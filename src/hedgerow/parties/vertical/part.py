@@ -93,7 +93,7 @@ class VerticalPart(Part):
             tree = nodes.to_dict(job, self.config.name, own)
         manifest = models.ModelManifest(
             name=job.model_name,
-            kind=job.kind,
+            protocol=job.protocol,
             server=attempt.network.party,
             plan=plan_fields(job),
             run=attempt.run,

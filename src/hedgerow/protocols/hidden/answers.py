@@ -11,11 +11,11 @@ from hedgerow.errors import Code
 from hedgerow.privacy import Ledger, Opening
 from hedgerow.protocols.checkpoint import Checkpoints
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, no_progress
-from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made, Places, between
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.options import ServerOptions, TreesOptions
 from hedgerow.protocols.hidden.plan import HiddenPlan
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Made, Places, between
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import SecretTable
@@ -30,7 +30,7 @@ COUNTS = "noisy counts of each query's leaf"
 VOTES = "votes for each query"
 
 
-class TreesKind(AnsweredKind):
+class HiddenTreeProtocol(HiddenProtocol):
     """Trees of classes: one or several, that nobody sees."""
 
     options_type: ClassVar[type[ServerOptions]] = TreesOptions
@@ -144,7 +144,7 @@ class TreesKind(AnsweredKind):
             votes.spend_answers(ledger, n)
 
 
-TREES = TreesKind()
+HIDDEN_TREE = HiddenTreeProtocol()
 
 
 def winner(votes: Secret, n_trees: int) -> Secret:

@@ -45,10 +45,10 @@ from hedgerow.protocols.hidden.boosting_plan import (
     tree_scope,
 )
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, GrownTrees, Progress, grow, no_progress
-from hedgerow.protocols.hidden.kind import AnsweredKind, Classified, Made, Places, between
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import BoostingOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.protocol import Classified, HiddenProtocol, Made, Places, between
 from hedgerow.protocols.hidden.regression import MEMBER
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
@@ -236,7 +236,7 @@ def _values(
     return values.engine.reduce(rescale(values * plan.rate, shift), plan.ring)
 
 
-class BoostingKind(AnsweredKind):
+class HiddenBoostingProtocol(HiddenProtocol):
     """Boosted trees that nobody sees; asked for "class" or "score", or for "value" of numbers."""
 
     options_type: ClassVar[type[ServerOptions]] = BoostingOptions
@@ -326,7 +326,7 @@ class BoostingKind(AnsweredKind):
         return between(1 - less_than(scores, least[None], bits=bits))
 
 
-BOOSTING = BoostingKind()
+HIDDEN_BOOSTING = HiddenBoostingProtocol()
 
 
 def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Leakage, Ledger, Opening, Release, TwoSidedGeometric, step
 from hedgerow.protocols.growers.layout import counting_ring
-from hedgerow.protocols.hidden.kind import AnsweredKind, Places
 from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.protocol import HiddenProtocol, Places
 from hedgerow.protocols.hidden.server_plan import exact_release
 from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.noise.releases import NOBODY, Charge, Payer, Prepaid, add_geometric_noise
@@ -109,14 +109,14 @@ class EvaluationPlan:
 
 
 def plan_evaluation(
-    kind: AnsweredKind, plan: Any, n_slots: int, epsilon: float | None, ranges: int = RANGES
+    protocol: HiddenProtocol, plan: Any, n_slots: int, epsilon: float | None, ranges: int = RANGES
 ) -> EvaluationPlan:
     """Plan to evaluate a model of a plan; H501 for one that has no classes, or that votes."""
     if ranges % 2 or not 2 <= ranges <= MOST_RANGES:
         raise Code.BAD_PARAMETER.error(
             expected=f"an even number of ranges from 2 to {MOST_RANGES}", found=f"ranges={ranges}"
         )
-    return EvaluationPlan(plan.domain, n_slots, kind.places(plan, ranges), epsilon)
+    return EvaluationPlan(plan.domain, n_slots, protocol.places(plan, ranges), epsilon)
 
 
 def check_derived(plan: Any, evaluation: EvaluationPlan, ledger: Ledger) -> None:
@@ -127,7 +127,7 @@ def check_derived(plan: Any, evaluation: EvaluationPlan, ledger: Ledger) -> None
 
 
 def cross_table(
-    kind: AnsweredKind,
+    protocol: HiddenProtocol,
     model: SecretForest,
     plan: Any,
     rows: SecretTable,
@@ -135,12 +135,12 @@ def cross_table(
 ) -> Secret:
     """Count held-out records by class and place, shape (classes, places), without noise.
 
-    1. The place of every row, one-hot (`AnsweredKind.place`); `rows` are over the model's ring.
+    1. The place of every row, one-hot (`HiddenProtocol.place`); `rows` are over the model's ring.
     2. One secret matrix product with the classes; empty slots have none.
 
     Reveals: nothing. Cost: that of `place`, and one product over the slots.
     """
-    hot = _over(kind.place(model, plan, rows.onehot, evaluation.places), evaluation.ring)
+    hot = _over(protocol.place(model, plan, rows.onehot, evaluation.places), evaluation.ring)
     return _over(rows.columns, evaluation.ring).transpose() @ hot
 
 

@@ -30,9 +30,9 @@ from hedgerow.protocols.hidden.id3 import (
     no_progress,
     node_totals,
 )
-from hedgerow.protocols.hidden.kind import Kind, Made
 from hedgerow.protocols.hidden.options import OpenOptions, ServerOptions
 from hedgerow.protocols.hidden.plan import LEAF, OpenPlan, split_name
+from hedgerow.protocols.hidden.protocol import Made, ServerProtocol
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.hidden.training import leaf_update_of, score_of, splits_of
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
@@ -180,7 +180,7 @@ def _assembled(plan: OpenPlan, levels: list[NodeSplits], leaves: NDArray[np.floa
     return replace(tree, value=value, weight=np.full(tree.n_nodes, np.nan))
 
 
-class OpenKind(Kind):
+class OpenTreeProtocol(ServerProtocol):
     """One tree that everybody sees, and that answers by itself."""
 
     options_type: ClassVar[type[ServerOptions]] = OpenOptions
@@ -206,4 +206,4 @@ class OpenKind(Kind):
         return Tree.from_dict(document)
 
 
-OPEN = OpenKind()
+OPEN_TREE = OpenTreeProtocol()

@@ -251,12 +251,12 @@ class TreesOptions(NoiseOptions):
         assert self.rate != "auto"
         return self.rate
 
-    def check_target(self, kind: str, target: Target | None) -> None:
+    def check_target(self, protocol: str, target: Target | None) -> None:
         """Refuse a target without classes."""
         if target is None or target.classes is None:
             raise ValueError(
-                f"a domain whose target has no classes: kind {kind!r} needs them, "
-                "'regression' and 'boosting' take bounds"
+                f"a domain whose target has no classes: protocol {protocol!r} needs them, "
+                "'hidden-regression' and 'hidden-boosting' take bounds"
             )
 
     def size(self, target: Target | None) -> Size:
@@ -385,14 +385,16 @@ class ForestOptions(TreesOptions):
 class OpenOptions(TreesOptions):
     """One tree of classes, opened to everybody: no votes, random_splits or max_features."""
 
-    def check_target(self, kind: str, target: Target | None) -> None:
+    def check_target(self, protocol: str, target: Target | None) -> None:
         """Refuse what an opened tree does not have."""
-        super().check_target(kind, target)
+        super().check_target(protocol, target)
         several = self.n_trees > 1 or self.sampling != "disjoint"
         if several or self.noise == "votes" or self.random_splits:
-            raise ValueError("kind 'open' with more than one tree, votes, or random_splits")
+            raise ValueError("'open-tree' with more than one tree, votes, or random_splits")
         if self.max_features:
-            raise ValueError("kind 'open' with max_features: a single tree looks at all attributes")
+            raise ValueError(
+                "protocol 'open-tree' with max_features: a single tree looks at all attributes"
+            )
 
     def plan(self, domain: Domain, capacity: int | None = None) -> OpenPlan:
         """Plan the tree. See `Options.plan`."""
@@ -426,12 +428,12 @@ class RegressionOptions(NoiseOptions):
     capacity: AtLeastOne | None = Field(None, description=_CAPACITY)
     grower: Grower = Field("auto", description=_GROWER)
 
-    def check_target(self, kind: str, target: Target | None) -> None:
+    def check_target(self, protocol: str, target: Target | None) -> None:
         """Refuse a target that is no number."""
         if target is None or target.bounds is None:
             raise ValueError(
-                f"a domain whose target has no bounds: kind {kind!r} needs them, "
-                "'trees', 'open' and 'boosting' take classes"
+                f"a domain whose target has no bounds: protocol {protocol!r} needs them, "
+                "'hidden-tree', 'open-tree' and 'hidden-boosting' take classes"
             )
 
     def size(self, target: Target | None) -> Size:
@@ -494,10 +496,12 @@ class BoostingOptions(NoiseOptions):
         """Whether splits are drawn by public coins."""
         return self.random_splits
 
-    def check_target(self, kind: str, target: Target | None) -> None:
+    def check_target(self, protocol: str, target: Target | None) -> None:
         """Refuse too many trees; any target will do."""
         if target is None:
-            raise ValueError(f"a domain without a target: kind {kind!r} needs classes or bounds")
+            raise ValueError(
+                f"a domain without a target: protocol {protocol!r} needs classes or bounds"
+            )
         if target.n_classes == 1:
             raise ValueError("a target of one class: there is nothing to learn")
         trees = self.size(target).trees

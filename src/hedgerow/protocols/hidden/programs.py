@@ -23,10 +23,10 @@ from hedgerow.protocols.hidden.evaluation import (
     cross_table,
     noisy_table,
 )
-from hedgerow.protocols.hidden.kind import Arrays
+from hedgerow.protocols.hidden.protocol import Arrays
 from hedgerow.protocols.hidden.questions import DealtQuestion, open_answers, openings_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
-from hedgerow.protocols.kinds import answered_kind, kind_named
+from hedgerow.protocols.registry import hidden_protocol, server_protocol
 from hedgerow.protocols.sharing.uploaded import HeldUpload, held_table
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
@@ -45,15 +45,15 @@ class HiddenTerms(Protocol):
     """What training takes from a job, beside its plan and what servers hold of the uploads."""
 
     @property
-    def kind(self) -> str:
-        """Of `hedgerow.protocols.kinds`."""
+    def protocol(self) -> str:
+        """Of `hedgerow.protocols.registry`."""
 
 
 @dataclass(frozen=True)
 class Terms:
     """Terms of a run on this machine."""
 
-    kind: str
+    protocol: str
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ def server(context: Context) -> HiddenPart:
     is charged with the plan, and told that two servers together know everything, before the first
     message. Progress has ``level``, of levels that are done, ``depth`` and ``nodes``.
 
-    Reveals: what the kind's training declares. Cost: that of `expand_table` and of the training.
+    Reveals: what the training declares. Cost: that of `expand_table` and of the training.
     """
     plan: ServerPlan = context.plan
     terms: HiddenTerms = context.job
     held: Sequence[HeldUpload] = context.table
-    kind, ledger = kind_named(terms.kind), _ledger(context)
+    protocol, ledger = server_protocol(terms.protocol), _ledger(context)
 
     def progress(done: int) -> None:
         context.progress({"level": done, "depth": plan.levels, "nodes": plan.nodes(done)})
@@ -87,16 +87,16 @@ def server(context: Context) -> HiddenPart:
     engine = _engine(context, leakage)
     table = held_table(engine, plan.layout, plan.ring, held, plan.target_units)
     progress(0)
-    made = kind.train(table, plan, ledger, progress, context.stages)
+    made = protocol.train(table, plan, ledger, progress, context.stages)
     engine.finish()
     return HiddenPart(made.shares, made.public, ledger, leakage)
 
 
 @dataclass(frozen=True)
 class AnswerTerms:
-    """What is asked, `what`, of a model of a kind; `session` was never used before."""
+    """What is asked, `what`, of a model of this protocol; `session` was never used before."""
 
-    kind: str
+    protocol: str
     what: str
     session: str = ""
 
@@ -126,7 +126,7 @@ def answer(context: Context) -> AnswerPart:
     """Answer questions of one or several analysts to a model.
 
     The context has the model's plan, `AnswerTerms`, an `AskedModel` as its table, and the model's
-    ledger, out of which these answers were taken before (`AnsweredKind.spend`).
+    ledger, out of which these answers were taken before (`HiddenProtocol.spend`).
 
     1. `open_answers`.
     2. The halves are saved as a stage, by `half_name`, before the servers take leave of each other:
@@ -136,13 +136,13 @@ def answer(context: Context) -> AnswerPart:
     """
     terms: AnswerTerms = context.job
     asked: AskedModel = context.table
-    plan, ledger, kind = context.plan, context.ledger, answered_kind(terms.kind)
+    plan, ledger, protocol = context.plan, context.ledger, hidden_protocol(terms.protocol)
     assert ledger is not None
-    openings = openings_of(kind, plan, asked.questions, terms.what)
+    openings = openings_of(protocol, plan, asked.questions, terms.what)
     leakage = Leakage(openings, ledger=asked.charges or ledger)
     engine = _engine(context, leakage, terms.session)
-    model = kind.model(engine, plan, asked.shares)
-    found = open_answers(kind, model, plan, asked.questions, terms.what, ledger)
+    model = protocol.model(engine, plan, asked.shares)
+    found = open_answers(protocol, model, plan, asked.questions, terms.what, ledger)
     halves = {half_name(k, at): half for k, one in enumerate(found) for at, half in one.items()}
     context.stages.save(HALVES_KEPT, halves)
     engine.finish()
@@ -156,9 +156,9 @@ def half_name(question: int, server: int) -> str:
 
 @dataclass(frozen=True)
 class EvaluationTerms:
-    """The model that is evaluated: its kind, and the plan that it was trained by."""
+    """The model that is evaluated: its protocol, and the plan that it was trained by."""
 
-    kind: str
+    protocol: str
     model: Any
 
 
@@ -194,14 +194,14 @@ def evaluate(context: Context) -> EvaluationPart:
     terms: EvaluationTerms = context.job
     held: EvaluatedModel = context.table
     evaluation: EvaluationPlan = context.plan
-    plan, kind, ledger = terms.model, answered_kind(terms.kind), _ledger(context)
+    plan, protocol, ledger = terms.model, hidden_protocol(terms.protocol), _ledger(context)
     check_derived(plan, evaluation, held.ledger)
     paid = evaluation.charge(ledger)
     leakage = Leakage(evaluation.openings(), ledger=ledger)
     engine = _engine(context, leakage)
-    model = kind.model(engine, plan, held.shares)
+    model = protocol.model(engine, plan, held.shares)
     rows = held_table(engine, plan.layout, model.ring, [held.rows])
-    counts = cross_table(kind, model, plan, rows, evaluation)
+    counts = cross_table(protocol, model, plan, rows, evaluation)
     noisy = noisy_table(counts, evaluation, paid)
     halves = open_halves(engine, noisy, TABLE, evaluation.audience)
     engine.finish()

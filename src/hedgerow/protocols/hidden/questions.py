@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.privacy import Ledger, Opening
-from hedgerow.protocols.hidden.kind import AnsweredKind
 from hedgerow.protocols.hidden.model import SecretForest
+from hedgerow.protocols.hidden.protocol import HiddenProtocol
 from hedgerow.protocols.sharing.queries import deal_queries, expand_queries, planes_shape
 from hedgerow.secure.replicated.outside import (
     HALVES,
@@ -49,19 +49,19 @@ def question_of(plan: Any, queries: Encoded) -> DealtQuestion:
 
 
 def openings_of(
-    kind: AnsweredKind, plan: Any, questions: Sequence[DealtQuestion], what: str
+    protocol: HiddenProtocol, plan: Any, questions: Sequence[DealtQuestion], what: str
 ) -> list[Opening]:
     """Return what the answers open, to each analyst its own; several have a number each."""
     found = []
     for k, question in enumerate(questions):
-        (opening,) = kind.answer_openings(plan, question.n, what)
+        (opening,) = protocol.answer_openings(plan, question.n, what)
         name = opening.name if len(questions) == 1 else f"{opening.name} ({k})"
         found.append(replace(opening, name=name, audience=question.audience))
     return found
 
 
 def open_answers(
-    kind: AnsweredKind,
+    protocol: HiddenProtocol,
     model: SecretForest,
     plan: Any,
     questions: Sequence[DealtQuestion],
@@ -71,7 +71,7 @@ def open_answers(
     """Answer questions that were charged.
 
     1. Dealt bits of all queries, side by side, become one-hot rows.
-    2. The trees are walked, in blocks of rows (`AnsweredKind.answers`).
+    2. The trees are walked, in blocks of rows (`HiddenProtocol.answers`).
     3. The rows of each question become halves, opened to its analyst and to nobody else.
 
     Returns for each question the halves of the servers that live here; none of the third.
@@ -80,12 +80,12 @@ def open_answers(
     Cost: that of `expand_queries` and of the answers, per block; no round for the halves.
     """
     engine = model.engine
-    openings = openings_of(kind, plan, questions, what)
+    openings = openings_of(protocol, plan, questions, what)
     shared = _join_bits(engine, plan, questions)
     parts = []
     for block in _blocks(shared, block_rows(model)):
         rows = expand_queries(plan.layout, model.ring, block)
-        parts.append(kind.answers(model, plan, rows, what, ledger))
+        parts.append(protocol.answers(model, plan, rows, what, ledger))
     result = parts[0] if len(parts) == 1 else concatenate(parts)
     found, at = [], 0
     for opening, question in zip(openings, questions, strict=True):
@@ -96,7 +96,7 @@ def open_answers(
 
 
 def join_answers(halves: Mapping[int, Array]) -> NDArray[np.int64]:
-    """Join the halves of an answer, as its analyst: whole numbers, which `AnsweredKind.read`s."""
+    """Join the halves of an answer, as its analyst: whole numbers, which `HiddenProtocol.read`s."""
     elements = join_halves(*(halves[server] for server in HALVES))
     return Ring(8 * elements.dtype.itemsize).signed(elements).astype(np.int64)
 

@@ -23,10 +23,10 @@ from hedgerow.protocols.growers.masks import Masks
 from hedgerow.protocols.growers.means import exact_values, lift_sums
 from hedgerow.protocols.growers.scores import Scores
 from hedgerow.protocols.hidden.id3 import NOTHING_KEPT, Progress, grow, no_progress
-from hedgerow.protocols.hidden.kind import AnsweredKind, Made
 from hedgerow.protocols.hidden.model import SecretForest, forest
 from hedgerow.protocols.hidden.options import RegressionOptions, ServerOptions
 from hedgerow.protocols.hidden.predict import predict
+from hedgerow.protocols.hidden.protocol import HiddenProtocol, Made
 from hedgerow.protocols.hidden.regression_plan import FRACTION, RegressionPlan
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.sharing.table import SecretTable, check_slots
@@ -103,7 +103,7 @@ def _splits(plan: RegressionPlan, ledger: Payer) -> SplitChooser:
     )
 
 
-class RegressionKind(AnsweredKind):
+class HiddenRegressionProtocol(HiddenProtocol):
     """One tree of numbers that nobody sees."""
 
     options_type: ClassVar[type[ServerOptions]] = RegressionOptions
@@ -142,4 +142,4 @@ class RegressionKind(AnsweredKind):
         return np.clip(plan.units.values(opened, FRACTION), plan.units.low, plan.units.high)
 
 
-REGRESSION = RegressionKind()
+HIDDEN_REGRESSION = HiddenRegressionProtocol()

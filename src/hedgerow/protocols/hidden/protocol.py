@@ -1,4 +1,4 @@
-"""`Kind`: what the party programs ask of what three servers train; a subclass for each family."""
+"""`ServerProtocol`: what party programs ask of what three servers train; one for each family."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Made:
     public: Any = None
 
 
-class Kind(ABC):
+class ServerProtocol(ABC):
     """A family of results: how it is trained, and what is published of it.
 
-    Models that stay hidden, and are asked, are of an `AnsweredKind`; all others are published.
+    Models that stay hidden, and are asked, are of a `HiddenProtocol`; all others are published.
     """
 
     options_type: ClassVar[type[ServerOptions]]
@@ -83,7 +83,7 @@ class Places(NamedTuple):
     ranges: int
 
 
-class AnsweredKind(Kind):
+class HiddenProtocol(ServerProtocol):
     """Models of which nothing is published: how their answers are made and read."""
 
     def places(self, plan: Any, ranges: int) -> Places:

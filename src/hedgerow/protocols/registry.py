@@ -1,0 +1,67 @@
+"""Protocols by name: the word in jobs, policies and manifests of models, and what is printed."""
+
+from __future__ import annotations
+
+from hedgerow.errors import Code
+from hedgerow.protocols.hidden.answers import HIDDEN_TREE
+from hedgerow.protocols.hidden.boosting import HIDDEN_BOOSTING
+from hedgerow.protocols.hidden.open_id3 import OPEN_TREE
+from hedgerow.protocols.hidden.protocol import HiddenProtocol, ServerProtocol
+from hedgerow.protocols.hidden.regression import HIDDEN_REGRESSION
+
+SERVER_PROTOCOLS: dict[str, ServerProtocol] = {
+    "hidden-tree": HIDDEN_TREE,
+    "open-tree": OPEN_TREE,
+    "hidden-regression": HIDDEN_REGRESSION,
+    "hidden-boosting": HIDDEN_BOOSTING,
+}
+"""What three servers train."""
+
+TOPDOWN = "topdown"
+"""What owners publish with a coordinator."""
+
+VERTICAL = "vertical-id3"
+"""A tree in pieces, each at the site whose attribute it tests."""
+
+PROTOCOLS = (*SERVER_PROTOCOLS, TOPDOWN, VERTICAL)
+
+_OLD_NAMES = {
+    "trees": "hidden-tree",
+    "open": "open-tree",
+    "regression": "hidden-regression",
+    "boosting": "hidden-boosting",
+    "ppid3": VERTICAL,
+}
+
+
+def current_name(name: str) -> str:
+    """Return what a protocol is called now, of a name that an older version may have written."""
+    return _OLD_NAMES.get(name, name)
+
+
+def server_protocol(name: str) -> ServerProtocol:
+    """Return the protocol of that name; H501 for one that is not of the three servers."""
+    protocol = SERVER_PROTOCOLS.get(name)
+    if protocol is None:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"a protocol among {', '.join(SERVER_PROTOCOLS)}", found=repr(name)
+        )
+    return protocol
+
+
+def is_published(name: str) -> bool:
+    """Whether everybody sees what was made; hidden models are asked instead."""
+    protocol = SERVER_PROTOCOLS.get(name)
+    return name == TOPDOWN or (protocol is not None and not isinstance(protocol, HiddenProtocol))
+
+
+def hidden_protocol(name: str) -> HiddenProtocol:
+    """Return the protocol of that name; H501 for one that publishes, or is not of the servers."""
+    protocol = server_protocol(name)
+    if not isinstance(protocol, HiddenProtocol):
+        raise Code.BAD_PARAMETER.error(
+            expected="a model that is hidden, which the servers answer for",
+            found=f"one of protocol {name!r}",
+            fix="take what the servers publish (`hedgerow models fetch`); a tree answers by itself",
+        )
+    return protocol
