@@ -50,7 +50,7 @@ def train(network: Network, name: str, session: str, method: str, plan: dict[str
     opened, ledger = method.startswith("open"), Ledger()
     planned = (OpenPlan if opened else HiddenPlan).from_dict(plan)
     leakage = Leakage(planned.openings(), ledger=ledger)
-    engine = ReplicatedEngine(network, leakage, seats={}, session=session)
+    engine = ReplicatedEngine(network, leakage, session=session)
     uploads = horizontal_uploads(planned.layout, [planned.n_slots])
     tables = {uploads[0].party: part_of(name, 0).slots(planned.n_slots)}
     # Every process deals the same parts, as if an owner had sent them.

@@ -122,7 +122,7 @@ def engine_for(openings: list[Opening], ledger: Ledger, seed: int, *, servers: b
     leakage = Leakage(openings, ledger=ledger)
     if servers:
         key = seed.to_bytes(16, "little")
-        return ReplicatedEngine(Simulator(SERVERS), leakage, seats={}, insecure_seed=key)
+        return ReplicatedEngine(Simulator(SERVERS), leakage, insecure_seed=key)
     return ClearEngine(leakage, NoiseSource.insecure_seeded(seed))
 
 
