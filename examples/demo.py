@@ -282,7 +282,7 @@ def summary(demo: Demo, answers: list[int], data: tuple[np.ndarray, ...], domain
     models = []
     for name in SERVERS:
         with open_store(StateFolder(demo.home / name / "state")).snapshot() as made:
-            models.append(made.models()[MODEL])
+            models.append(made.row("models", name=MODEL))
     ledger = Ledger.from_json(models[0]["ledger"])
     with console.status("a tree without privacy, to compare ..."):
         clear = CARTClassifier(max_depth=DEPTH, domain=domain).fit(X, y)

@@ -120,9 +120,10 @@ def test_an_analyst_that_a_policy_does_not_allow(town: Town, monkeypatch) -> Non
 def test_servers_that_differ(town: Town) -> None:
     store = open_store(town.configs["cedar"].state)
     with store.transaction("change") as made:
-        before = made.models()["noisy"]
+        before = made.row("models", name="noisy")
+        assert before is not None
         other = before["manifest"].replace('"noisy-run"', '"other-run"')
-        made.put_model({**before, "manifest": other})
+        made.put("models", {**before, "manifest": other})
     try:
         rows = told(town, "north", "list", code=1)["rows"]
         assert rows[1]["servers"] == {"alder": "kept", "birch": "kept", "cedar": "differs"}
@@ -132,7 +133,7 @@ def test_servers_that_differ(town: Town) -> None:
         assert list(shown["refused"]) == ["cedar"]
     finally:
         with store.transaction("put back") as made:
-            made.put_model(before)
+            made.put("models", before)
 
 
 def test_ledgers_that_count_differently(town: Town, monkeypatch) -> None:

@@ -92,7 +92,8 @@ def memory_in(state: Path, run: str) -> bytes:
     if not (state / "party.db").exists():
         return b""
     with open_store(StateFolder(state)).snapshot() as made:
-        return made.memory(run) or b""
+        row = made.row("memories", run=run)
+    return b"" if row is None else row["data"]
 
 
 @pytest.mark.slow

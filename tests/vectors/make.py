@@ -381,7 +381,7 @@ def kept_models(folder: Path) -> dict[str, Any]:
     shares = {"splits": np.arange(8, dtype=np.uint16).reshape(1, 2, 2, 2)}
     write_model(state, KEY, manifest, shares, ledger=Ledger().to_json(), leakage="{}")
     with open_store(state).snapshot() as made:
-        row = made.models()["readmission-1"]
+        row = made.row("models", name="readmission-1")
     data = state.path("models", "readmission-1", "shares.bin").read_bytes()
     shutil.rmtree(state.root)
     return {

@@ -299,7 +299,7 @@ def test_models_at_a_server(folder: Path, tmp_path: Path) -> None:
 
     def keep(**changes: str) -> None:
         with open_store(state).transaction("a row of then") as made:
-            made.put_model(found["row"] | changes)
+            made.put("models", found["row"] | changes)
 
     keep()
     (listed,) = list_models(state)

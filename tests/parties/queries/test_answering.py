@@ -341,9 +341,10 @@ def test_a_draw_that_only_some_servers_hold_is_drawn_again(town: Town) -> None:
         log = town.log(1, "m")
         # As if server 1 had fallen after its half was on the disk.
         with log._store.transaction("fall over") as made:
-            row = made.question("m", *question.key)
+            key = question.key
+            row = made.row("questions", model="m", analyst=key.analyst, id=key.id)
             assert row is not None
-            made.put_question({**row, "done": 0})
+            made.put("questions", {**row, "done": 0})
         again = question.ask(again=True)
         np.testing.assert_array_equal(value(found), value(again))
         assert found[0].fields["draw"] == again[1].fields["draw"]

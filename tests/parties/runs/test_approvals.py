@@ -130,8 +130,8 @@ def test_only_what_this_party_has_signed_for_a_listed_person_counts(tmp_path: Pa
     # Of a refusal, somebody who may write the file makes an approval.
     approve(town, "birch", "ann", approved=False)
     with store.transaction("tamper") as made:
-        row: Any = made.approval(run)
-        made.put_approval({**row, "approved": 1})
+        row: Any = made.row("approvals", run=run)
+        made.put("approvals", {**row, "approved": 1})
     assert decision(store, birch.identity, run, ward.hash) is None
     assert waits()
     approve(town, "birch", "ann", approved=True)

@@ -47,7 +47,7 @@ def test_a_run_that_was_charged_and_has_no_memory_answers_no_more(store: Store) 
     assert again.load() is None
     again.keep(b"state")
     with store.transaction("lose it") as made:
-        made.forget("wards-1")
+        made.drop("memories", run="wards-1")
     lost = RunMemory(store, "wards-1", "north")
     refuses(Code.ANSWERS_LOST, lambda: lost.begin(charged=True))
 
@@ -58,13 +58,16 @@ def test_a_sealed_memory_is_for_its_party_its_run_and_its_key(store: Store) -> N
     memory.keep(b"a sealing key")
     memory.append(b"a line")
     with store.snapshot() as made:
-        sealed, row = made.memory("wards-1"), made.heard("wards-1", 0)
-    assert sealed is not None
+        kept = made.row("memories", run="wards-1")
+        row = made.row("heard", run="wards-1", number=0)
+    assert kept is not None
+    assert row is not None
+    sealed = kept["data"]
     assert b"a sealing key" not in sealed
     assert b"a line" not in row["answer"]
     refuses(Code.VAULT_OF_ANOTHER, lambda: RunMemory(store, "wards-1", "birch", KEY))
     with pytest.raises(Exception, match="H86"):
         RunMemory(store, "wards-1", "alder", bytes(32))
     with store.transaction("put it elsewhere") as made:
-        made.put_memory("wards-2", sealed)
+        made.put("memories", {"run": "wards-2", "data": sealed})
     refuses(Code.VAULT_OF_ANOTHER, lambda: RunMemory(store, "wards-2", "alder", KEY))

@@ -26,7 +26,7 @@ def head(town: Loopback, name: str) -> tuple[int, str]:
 
 def remembered(town: Loopback, name: str) -> dict[str, tuple[int, str]]:
     with open_store(town.parties[name].state).snapshot() as made:
-        return made.peers()
+        return {row["name"]: (row["height"], row["hash"]) for row in made.rows("peers")}
 
 
 def is_running(town: Loopback, run: str) -> bool:
@@ -173,5 +173,5 @@ def test_who_does_not_show_it_begins_nothing(town: Loopback) -> None:
             trails.check("alder", claim)
     # What was remembered a moment ago is enough: the next height may not have been asked for.
     with open_store(town.parties["birch"].state).transaction("peers") as made:
-        made.put_peer("alder", asked.height + 5, "1" * 64)
+        made.put("peers", {"name": "alder", "height": asked.height + 5, "hash": "1" * 64})
     trails.check("alder", asked)

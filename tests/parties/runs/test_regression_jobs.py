@@ -125,12 +125,15 @@ class Town(CliTown):
 
     def ledger_lines(self, server: str, name: str) -> list[Any]:
         with open_store(self.parties[server].state).snapshot() as made:
-            return [json.loads(line) for line in made.ledger_lines(job(name).run_id)]
+            rows = made.rows("ledger_lines", run=job(name).run_id)
+            return [json.loads(row["line"]) for row in rows]
 
     def stages(self, server: str, name: str) -> dict[str, bytes]:
         """Return the session in which every stage that counts was made."""
         with open_store(self.parties[server].state).snapshot() as made:
-            return {row["stage"]: row["session"] for row in made.stages(job(name).run_id)}
+            return {
+                row["stage"]: row["session"] for row in made.rows("stages", run=job(name).run_id)
+            }
 
 
 @pytest.fixture(scope="module")

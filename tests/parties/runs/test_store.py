@@ -48,7 +48,7 @@ def test_what_was_not_accepted_is_no_run(tmp_path: Path, monkeypatch: pytest.Mon
     first = store(tmp_path)
     full = Code.STATE_NOT_WRITTEN.error(found="a full disk")
     with monkeypatch.context() as patch:
-        patch.setattr(Transaction, "put_run", Mock(side_effect=full))
+        patch.setattr(Transaction, "put", Mock(side_effect=full))
         refuses(Code.STATE_NOT_WRITTEN, lambda: first.accept(job(), "north"))
     for again in (first, store(tmp_path)):
         refuses(Code.UNKNOWN_RUN, lambda again=again: again.get(job().run_id))
@@ -89,9 +89,9 @@ def test_a_job_that_was_exchanged_is_refused(tmp_path: Path) -> None:
     run = first.accept(job(), "north").id
     other = job().to_toml().replace("max_depth = 3", "max_depth = 2")
     with open_store(first.state).transaction("tamper") as made:
-        row = made.run(run)
+        row = made.row("runs", id=run)
         assert row is not None
-        made.put_run({**row, "job": other})
+        made.put("runs", {**row, "job": other})
     refuses(Code.RUN_OF_ANOTHER_JOB, lambda: job_of_run(first.state, run))
     refuses(Code.RUN_OF_ANOTHER_JOB, lambda: store(tmp_path))
     refuses(Code.UNKNOWN_RUN, lambda: job_of_run(first.state, "nobody-1"))

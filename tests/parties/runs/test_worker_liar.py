@@ -82,7 +82,7 @@ class Attack:
         state = self.configs[LIAR].state
         shutil.rmtree(state.path("runs", JOB.run_id) / "stages")
         with open_store(state).transaction("forget") as made:
-            made.drop_stages(JOB.run_id, 0)
+            made.drop("stages", run=JOB.run_id)
 
     def charged(self) -> list[int]:
         """Return how often the split was paid for, by server."""

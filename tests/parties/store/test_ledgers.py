@@ -26,7 +26,7 @@ def opened(path: Path) -> DurableLedger:
 
 def lines(path: Path) -> int:
     with open_store(StateFolder(path / "state")).snapshot() as made:
-        return len(made.ledger_lines("run-1"))
+        return len(made.rows("ledger_lines", run="run-1"))
 
 
 def attempt(path: Path, *names: str) -> DurableLedger:
@@ -120,7 +120,7 @@ def test_a_ledger_of_something_else(tmp_path: Path) -> None:
     ):
         state = StateFolder(tmp_path / f"state-{number}")
         with open_store(state).transaction("tamper") as made:
-            made.add_ledger_line("run-1", 0, line)
+            made.add("ledger_lines", {"run": "run-1", "number": 0, "line": line})
         refuses(code, lambda state=state: DurableLedger(open_store(state), "run-1"))
 
 

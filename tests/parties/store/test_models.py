@@ -90,18 +90,18 @@ def test_what_was_changed_is_refused(state: StateFolder) -> None:
     write(state, manifest("m-2"))
     store, folder = open_store(state), state.root / "models"
     with store.snapshot() as made:
-        good = made.models()
+        good = {row["name"]: row for row in made.rows("models")}
 
     def change(name: str, column: str, text: str) -> None:
         with store.transaction("change") as made:
-            made.put_model({**good[name], column: text})
+            made.put("models", {**good[name], column: text})
 
     refuses(Code.VAULT_WRONG_KEY, lambda: open_model(state, bytes([1]) * 32, "m-1"))
     for column in ("ledger", "leakage"):
         change("m-1", column, good["m-1"][column] + " ")
         refuses(Code.MODEL_DAMAGED, lambda: open_model(state, KEY, "m-1"))
     with store.transaction("put back") as made:
-        made.put_model(good["m-1"])
+        made.put("models", good["m-1"])
     # The shares of another model.
     (folder / "m-1/shares.bin").write_bytes((folder / "m-2/shares.bin").read_bytes())
     refuses(Code.VAULT_OF_ANOTHER, lambda: open_model(state, KEY, "m-1"))
@@ -133,7 +133,8 @@ def test_models_of_an_earlier_version_are_taken_over(state: StateFolder) -> None
     written = write(state, manifest(), tree={"nodes": [1, 2]})
     store, folder = open_store(state), state.folder("models", "m-1")
     with store.snapshot() as made:
-        row = made.models()["m-1"]
+        row = made.row("models", name="m-1")
+    assert row is not None
     for column in ("manifest", "ledger", "leakage", "tree"):
         (folder / f"{column}.json").write_text(row[column])
     state.folder("models", "unfinished")

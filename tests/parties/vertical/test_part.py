@@ -67,7 +67,7 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
         # What questions show is in the ledger of the run, which is not the model's text.
         assert town.model("office", "tennis").ledger == before
         with open_store(town.parties["office"].state).snapshot() as made:
-            lines = made.ledger_lines(run)
+            lines = [row["line"] for row in made.rows("ledger_lines", run=run)]
         assert len({json.dumps(json.loads(line), sort_keys=True) for line in lines}) == len(lines)
         # Nothing of a site's nodes is told to another.
         for reply in (

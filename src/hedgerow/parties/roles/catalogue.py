@@ -147,7 +147,7 @@ class Catalogue:
             texts = list(parts) or [stored.leakage]
             opened = tuple(one for text in texts for one in _openings(Leakage.from_json(text)))
             with store.snapshot() as made:
-                for row in made.each_question(manifest.name):
+                for row in made.each("questions", model=manifest.name):
                     asking[row["analyst"]] = asking.get(row["analyst"], 0) + row["n"]
         policy, total = self._policy, sum(asking.values())
         return ModelReport(

@@ -115,7 +115,8 @@ def shared_populations(config: PartyConfig) -> set[str]:
     """Return the populations of which this owner has shared rows, or was about to."""
     with open_store(config.state).snapshot() as made:
         events = [jsonfile.loads(one, Code.JOURNAL_DAMAGED) for one in made.upload_events()]
-        return {*made.promises(), *(str(event["population"]) for event in events)}
+        promised = {str(row["population"]) for row in made.rows("promises")}
+    return promised | {str(event["population"]) for event in events}
 
 
 def _union(one: PopulationCharges) -> list[AccountCharge]:

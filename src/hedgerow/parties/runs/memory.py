@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from hedgerow.errors import Code
-from hedgerow.parties.store.database import Store
+from hedgerow.parties.store.database import Row, Store
 from hedgerow.parties.store.vault import About, open_bytes, seal_bytes
 
 
@@ -33,10 +33,11 @@ class RunMemory:
         self._store, self._run, self._party, self._key = store, run, party, key
         self._on_keep = on_keep
         with store.snapshot() as made:
-            found = made.memory(run)
+            row = made.row("memories", run=run)
             self._length = made.count_heard(run)
-        self.is_begun = found is not None
-        self._state = self._open(found, "memory") if found else None
+        self.is_begun = row is not None
+        # At first it is empty.
+        self._state = self._open(row["data"], "memory") if row and row["data"] else None
 
     def begin(self, *, charged: bool) -> None:
         """Make the row before anything is charged; H840 if it is gone since."""
@@ -48,7 +49,7 @@ class RunMemory:
                 f"{self._store.path}"
             )
         with self._store.transaction("begin a memory") as made:
-            made.put_memory(self._run, b"")
+            made.put("memories", {"run": self._run, "data": b""})
         self.is_begun = True
 
     def load(self) -> bytes | None:
@@ -59,7 +60,7 @@ class RunMemory:
         """Keep a state in the place of the one before; on the disk when this returns, or H869."""
         if state != self._state:
             with self._store.transaction("keep a memory") as made:
-                made.put_memory(self._run, self._seal(state, "memory"))
+                made.put("memories", {"run": self._run, "data": self._seal(state, "memory")})
             self._state = state
             self._on_keep()
 
@@ -67,14 +68,19 @@ class RunMemory:
         """Yield all that was appended, in order; one at a time is in memory."""
         for number in range(self._length):
             with self._store.snapshot() as made:
-                row = made.heard(self._run, number)
+                row = made.row("heard", run=self._run, number=number)
+            if row is None:
+                raise Code.JOURNAL_DAMAGED.error(
+                    found=f"{self._store.path}: what was heard of {self._run}, at {number}, is gone"
+                )
             yield self._open(row["answer"], f"line {number}")
 
     def append(self, line: bytes) -> None:
         """Keep a line after those before; on the disk when this returns, or H869."""
         with self._store.transaction("append to a memory") as made:
             sealed = self._seal(line, f"line {self._length}")
-            made.add_heard(self._run, self._length, "", sealed)
+            numbered: Row = {"run": self._run, "number": self._length}
+            made.add("heard", {**numbered, "entry": "", "answer": sealed})
         self._length += 1
         self._on_keep()
 

@@ -64,7 +64,7 @@ class Stages:
         state.folder("runs", run, "stages")
         self._store = open_store(state)
         with self._store.snapshot() as made:
-            rows = made.stages(run)
+            rows = made.rows("stages", run=run)
         for row in rows:
             tag, session = self._next_tag(row["stage"], row["session"]), row["session"]
             self.kept.append(KeptStage(row["number"], row["stage"], tag, row["entries"], session))
@@ -92,7 +92,8 @@ class Stages:
         if common > self.confirmed or gone:
             with self._store.transaction("begin on common stages") as made:
                 self._confirm_stages(made, common)
-                made.drop_stages(self._run, common)
+                for stage in gone:
+                    made.drop("stages", run=self._run, number=stage.number)
             self.confirmed = common
         del self.kept[common:]
         for stage in gone:
@@ -122,7 +123,7 @@ class Stages:
         assert self._key is not None
         write_arrays(self._path(kept.number), arrays, self._key, about=self._about(kept))
         with self._store.transaction("keep a stage") as made:
-            made.put_stage(self._row(kept, confirmed=False))
+            made.put("stages", self._row(kept, confirmed=False))
         self.kept.append(kept)
         self._confirm(tag)
         with self._store.transaction("confirm a stage") as made:
@@ -141,7 +142,7 @@ class Stages:
     def _confirm_stages(self, made: Transaction, stages: int) -> None:
         """Write down that all servers have so many stages; that never becomes less."""
         for kept in self.kept[self.confirmed : stages]:
-            made.put_stage(self._row(kept, confirmed=True))
+            made.put("stages", self._row(kept, confirmed=True))
             made.tell("confirmed", {"run": self._run, "stage": kept.stage, "tag": kept.tag.hex()})
 
     def _row(self, kept: KeptStage, *, confirmed: bool) -> dict[str, str | int | bytes]:

@@ -74,7 +74,7 @@ class PartyRun:
 def job_of_run(state: StateFolder, run: str) -> Job:
     """Return the job of a run; H890 if there is no such run."""
     with open_store(state).snapshot() as made:
-        row = made.run(check_name(run, "run"))
+        row = made.row("runs", id=check_name(run, "run"))
     if row is None:
         raise Code.UNKNOWN_RUN.error(found=f"run {run}")
     return _job_of(row)
@@ -107,7 +107,7 @@ class RunStore:
         self._store = open_store(state)
         self.trails = PeerTrails(self._store)
         with self._store.snapshot() as made:
-            self._runs = {row["id"]: _read(row) for row in made.runs()}
+            self._runs = {row["id"]: _read(row) for row in made.rows("runs")}
 
     def accept(self, job: Job, by: str, signature: bytes = b"") -> PartyRun:
         """Keep a job, with the signature of who posts it; the same one again is the same run."""
@@ -128,18 +128,19 @@ class RunStore:
         """
         reason = f"{error.code.number} {error.expected}"
         with self._store.snapshot() as made:
-            known = made.refusals(by)
+            known = {(row["job"], row["reason"]) for row in made.rows("refusals", by=by)}
         if (job.hash, reason) in known or len(known) >= most:
             return
         with self._store.transaction("refuse a job") as made:
-            made.put_refusal(job.hash, reason, by)
+            made.put("refusals", {"job": job.hash, "reason": reason, "by": by})
             told = {"run": job.run_id, "hash": job.hash, "by": by, "error": error.code.number}
             made.tell("refused", {**told, "expected": error.expected, "found": error.found})
 
     def signature(self, run: PartyRun) -> bytes:
-        """Return with which signature a job was posted."""
+        """Return with which signature a job was posted; nothing if it was not signed."""
         with self._store.snapshot() as made:
-            return made.post(run.id)
+            row = made.row("posts", run=run.id)
+        return b"" if row is None else bytes(row["signature"])
 
     def remember_peers(self) -> None:
         """Keep how long the trails of others are, now that they have begun an attempt."""
@@ -149,7 +150,8 @@ class RunStore:
     def forget(self, run: PartyRun) -> None:
         """Forget what members had to remember of a run while it went on."""
         with self._store.transaction("forget a memory") as made:
-            made.forget(run.id)
+            made.drop("memories", run=run.id)
+            made.drop("heard", run=run.id)
 
     def get(self, run: object) -> PartyRun:
         """Return a run; H890 if it is not here."""
@@ -199,7 +201,8 @@ class RunStore:
         told = run.to_fields()
         error = None if run.error is None else json.dumps(told["error"])
         with self._store.transaction(f"run {run.state}") as made:
-            made.put_run(
+            made.put(
+                "runs",
                 {
                     "id": run.id,
                     "job": run.job.to_toml(),
@@ -211,11 +214,11 @@ class RunStore:
                     "created": run.created,
                     "changed": run.changed,
                     "by": run.by,
-                }
+                },
             )
             self.trails.write(made)
             if signature:
-                made.put_post(run.id, signature)
+                made.put("posts", {"run": run.id, "signature": signature})
             names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")
             number = None if run.error is None else run.error.code.number
             order = {} if ordered_by is None else {"ordered_by": ordered_by}

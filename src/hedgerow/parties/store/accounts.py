@@ -107,7 +107,7 @@ class Accounts:
             charge = AccountCharge(key, float(epsilon), float(delta), what[:200], time.time())
             made.add_charge({"population": population, **asdict(charge)})
             if shared:
-                made.put_server_charge(population, key)
+                made.put("server_charges", {"population": population, "key": key})
         return True
 
     def check(
@@ -138,7 +138,7 @@ class Accounts:
         nothing is left. What they were promised before is held back until `fulfil`.
         """
         with self._store.transaction("promise", self.patience) as made:
-            before = made.promises().get(population)
+            before = made.row("promises", population=population)
             if cap is None:
                 cap = math.inf if before is None else before["cap"]
             found = self._left_for_servers(made, population, cap)
@@ -152,7 +152,8 @@ class Accounts:
     def fulfil(self, population: str, lifetime: Lifetime | None) -> None:
         """Hold back no more than this: all servers know that they have no more."""
         with self._store.transaction("fulfil a promise", self.patience) as made:
-            before = made.promises()[population]
+            before = made.row("promises", population=population)
+            assert before is not None
             found = (0.0, 0.0) if lifetime is None else (lifetime.epsilon, lifetime.delta)
             _write_promise(made, before, population, *found, before["cap"])
 
@@ -165,7 +166,7 @@ class Accounts:
             _check(population, charge.key, charge.epsilon, charge.delta)
         with self._store.snapshot(self.patience) as made:
             known = {one.key: one for one in _total_of(made, population).charges}
-            told = made.server_charges(population)
+            told = _charged_by_servers(made, population)
         differ = [
             one for one in charges if one.key in known and _figures(known[one.key]) != _figures(one)
         ]
@@ -173,12 +174,12 @@ class Accounts:
             return differ
         with self._store.transaction("enter charges", self.patience) as made:
             known = {one.key: one for one in _total_of(made, population).charges}
-            told = made.server_charges(population)
+            told = _charged_by_servers(made, population)
             for charge in charges:
                 if charge.key not in known:
                     made.add_charge({"population": population, **asdict(charge)})
                 if charge.key not in told:
-                    made.put_server_charge(population, charge.key)
+                    made.put("server_charges", {"population": population, "key": charge.key})
         return differ
 
     def spent(self, population: str) -> AccountTotal:
@@ -215,10 +216,12 @@ class Accounts:
                 spent_delta=spent.delta,
                 delta=delta,
             )
-        promise = made.promises().get(population)
+        promise = made.row("promises", population=population)
         held = (spent.epsilon, spent.delta)
         if promise is not None:
-            held = _held(spent, made.server_charges(population), promise, cost if shared else None)
+            held = _held(
+                spent, _charged_by_servers(made, population), promise, cost if shared else None
+            )
         self.policy.check_account(
             population,
             spent=held[0],
@@ -233,7 +236,7 @@ class Accounts:
         limit = self.policy.populations.get(population)
         if limit is None:
             return None
-        own = _without(_total_of(made, population), made.server_charges(population))
+        own = _without(_total_of(made, population), _charged_by_servers(made, population))
         left = limit.epsilon if math.isinf(limit.epsilon) else limit.epsilon - own.epsilon
         if min(cap, left) <= 0:
             return None
@@ -257,6 +260,11 @@ def _terms_of(made: Transaction, population: str, owners: Collection[str]) -> li
     return [OwnerTerms.from_json(known[owner]) for owner in sorted(owners) if owner in known]
 
 
+def _charged_by_servers(made: Transaction, population: str) -> set[str]:
+    """Return the keys of an owner's account that servers have charged as well."""
+    return {row["key"] for row in made.rows("server_charges", population=population)}
+
+
 def _write_promise(
     made: Transaction,
     before: Mapping[str, Any] | None,
@@ -269,7 +277,7 @@ def _write_promise(
     row |= {"delta": delta, "cap": cap}
     if before == row:
         return
-    made.put_promise(row)
+    made.put("promises", row)
     told = {"epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": delta}
     made.tell("promise", {"population": population, **told})
 
@@ -446,8 +454,8 @@ def balances_in(folder: Path) -> list[Balance]:
         with _open(StateFolder(root)).snapshot() as made:
             for name in {row["population"] for row in made.charges()}:
                 spent[name] = _total_of(made, name)
-            for name, row in made.promises().items():
-                promised[name] = (row["epsilon"], row["delta"])
+            for row in made.rows("promises"):
+                promised[row["population"]] = (row["epsilon"], row["delta"])
     return [
         Balance(name, spent.get(name, _NOTHING), limits.get(name), promised.get(name))
         for name in sorted({*limits, *spent, *promised})

@@ -32,14 +32,15 @@ def decide(
     """Write and tell what a person has decided about a job, in the place of what was before."""
     signature = sign(identity, _message(hash, person, approved))
     with store.transaction("decide about a job") as made:
-        made.put_approval(
+        made.put(
+            "approvals",
             {
                 "run": run,
                 "person": person,
                 "approved": int(approved),
                 "time": time.time(),
                 "signature": signature,
-            }
+            },
         )
         told = {"run": run, "hash": hash, "person": person, "approved": approved}
         made.tell(KIND, {**told, "signature": signature.hex()})
@@ -51,7 +52,7 @@ def decision(store: Store, identity: Identity, run: str, hash: str) -> Approval 
     Cost: one read of the store.
     """
     with store.snapshot() as made:
-        row = made.approval(run)
+        row = made.row("approvals", run=run)
     if row is None:
         return None
     found = Approval(row["person"], bool(row["approved"]), row["signature"])

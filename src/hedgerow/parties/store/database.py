@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity
@@ -190,6 +190,29 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTR
 
 Row = dict[str, Any]
 Value = str | int | float | bytes | None
+Table = Literal[
+    "approvals",
+    "charges",
+    "halves",
+    "heard",
+    "ledger_lines",
+    "memories",
+    "models",
+    "own_tables",
+    "peers",
+    "posts",
+    "promises",
+    "query_logs",
+    "questions",
+    "refusals",
+    "runs",
+    "server_charges",
+    "stages",
+    "terms",
+    "upload_events",
+    "uploads",
+]
+"""Rows by what they are about; the modules that write them say what they mean."""
 
 
 class Transaction:
@@ -213,215 +236,78 @@ class Transaction:
                 last = self._add(next_entry(last, KEY, {"certificate": signer.pem}, signer))
         return self._add(next_entry(last, kind, fields, signer)).n
 
-    def put_run(self, row: Mapping[str, Value]) -> None:
-        """Write a run, in the place of what was known of it."""
-        self._put("runs", row)
+    def put(self, table: Table, row: Mapping[str, Value]) -> None:
+        """Write a row, in the place of the one that has its key."""
+        self._write("REPLACE", table, row)
 
-    def runs(self) -> list[Row]:
-        """Return all runs, the oldest first."""
-        return self._rows("runs", "ORDER BY created, id")
+    def add(self, table: Table, row: Mapping[str, Value]) -> None:
+        """Write a row whose key none has; H867 if one does."""
+        self._write("INSERT", table, row)
 
-    def run(self, run: str) -> Row | None:
-        """Return a run."""
-        found = self._rows("runs", "WHERE id = ?", run)
-        return found[0] if found else None
+    def drop(self, table: Table, **where: Value) -> None:
+        """Forget the rows with these values."""
+        rest, values = _condition(where)
+        self._base.execute(f"DELETE FROM {table}{rest}", values)  # noqa: S608
 
-    def put_post(self, run: str, signature: bytes) -> None:
-        """Write with which signature a job was posted."""
-        self._put("posts", {"run": run, "signature": signature})
+    def row(self, table: Table, **where: Value) -> Row | None:
+        """Return the row with these values, which are a key."""
+        return next(self.each(table, **where), None)
 
-    def post(self, run: str) -> bytes:
-        """Return with which signature a job was posted; nothing if it was not signed."""
-        found = self._rows("posts", "WHERE run = ?", run)
-        return bytes(found[0]["signature"]) if found else b""
+    def rows(self, table: Table, **where: Value) -> list[Row]:
+        """Return the rows with these values, in the order of their keys.
 
-    def put_own_table(self, population: str, entry: str) -> None:
-        """Write where this party has its own rows of a population."""
-        self._put("own_tables", {"population": population, "entry": entry})
-
-    def own_tables(self) -> dict[str, str]:
-        """Return where this party has its own rows, by population."""
-        rows = self._rows("own_tables", "ORDER BY population")
-        return {row["population"]: row["entry"] for row in rows}
-
-    def put_approval(self, row: Mapping[str, Value]) -> None:
-        """Write a decision on a run, in the place of an earlier one."""
-        self._put("approvals", row)
-
-    def approval(self, run: str) -> Row | None:
-        """Return the last decision on a run."""
-        found = self._rows("approvals", "WHERE run = ?", run)
-        return found[0] if found else None
-
-    def put_refusal(self, job: str, reason: str, by: str) -> None:
-        """Write why a job, by its hash, was refused to whom."""
-        self._put("refusals", {"job": job, "reason": reason, "by": by})
-
-    def refusals(self, by: str) -> set[tuple[str, str]]:
-        """Return the jobs of a member that were refused, each with the reason."""
-        rows = self._rows("refusals", "WHERE by = ?", by)
-        return {(row["job"], row["reason"]) for row in rows}
-
-    def put_peer(self, name: str, height: int, hash: str) -> None:
-        """Write how long the trail of another party was, and the hash of its last entry."""
-        self._put("peers", {"name": name, "height": height, "hash": hash})
-
-    def peers(self) -> dict[str, tuple[int, str]]:
-        """Return height and hash of the trails of other parties, by name."""
-        rows = self._rows("peers", "ORDER BY name")
-        return {row["name"]: (row["height"], row["hash"]) for row in rows}
-
-    def drop_peer(self, name: str) -> None:
-        """Forget how long the trail of another party was."""
-        self._base.execute("DELETE FROM peers WHERE name = ?", (name,))
-
-    def put_stage(self, row: Mapping[str, Value]) -> None:
-        """Write a stage of a run, in the place of what was known of it."""
-        self._put("stages", row)
-
-    def stages(self, run: str) -> list[Row]:
-        """Return the stages of a run in order; H867 if one is gone before others."""
-        return self._numbered_rows("stages", run)
-
-    def drop_stages(self, run: str, first: int) -> None:
-        """Forget the stages of a run from one on."""
-        self._base.execute("DELETE FROM stages WHERE run = ? AND number >= ?", (run, first))
-
-    def add_ledger_line(self, run: str, number: int, line: str) -> None:
-        """Add a line to the ledger of a run; H867 if there is one of that number."""
-        row: dict[str, Value] = {"run": run, "number": number, "line": line}
-        self._put("ledger_lines", row, replace=False)
-
-    def ledger_lines(self, run: str) -> list[str]:
-        """Return the lines of the ledger of a run in order; H867 if one is gone before others."""
-        return [row["line"] for row in self._numbered_rows("ledger_lines", run)]
-
-    def put_query_log(self, row: Mapping[str, Value]) -> None:
-        """Write whose questions are kept of a model, and how many there are."""
-        self._put("query_logs", row)
-
-    def query_log(self, model: str) -> Row | None:
-        """Return whose questions are kept of a model, and how many there are."""
-        found = self._rows("query_logs", "WHERE model = ?", model)
-        return found[0] if found else None
-
-    def put_question(self, row: Mapping[str, Value]) -> None:
-        """Write a question, in the place of what was known of it."""
-        self._put("questions", row)
-
-    def question(self, model: str, analyst: str, id: str) -> Row | None:
-        """Return a question."""
-        where = "WHERE model = ? AND analyst = ? AND id = ?"
-        found = self._rows("questions", where, model, analyst, id)
-        return found[0] if found else None
-
-    def each_question(self, model: str) -> Iterator[Row]:
-        """Yield all questions to a model; one at a time is in memory."""
-        return self._each("questions", "WHERE model = ?", model)
-
-    def put_halves(self, model: str, draw: str, sealed: bytes) -> None:
-        """Write the halves of one draw of answers."""
-        self._put("halves", {"model": model, "draw": draw, "sealed": sealed})
-
-    def halves(self, model: str, draw: str) -> bytes | None:
-        """Return the halves of one draw of answers, sealed."""
-        found = self._rows("halves", "WHERE model = ? AND draw = ?", model, draw)
-        return found[0]["sealed"] if found else None
-
-    def drop_unused_halves(self, model: str, draw: str) -> None:
-        """Forget a draw, unless it answers a question."""
-        self._base.execute(
-            "DELETE FROM halves WHERE model = :model AND draw = :draw AND NOT EXISTS "
-            "(SELECT * FROM questions WHERE model = :model AND draw = :draw)",
-            {"model": model, "draw": draw},
-        )
-
-    def put_memory(self, run: str, data: bytes) -> None:
-        """Write what a party must not forget of a run, in the place of what it knew."""
-        self._put("memories", {"run": run, "data": data})
-
-    def memory(self, run: str) -> bytes | None:
-        """Return what a party must not forget of a run; None if it has not begun."""
-        found = self._rows("memories", "WHERE run = ?", run)
-        return found[0]["data"] if found else None
-
-    def forget(self, run: str) -> None:
-        """Forget the memory of a run and what was heard of it."""
-        self._base.execute("DELETE FROM memories WHERE run = ?", (run,))
-        self._base.execute("DELETE FROM heard WHERE run = ?", (run,))
-
-    def add_heard(self, run: str, number: int, entry: str, answer: bytes) -> None:
-        """Add what a coordinator has heard of a run; H867 if there is something of that number."""
-        row: dict[str, Value] = {"run": run, "number": number, "entry": entry, "answer": answer}
-        self._put("heard", row, replace=False)
-
-    def heard(self, run: str, number: int) -> Row:
-        """Return one thing that a coordinator has heard of a run; H867 if it is gone."""
-        found = self._rows("heard", "WHERE run = ? AND number = ?", run, number)
-        if not found:
+        H867 where they are numbered and one is gone before others.
+        """
+        found = list(self.each(table, **where))
+        numbers = [row["number"] for row in found if "number" in row]
+        if numbers != list(range(len(numbers))):
             raise Code.JOURNAL_DAMAGED.error(
-                found=f"{self._store.path}: what was heard of {run}, at {number}, is gone"
+                found=f"{self._store.path}: a row of {table} is gone before others"
             )
-        return found[0]
+        return found
+
+    def each(self, table: Table, **where: Value) -> Iterator[Row]:
+        """Yield rows as `rows` does, unnumbered or not; one at a time is in memory."""
+        rest, values = _condition(where)
+        # Every table begins with its key.
+        cursor = self._base.execute(f"SELECT * FROM {table}{rest} ORDER BY 1, 2", values)  # noqa: S608
+        names = [name for name, *_ in cursor.description]
+        for found in cursor:
+            row = dict(zip(names, found, strict=True))
+            if row.pop("sum") != _sum(table, row):
+                raise Code.JOURNAL_DAMAGED.error(
+                    found=f"{self._store.path}: a row of {table} with another checksum"
+                )
+            yield row
 
     def count_heard(self, run: str) -> int:
-        """Return how much a coordinator has heard of a run."""
+        """Return how much was heard of a run."""
         where = "SELECT coalesce(max(number) + 1, 0) FROM heard WHERE run = ?"
         return int(self._base.execute(where, (run,)).fetchone()[0])
 
     def add_upload_event(self, entry: str) -> None:
         """Add what has happened to an upload of this owner."""
-        row: dict[str, Value] = {"number": len(self.upload_events()), "entry": entry}
-        self._put("upload_events", row, replace=False)
+        self.add("upload_events", {"number": len(self.upload_events()), "entry": entry})
 
     def upload_events(self) -> list[str]:
         """Return what has happened to the uploads of this owner, in order; H867 if some is gone."""
-        found = self._rows("upload_events", "ORDER BY number")
-        self._check_numbers("upload_events", found)
-        return [row["entry"] for row in found]
+        return [row["entry"] for row in self.rows("upload_events")]
 
     def put_upload(self, id: str, manifest: str | None) -> None:
         """Write that an id is used up, or, with its manifest, that the upload is complete."""
-        self._put("uploads", {"id": id, "manifest": manifest})
+        self.put("uploads", {"id": id, "manifest": manifest})
 
     def uploads(self) -> dict[str, str | None]:
         """Return the manifests of all uploads by id; None for one that is not complete."""
-        return {row["id"]: row["manifest"] for row in self._rows("uploads", "ORDER BY id")}
+        return {row["id"]: row["manifest"] for row in self.rows("uploads")}
 
     def put_terms(self, owner: str, population: str, terms: str) -> None:
         """Write what an owner allows on its uploads of a population, in the place of what was."""
-        self._put("terms", {"owner": owner, "population": population, "terms": terms})
+        self.put("terms", {"owner": owner, "population": population, "terms": terms})
 
     def terms(self, population: str) -> dict[str, str]:
         """Return what owners allow on their uploads of a population, by owner."""
-        rows = self._rows("terms", "WHERE population = ? ORDER BY owner", population)
-        return {row["owner"]: row["terms"] for row in rows}
-
-    def put_promise(self, row: Mapping[str, Value]) -> None:
-        """Write what an owner lets servers charge to a population (epsilon, delta, cap)."""
-        self._put("promises", row)
-
-    def promises(self) -> dict[str, Row]:
-        """Return what an owner lets servers charge, by population."""
-        rows = self._rows("promises", "ORDER BY population")
-        return {row["population"]: row for row in rows}
-
-    def put_server_charge(self, population: str, key: str) -> None:
-        """Write that a charge of an owner's account is one that servers have made as well."""
-        self._put("server_charges", {"population": population, "key": key})
-
-    def server_charges(self, population: str) -> set[str]:
-        """Return the keys of an owner's account that servers have charged as well."""
-        rows = self._rows("server_charges", "WHERE population = ?", population)
-        return {row["key"] for row in rows}
-
-    def put_model(self, row: Mapping[str, Value]) -> None:
-        """Write a model, in the place of what was known of it."""
-        self._put("models", row)
-
-    def models(self) -> dict[str, Row]:
-        """Return all models by name."""
-        return {row["name"]: row for row in self._rows("models", "ORDER BY name")}
+        return {row["owner"]: row["terms"] for row in self.rows("terms", population=population)}
 
     def check_pages(self) -> None:
         """Look at every page of the file, also those that nobody reads now; H867."""
@@ -445,12 +331,11 @@ class Transaction:
 
     def add_charge(self, charge: Mapping[str, Value]) -> None:
         """Add a charge (population, key, epsilon, delta, what, time) to its account and tell it."""
-        row: dict[str, Value] = {"entry": self.tell(CHARGE, plain_charge(charge)), **charge}
-        self._put("charges", row, replace=False)
+        self.add("charges", {"entry": self.tell(CHARGE, plain_charge(charge)), **charge})
 
     def charges(self, population: str | None = None) -> list[Row]:
         """Return the charges of a population, or of all, in their order; H867 if some are gone."""
-        found = self._rows("charges", "ORDER BY entry")
+        found = self.rows("charges")
         told = self._base.execute("SELECT count(*) FROM trail WHERE kind = ?", (CHARGE,))
         if told.fetchone()[0] != len(found):
             raise Code.JOURNAL_DAMAGED.error(
@@ -471,36 +356,11 @@ class Transaction:
         found = self._base.execute(f"SELECT {columns} FROM trail {rest}", values)  # noqa: S608
         return [TrailEntry(*row) for row in found]
 
-    def _put(self, table: str, row: Mapping[str, Value], *, replace: bool = True) -> None:
-        names, verb = (*row, "sum"), "REPLACE" if replace else "INSERT"
+    def _write(self, verb: str, table: Table, row: Mapping[str, Value]) -> None:
+        names = (*row, "sum")
         marks = ", ".join("?" * len(names))
         statement = f"{verb} INTO {table} ({', '.join(names)}) VALUES ({marks})"
         self._base.execute(statement, (*row.values(), _sum(table, row)))
-
-    def _numbered_rows(self, table: str, run: str) -> list[Row]:
-        found = self._rows(table, "WHERE run = ? ORDER BY number", run)
-        self._check_numbers(table, found)
-        return found
-
-    def _check_numbers(self, table: str, rows: list[Row]) -> None:
-        if [row["number"] for row in rows] != list(range(len(rows))):
-            raise Code.JOURNAL_DAMAGED.error(
-                found=f"{self._store.path}: a row of {table} is gone before others"
-            )
-
-    def _rows(self, table: str, rest: str, *values: Value) -> list[Row]:
-        return list(self._each(table, rest, *values))
-
-    def _each(self, table: str, rest: str, *values: Value) -> Iterator[Row]:
-        cursor = self._base.execute(f"SELECT * FROM {table} {rest}", values)  # noqa: S608
-        names = [name for name, *_ in cursor.description]
-        for found in cursor:
-            row = dict(zip(names, found, strict=True))
-            if row.pop("sum") != _sum(table, row):
-                raise Code.JOURNAL_DAMAGED.error(
-                    found=f"{self._store.path}: a row of {table} with another checksum"
-                )
-            yield row
 
 
 class _Place(NamedTuple):
@@ -726,6 +586,11 @@ def _place_of(path: Path) -> _Place:
     if not stat.S_ISREG(found.st_mode):
         raise Code.JOURNAL_DAMAGED.error(found=f"{path}, which is no file")
     return _Place(found.st_dev, found.st_ino)
+
+
+def _condition(where: Mapping[str, Value]) -> tuple[str, tuple[Value, ...]]:
+    names = " AND ".join(f"{name} = ?" for name in where)
+    return (f" WHERE {names}" if names else ""), tuple(where.values())
 
 
 def _sum(table: str, row: Mapping[str, Value]) -> bytes:

@@ -36,7 +36,7 @@ class DurableLedger(Ledger):
         self._used: list[bool] = []
         self._earlier: dict[tuple[Any, ...], list[int]] = {}
         with store.snapshot() as made:
-            lines = made.ledger_lines(run)
+            lines = [row["line"] for row in made.rows("ledger_lines", run=run)]
         self._lines = len(lines)
         with jsonfile.refusing(Code.BAD_LEDGER_FILE):
             for line in lines:
@@ -123,7 +123,8 @@ class DurableLedger(Ledger):
     def _write(self, *lines: dict[str, Any]) -> None:
         with self._store.transaction("ledger lines") as made:
             for number, line in enumerate(lines, self._lines):
-                made.add_ledger_line(self._run, number, json.dumps(line, allow_nan=False))
+                text = json.dumps(line, allow_nan=False)
+                made.add("ledger_lines", {"run": self._run, "number": number, "line": text})
         self._lines += len(lines)
 
     def _keep_budget(self) -> None:

@@ -140,8 +140,8 @@ def write_model(
         write_arrays(path, dict(shares), key, about=_about(whole, whole.to_json()))
     row = {column: texts.get(name) for name, column in _TEXTS.items()}
     with open_store(state).transaction("keep a model") as made:
-        new = manifest.name not in made.models()
-        made.put_model({"name": manifest.name, "manifest": whole.to_json(), **row})
+        new = made.row("models", name=manifest.name) is None
+        made.put("models", {"name": manifest.name, "manifest": whole.to_json(), **row})
         if new:
             told = {"model": whole.name, "run": whole.run, "hash": whole.job, "tag": whole.tag}
             made.tell("model", told)
@@ -175,13 +175,14 @@ def open_model(state: StateFolder, key: bytes | None, name: str) -> StoredModel:
 
 def list_models(state: StateFolder) -> Iterator[ModelManifest]:
     """Manifests of all models that are there, by name."""
-    for row in _models(state).values():
-        yield _manifest(row)
+    with open_store(state).snapshot() as made:
+        rows = made.rows("models")
+    yield from map(_manifest, rows)
 
 
 def check_free(state: StateFolder, name: str, job: str) -> None:
     """Refuse, with H892, a name that the model of another job has."""
-    row = _models(state).get(check_name(name, "model"))
+    row = _find(state, name)
     if row is None:
         return
     known = _manifest(row)
@@ -194,27 +195,26 @@ def check_free(state: StateFolder, name: str, job: str) -> None:
 def take_over_models(state: StateFolder) -> None:
     """Take over what an earlier version kept in files beside the shares."""
     with open_store(state).transaction("import models") as made:
-        known = made.models()
         for name in state.names(_ROOM):
             paths = {column: state.path(_ROOM, name, file) for file, column in _TEXTS.items()}
             paths["manifest"] = state.path(_ROOM, name, "manifest.json")
-            if name in known or not paths["manifest"].exists():
+            known = made.row("models", name=name) is not None
+            if known or not paths["manifest"].exists():
                 continue
             texts = {
                 column: read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE) if path.exists() else None
                 for column, path in paths.items()
             }
-            made.put_model({"name": name, **texts})
+            made.put("models", {"name": name, **texts})
 
 
-def _models(state: StateFolder) -> dict[str, Row]:
-    state.folder(_ROOM)
+def _find(state: StateFolder, name: str) -> Row | None:
     with open_store(state).snapshot() as made:
-        return made.models()
+        return made.row("models", name=check_name(name, "model"))
 
 
 def _row(state: StateFolder, name: str) -> Row:
-    row = _models(state).get(check_name(name, "model"))
+    row = _find(state, name)
     if row is None:
         raise Code.UNKNOWN_MODEL.error(
             expected="the name of a model that this server keeps",

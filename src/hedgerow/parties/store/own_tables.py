@@ -57,7 +57,7 @@ def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
     entry = asdict(whole) | {"path": str(whole.path)}
     entry["domain"] = None if whole.domain is None else str(whole.domain)
     with open_store(state).transaction("name a table") as made:
-        made.put_own_table(table.population, json.dumps(entry))
+        made.put("own_tables", {"population": table.population, "entry": json.dumps(entry)})
         made.tell("table", {"population": table.population})
     return whole
 
@@ -65,7 +65,7 @@ def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
 def own_tables(state: StateFolder) -> list[OwnTable]:
     """Return the tables of this party."""
     with open_store(state).snapshot() as made:
-        texts = made.own_tables().values()
+        texts = [row["entry"] for row in made.rows("own_tables")]
     found = []
     for text in texts:
         entry = jsonfile.loads(text, Code.JOURNAL_DAMAGED)
@@ -90,12 +90,13 @@ def check_same(state: StateFolder, run: str, pieces: Sequence[bytes]) -> None:
     """Refuse another table than that of the first attempt, H119; what is kept is a keyed digest."""
     store, name = open_store(state), f"{run} table"
     with store.snapshot() as made:
-        kept = made.memory(name)
+        row = made.row("memories", run=name)
+    kept = None if row is None else row["data"]
     if kept is None:
         key = secrets.token_bytes(_KEY_BYTES)
         kept = json.dumps({"key": key.hex(), "digest": _digest(key, pieces)}).encode()
         with store.transaction("pin a table") as made:
-            made.put_memory(name, kept)
+            made.put("memories", {"run": name, "data": kept})
     known = jsonfile.loads(kept, Code.JOURNAL_DAMAGED)
     if not hmac.compare_digest(_digest(bytes.fromhex(known["key"]), pieces), known["digest"]):
         raise Code.TABLE_CHANGED.error(

@@ -124,10 +124,10 @@ class PeerTrails:
         """Remember what was noted since, with whatever else this transaction writes."""
         with self._lock:
             noted, self._noted = self._noted, {}
-        known = made.peers()
         for name, mark in noted.items():
-            if name not in known or mark.height > known[name][0]:
-                made.put_peer(name, *mark)
+            known = _remembered(made, name)
+            if known is None or mark.height > known.height:
+                made.put("peers", {"name": name, **mark._asdict()})
 
     def _question(self, made: Transaction, name: str) -> TrailQuestion:
         mark = self._mark(made, name)
@@ -136,10 +136,9 @@ class PeerTrails:
         return TrailQuestion(_claim(made, mark, at), mark)
 
     def _mark(self, made: Transaction, name: str) -> TrailMark | None:
-        found = made.peers().get(name)
-        if found is None:
+        mark = _remembered(made, name)
+        if mark is None:
             return None
-        mark = TrailMark(*found)
         with self._lock:
             recent = self._recent.setdefault(name, deque(maxlen=_RECENT))
             if mark not in recent:
@@ -167,12 +166,17 @@ class PeerTrails:
 def forget_peer(store: Store, name: str) -> bool:
     """Forget how long the trail of another party was, and tell that; whether anything was known."""
     with store.transaction("forget a peer") as made:
-        mark = made.peers().get(name)
+        mark = _remembered(made, name)
         if mark is None:
             return False
-        made.drop_peer(name)
-        made.tell(FORGET, {"peer": name, "height": mark[0], "hash": mark[1]})
+        made.drop("peers", name=name)
+        made.tell(FORGET, {"peer": name, **mark._asdict()})
         return True
+
+
+def _remembered(made: Transaction, name: str) -> TrailMark | None:
+    row = made.row("peers", name=name)
+    return None if row is None else TrailMark(row["height"], row["hash"])
 
 
 def _claim(made: Transaction, mark: TrailMark | None, at: int) -> TrailClaim:

@@ -92,7 +92,7 @@ class QueryLog:
     def find(self, keys: Iterable[QueryKey]) -> dict[QueryKey, LoggedQuery]:
         """Return those of some requests that were charged, all from one moment."""
         with self._store.snapshot() as made:
-            rows = [(key, made.question(self.model, *key)) for key in keys]
+            rows = [(key, self._row(made, key)) for key in keys]
         return {key: _logged(key, row) for key, row in rows if row is not None}
 
     def charge(self, asked: Sequence[Asked]) -> None:
@@ -104,9 +104,10 @@ class QueryLog:
             raise Code.QUERY_CONFLICT.error(found="one request twice in one charge")
         with self._lock:
             with self._store.transaction("charge questions") as made:
-                fresh = [one for one in asked if made.question(self.model, *one.key) is None]
+                fresh = [one for one in asked if self._row(made, one.key) is None]
                 for one in fresh:
-                    made.put_question(
+                    made.put(
+                        "questions",
                         {
                             "model": self.model,
                             "analyst": one.key.analyst,
@@ -116,9 +117,9 @@ class QueryLog:
                             "digest": one.digest,
                             "draw": None,
                             "done": 0,
-                        }
+                        },
                     )
-                made.put_query_log(self._head(self._questions + len(fresh)))
+                made.put("query_logs", self._head(self._questions + len(fresh)))
             self._questions += len(fresh)
             for one in fresh:
                 self._rows[one.key.analyst] += one.n
@@ -134,11 +135,12 @@ class QueryLog:
             rows = [self._charged(made, key) for key in keys]
             if named:
                 sealed = seal_arrays(named, self._key, about=self._about(draw))
-                made.put_halves(self.model, draw, sealed)
+                made.put("halves", {"model": self.model, "draw": draw, "sealed": sealed})
             for row in rows:
-                made.put_question({**row, "draw": draw})
+                made.put("questions", {**row, "draw": draw})
             for old in {row["draw"] for row in rows} - {None, draw}:
-                made.drop_unused_halves(self.model, old)
+                if made.row("questions", model=self.model, draw=old) is None:
+                    made.drop("halves", model=self.model, draw=old)
 
     def finish(self, keys: Iterable[QueryKey]) -> None:
         """Record that all servers hold the draw: from here on it is the answer; durable."""
@@ -146,18 +148,19 @@ class QueryLog:
             rows = [self._charged(made, key) for key in keys]
             for row in rows:
                 if not row["done"]:
-                    made.put_question({**row, "done": 1})
+                    made.put("questions", {**row, "done": 1})
 
     def half(self, key: QueryKey) -> Array | None:
         """Return the half of an answer that is done; None at the server that gives none."""
         with self._store.snapshot() as made:
-            row = made.question(self.model, *key)
+            row = self._row(made, key)
             if row is None or not row["done"]:
                 raise ValueError("a half that may not leave")
-            sealed = made.halves(self.model, row["draw"])
-        if sealed is None:
+            held = made.row("halves", model=self.model, draw=row["draw"])
+        if held is None:
             return None
-        return open_arrays(sealed, self._key, about=self._about(row["draw"]))[" ".join(key)]
+        found = open_arrays(held["sealed"], self._key, about=self._about(row["draw"]))
+        return found[" ".join(key)]
 
     def close(self) -> None:
         """Let others open it."""
@@ -165,12 +168,13 @@ class QueryLog:
 
     def _open(self) -> None:
         with self._store.transaction("open questions") as made:
-            for row in made.each_question(self.model):
+            for row in made.each("questions", model=self.model):
                 self._questions += 1
                 self._rows[row["analyst"]] += row["n"]
-            found, expected = made.query_log(self.model), self._head(self._questions)
+            found = made.row("query_logs", model=self.model)
+            expected = self._head(self._questions)
             if found is None and not self._questions:
-                made.put_query_log(expected)
+                made.put("query_logs", expected)
             elif found != expected:
                 raise Code.JOURNAL_DAMAGED.error(
                     expected=f"the questions to {self.model} as {expected}", found=f"{found}"
@@ -184,8 +188,11 @@ class QueryLog:
             "questions": questions,
         }
 
+    def _row(self, made: Transaction, key: QueryKey) -> Row | None:
+        return made.row("questions", model=self.model, analyst=key.analyst, id=key.id)
+
     def _charged(self, made: Transaction, key: QueryKey) -> Row:
-        row = made.question(self.model, *key)
+        row = self._row(made, key)
         if row is None:
             raise Code.JOURNAL_DAMAGED.error(
                 expected="requests that were charged before they are answered",

@@ -217,13 +217,14 @@ class SiteAnswers:
     def _charge(self, model: str, asker: str, session: bytes, rows: int) -> None:
         """Count instances, within the policy of this site; on the disk when this returns."""
         with self._lock, open_store(self.config.state).transaction("charge instances") as made:
-            before = [(one["analyst"], one["n"]) for one in made.each_question(model)]
+            before = [(one["analyst"], one["n"]) for one in made.each("questions", model=model)]
             self.policy.check_rows(
                 rows=rows,
                 by_analyst=sum(n for name, n in before if name == asker),
                 by_all=sum(n for _, n in before),
             )
-            made.put_question(
+            made.put(
+                "questions",
                 {
                     "model": model,
                     "analyst": asker,
@@ -233,7 +234,7 @@ class SiteAnswers:
                     "digest": "",
                     "draw": None,
                     "done": 0,
-                }
+                },
             )
             made.tell("question", {"model": model, "by": asker, "rows": rows})
 
