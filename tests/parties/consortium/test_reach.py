@@ -21,11 +21,9 @@ from hedgerow.parties.consortium.reach import (
     Finding,
     Health,
     Probe,
-    ProbeError,
     ask_health,
     check_consortium,
     check_own,
-    shake_hands,
 )
 from hedgerow.parties.roles.daemon import Daemon
 from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
@@ -72,42 +70,47 @@ def tls_server(server: PartyConfig, trusted: list[str]) -> Callable[[socket.sock
     return talk
 
 
-def failure(config: PartyConfig, port: int, host: str = "127.0.0.1") -> ProbeError:
-    with pytest.raises(ProbeError) as caught:
-        shake_hands(config, birch_at(port, host=host))
-    return caught.value
+def failure(config: PartyConfig, port: int, host: str = "127.0.0.1") -> tuple[str, str]:
+    """Return what is wrong with birch at a port, and what to do about it."""
+    there = birch_at(port, host=host)
+    members = tuple(there if one.name == "birch" else one for one in config.members)
+    changed = config.model_copy(update={"members": members})
+    changed._folder = config.folder
 
+    def probe(config: PartyConfig, member: Member) -> Health | None:
+        return ask_health(config, member) if member == there else None
 
-def test_a_handshake(met: dict[str, PartyConfig]) -> None:
-    with listening(tls_server(met["birch"], ["zoe", "north"])) as port:
-        shake_hands(met["zoe"], birch_at(port, host="127.0.0.1"))
+    finding = next(one for one in check_consortium(changed, probe) if one.member == there)
+    assert finding.reached is False
+    (problem,) = finding.problems
+    return problem.found, problem.fix
 
 
 def test_nobody_there(met: dict[str, PartyConfig]) -> None:
     with silent_ports() as port:
-        error = failure(met["zoe"], port)
-        assert "nobody at 127.0.0.1" in error.found
-        assert "hedgerow serve" in error.fix
-        with pytest.raises(ProbeError, match="nobody at"):
-            ask_health(met["zoe"], birch_at(port, host="127.0.0.1"))
+        found_, fix = failure(met["zoe"], port)
+        assert found_.startswith(f"{Code.SERVICE_UNREACHABLE.number} 127.0.0.1:{port}: ")
+        assert "have birch start `hedgerow serve`" in fix
 
 
 def test_no_such_host(met: dict[str, PartyConfig]) -> None:
-    assert "no address" in failure(met["zoe"], 7, host="no.such.host.invalid").found
+    found_, fix = failure(met["zoe"], 7, host="no.such.host.invalid")
+    assert found_.startswith(f"{Code.SERVICE_UNREACHABLE.number} no.such.host.invalid:7: ")
+    assert "compare host and port" in fix
 
 
 def test_a_server_that_does_not_know_us(met: dict[str, PartyConfig]) -> None:
     with listening(tls_server(met["birch"], ["north"])) as port:
-        error = failure(met["zoe"], port)
-    assert "does not accept this party's certificate" in error.found
-    assert error.fix.startswith("send keys/party.pem to birch")
+        found_, fix = failure(met["zoe"], port)
+    assert found_.startswith(Code.CALLER_UNKNOWN.number)
+    assert fix.startswith("send keys/party.pem to birch")
 
 
 def test_somebody_else_in_a_servers_place(met: dict[str, PartyConfig]) -> None:
     with listening(tls_server(met["cedar"], ["zoe"])) as port:
-        error = failure(met["zoe"], port)
-    assert "another certificate" in error.found
-    assert "--replace" in error.fix
+        found_, fix = failure(met["zoe"], port)
+    assert found_.startswith(Code.UNKNOWN_PEER.number)
+    assert "--replace" in fix
 
 
 def test_something_else_at_the_port(met: dict[str, PartyConfig]) -> None:
@@ -121,11 +124,11 @@ def test_something_else_at_the_port(met: dict[str, PartyConfig]) -> None:
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         context.wrap_socket(raw, server_side=True).close()
 
-    for talk in (web, old):
+    for talk in (web, old, lambda raw: None):
         with listening(talk) as port:
-            assert "no TLS 1.3" in failure(met["zoe"], port).found
-    with listening(lambda raw: None) as port:
-        assert "hung up" in failure(met["zoe"], port).found
+            found_, fix = failure(met["zoe"], port)
+        assert f"127.0.0.1:{port}: " in found_
+        assert "port in party.toml" in fix
 
 
 ROLES = ("server", "owner", "analyst")
@@ -168,9 +171,9 @@ def test_a_malformed_health(met: dict[str, PartyConfig], change: dict) -> None:
 
 def test_a_service_that_was_not_told_of_us(met: dict[str, PartyConfig]) -> None:
     (met["birch"].folder / "members" / "zoe.pem").unlink()
-    with serving(met["birch"]) as port, pytest.raises(ProbeError) as caught:
+    with serving(met["birch"]) as port, pytest.raises(HedgerowError) as caught:
         ask_health(met["zoe"], birch_at(port, host="127.0.0.1"))
-    assert "does not accept this party's certificate" in caught.value.found
+    assert caught.value.code is Code.CALLER_UNKNOWN
 
 
 @pytest.fixture
@@ -285,7 +288,7 @@ def test_errors_of_a_probe(parties: dict[str, PartyConfig]) -> None:
         return None
 
     findings = checked(parties["zoe"], probe)
-    assert problems(findings) == {"alder": ["H804 nobody"]}
+    assert problems(findings) == {"alder": ["H804 127.0.0.1:7600: nobody"]}
     assert findings["alder"].reached is False
     assert findings["birch"].reached is True
     assert findings["birch"].version is None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,17 +11,23 @@ from typing import Any
 
 from hedgerow import __version__, jsonfile
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.certificates import Identity, fingerprint, fingerprints, readable, tls_context
+from hedgerow.net.certificates import Identity, readable
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.members import Certificate, check_keys, ends_soon
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.wire.client import call_member
 
-# An alert about this party's certificate comes after the handshake, one way over the network.
-_ALERT_SECONDS = 0.5
 # Where a party that listens on all networks is reached by itself.
 _FROM_INSIDE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-_HUNG_UP = (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_FIXES = {
+    Code.SERVICE_UNREACHABLE: "have {name} start `hedgerow serve`; compare host and port in "
+    "party.toml, and open the port in the firewalls between",
+    Code.CALLER_UNKNOWN: "send keys/party.pem to {name}, to be added there; compare the clocks",
+    Code.UNKNOWN_PEER: "ask {name} for its new certificate and add it, `hedgerow consortium add "
+    "FILE`; with --replace, after a call, if it lost its key; else it is somebody else",
+    Code.REQUEST_CUT_OFF: "look into the log of {name}; compare the port in party.toml",
+}
+"""What to do about a party that was not reached."""
 
 
 @dataclass(frozen=True)
@@ -64,89 +68,26 @@ class Health:
 
 
 Probe = Callable[[PartyConfig, Member], Health | None]
-"""Reach a server: what it says, or None if it was reached and says nothing of itself yet.
+"""Reach a party: what it says, or None if it was reached and says nothing of itself yet.
 
-Raises `ProbeError` if it was not reached.
+Raises why it was not reached.
 """
 
 
-class ProbeError(Exception):
-    """Why a server was not reached, and what to do about it."""
-
-    def __init__(self, found: str, fix: str) -> None:
-        super().__init__(found)
-        self.found, self.fix = found, fix
-
-
-def ask_health(config: PartyConfig, server: Member) -> Health | None:
-    """Ask a server how it is; a `Probe`."""
-    try:
-        reply = call_member(config, server, "health")
-    except HedgerowError as error:
-        if error.code is Code.UNKNOWN_VERB:
-            return None
-        if error.party is None:
-            # It was not the server that refused: a handshake tells more about why.
-            shake_hands(config, server)
-        raise
-    return Health.parse(reply.fields)
-
-
-def shake_hands(config: PartyConfig, server: Member, identity: Identity | None = None) -> None:
-    """Reach a server by TCP and mutual TLS; a `Probe` that learns nothing else.
+def ask_health(
+    config: PartyConfig, member: Member, identity: Identity | None = None
+) -> Health | None:
+    """Ask a party how it is; a `Probe`.
 
     `identity`: to show another certificate than the one in use.
     """
-    port = server.port
-    place = f"{server.host}:{port}"
-    known = config.certificate(server.name)
-    context = tls_context(identity or config.identity, [known], server=False)
     try:
-        raw = socket.create_connection((server.host, port), config.timeouts.connect)
-    except socket.gaierror as error:
-        fix = f"correct the host of {server.name} in party.toml"
-        raise ProbeError(f"no address of {server.host}: {error.strerror}", fix) from None
-    except TimeoutError:
-        fix = f"open the port in the firewalls between here and {server.name}; compare the host"
-        raise ProbeError(f"no answer at {place}", fix) from None
-    except OSError as error:
-        fix = f"have {server.name} start `hedgerow serve`; compare host and port in party.toml"
-        raise ProbeError(f"nobody at {place}: {error.strerror or error}", fix) from None
-    refused = ProbeError(
-        f"{place} does not accept this party's certificate",
-        f"send keys/party.pem to {server.name}, to be added there; compare the clocks",
-    )
-    with raw:
-        try:
-            stream = context.wrap_socket(raw)
-        except ssl.SSLCertVerificationError as error:
-            fix = (
-                f"ask {server.name} for its new certificate and add it, `hedgerow consortium add "
-                "FILE`; with --replace, after a call, if it lost its key; else it is somebody else"
-            )
-            found = f"another certificate at {place}: {error.verify_message}"
-            raise ProbeError(found, fix) from None
-        except _HUNG_UP as error:
-            fix = f"look into the log of {server.name}; compare the port in party.toml"
-            raise ProbeError(f"{place} hung up: {error.strerror or error}", fix) from None
-        except ssl.SSLError:
-            fix = f"compare the port of {server.name} in party.toml: is it that of requests?"
-            raise ProbeError(f"no TLS 1.3 at {place}", fix) from None
-        with stream:
-            if fingerprint(stream.getpeercert(binary_form=True) or b"") not in fingerprints(known):
-                raise ProbeError(
-                    f"another certificate at {place}", f"ask {server.name} which one it uses"
-                )
-            stream.settimeout(_ALERT_SECONDS)
-            try:
-                # In TLS 1.3 the server judges this party's certificate when the handshake is
-                # over here. Silence means that it waits for a request.
-                if not stream.recv(1):
-                    raise refused
-            except TimeoutError:
-                return
-            except OSError:
-                raise refused from None
+        reply = call_member(config, member, "health", identity=identity)
+    except HedgerowError as error:
+        if error.code is Code.UNKNOWN_VERB:
+            return None
+        raise
+    return Health.parse(reply.fields)
 
 
 @dataclass(frozen=True)
@@ -295,13 +236,11 @@ def _reach(config: PartyConfig, finding: Finding, probe: Probe) -> None:
     before = time.time()
     try:
         health = probe(config, server)
-    except ProbeError as error:
-        finding.reached = False
-        finding.problems.append(Problem(error.found, error.fix))
-        return
     except HedgerowError as error:
         finding.reached = False
-        finding.problems.append(Problem(f"{error.code.number} {error.found}", error.fix))
+        where = f"{finding.address}: " if error.party is None else ""
+        fix = _FIXES.get(error.code, error.fix).format(name=server.name)
+        finding.problems.append(Problem(f"{error.code.number} {where}{error.found}", fix))
         return
     after = time.time()
     finding.reached = True

@@ -16,7 +16,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import DAYS, Identity, make_identity, tls_context
 from hedgerow.parties.consortium.config import MAX_FILE_BYTES, PartyConfig
 from hedgerow.parties.consortium.members import MAX_LINE, Certificate, check_days, check_keys
-from hedgerow.parties.consortium.reach import ProbeError, shake_hands
+from hedgerow.parties.consortium.reach import ask_health
 from hedgerow.parties.store.durable import read_small, sync_folder
 
 
@@ -87,8 +87,8 @@ def _ask_all(config: PartyConfig, identity: Identity) -> None:
     for member in config.members:
         if member.takes_calls and member != config.me:
             try:
-                shake_hands(config, member, identity)
-            except (ProbeError, HedgerowError) as error:
+                ask_health(config, member, identity)
+            except HedgerowError as error:
                 refused.append(f"{member.name}: {error.found}")
     if refused:
         raise Code.NOT_RENEWED.error(

@@ -447,14 +447,17 @@ async def ask_member(
     fields: Fields | None = None,
     payload: Payload = None,
     *,
-    port: int | None = None,
+    identity: Identity | None = None,
     seconds: float | None = None,
 ) -> Reply:
-    """Make a request to a member within this party's timeouts, or within fewer `seconds`."""
+    """Make a request to a member within this party's timeouts, or within fewer `seconds`.
+
+    `identity`: to show another certificate of this party than the one in use.
+    """
     timeouts = config.timeouts
     return await ask(
-        (member.host, member.port if port is None else port),
-        config.identity,
+        (member.host, member.port),
+        identity or config.identity,
         config.certificate(member.name),
         verb,
         fields,
