@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hedgerow.errors import Code
-from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.database import Store, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.models import (
     ModelManifest,
@@ -14,7 +14,6 @@ from hedgerow.parties.store.models import (
     list_models,
     open_model,
     read_manifest,
-    take_over_models,
     write_model,
 )
 from hedgerow.privacy import Ledger
@@ -129,18 +128,7 @@ def test_a_model_is_told_once(state: StateFolder) -> None:
     assert told == {"model": "m-1", "run": "r-1", "hash": "ab" * 32, "tag": "cd" * 32}
 
 
-def test_models_of_an_earlier_version_are_taken_over(state: StateFolder) -> None:
-    written = write(state, manifest(), tree={"nodes": [1, 2]})
-    store, folder = open_store(state), state.folder("models", "m-1")
-    with store.snapshot() as made:
-        row = made.row("models", name="m-1")
-    assert row is not None
-    for column in ("manifest", "ledger", "leakage", "tree"):
-        (folder / f"{column}.json").write_text(row[column])
-    state.folder("models", "unfinished")
-    store._base.execute("DELETE FROM models")
-    for _ in range(2):
-        take_over_models(state)
-        assert [one.name for one in list_models(state)] == ["m-1"]
-        found = open_model(state, KEY, "m-1")
-        assert (found.manifest, found.tree) == (written, {"nodes": [1, 2]})
+@pytest.mark.parametrize("room", ["models", "uploads"])
+def test_manifests_of_an_earlier_version_are_refused(state: StateFolder, room: str) -> None:
+    (state.folder(room, "m-1") / "manifest.json").write_text("{}")
+    assert "manifest.json" in refuses(Code.STATE_VERSION, lambda: Store(state)).found

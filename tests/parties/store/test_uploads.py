@@ -18,7 +18,6 @@ from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.manifests import (
     UploadManifest,
     correction_digest,
@@ -31,7 +30,6 @@ from hedgerow.parties.store.uploads import (
     list_uploads,
     open_upload,
     read_manifest,
-    take_over_uploads,
 )
 from hedgerow.parties.wire.client import Reply, call
 from hedgerow.parties.wire.handlers import declared_verbs
@@ -416,19 +414,6 @@ def test_what_is_not_complete_or_was_changed(parties, send) -> None:
     refuses(Code.UNKNOWN_UPLOAD, lambda: open_upload(birch.state, key, "damaged"))
     refuses(Code.UPLOAD_ID_USED, lambda: send(Dealer("damaged")))
     assert "damaged" not in [manifest.id for manifest in list_uploads(birch.state)]
-
-
-def test_uploads_of_an_earlier_version_are_taken_over(tmp_path) -> None:
-    state, dealer = StateFolder(tmp_path / "state"), Dealer("old")
-    (state.folder("uploads", "old") / "manifest.json").write_text(dealer.manifest.to_json())
-    state.folder("uploads", "unfinished")
-    assert list_uploads(state) == []
-    for _ in range(2):
-        take_over_uploads(state)
-        assert list_uploads(state) == [dealer.manifest]
-        refuses(Code.UNKNOWN_UPLOAD, lambda: read_manifest(state, "unfinished"))
-    with open_store(state).snapshot() as made:
-        assert set(made.uploads()) == {"old", "unfinished"}
 
 
 def test_every_upload_is_in_the_trail(parties, send) -> None:

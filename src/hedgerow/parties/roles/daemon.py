@@ -35,8 +35,7 @@ from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
-from hedgerow.parties.store.models import take_over_models
-from hedgerow.parties.store.uploads import UploadVerbs, take_over_uploads
+from hedgerow.parties.store.uploads import UploadVerbs
 from hedgerow.parties.vertical.answering import SiteAnswers
 from hedgerow.parties.wire.handlers import (
     Caller,
@@ -93,7 +92,6 @@ class Daemon:
     def _join(self, key: bytes | None, limits: ServiceLimits | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
-        take_over_models(config.state)
         self.begun = time.monotonic()
         self.inbox = Inbox()
         self.runs = RunManager(config, policy, self.port, inbox=self.inbox)
@@ -103,7 +101,6 @@ class Daemon:
         self.service: Service | None = None
         answering: list[object] = [self, RunVerbs(self.runs)]
         if key is not None:
-            take_over_uploads(config.state)
             assert self.port is not None
             self.answers = QueryService(config, policy, key, self.port)
             answering += [

@@ -120,7 +120,8 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             PRIMARY KEY (run, attempt)
         ) STRICT;
     """),
-    _Migration("""
+    _Migration(
+        """
         CREATE TABLE uploads (
             id TEXT PRIMARY KEY, manifest TEXT, sum BLOB NOT NULL
         ) STRICT;
@@ -128,7 +129,9 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             name TEXT PRIMARY KEY, manifest TEXT NOT NULL, ledger TEXT NOT NULL,
             leakage TEXT NOT NULL, tree TEXT, sum BLOB NOT NULL
         ) STRICT;
-    """),
+        """,
+        ("uploads/*/manifest.json", "models/*/manifest.json"),
+    ),
     _Migration(
         """
         CREATE TABLE halves (

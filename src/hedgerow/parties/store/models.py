@@ -20,7 +20,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.store.database import Row, open_store
-from hedgerow.parties.store.durable import StateFolder, read_small
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.vault import About, read_arrays, write_arrays
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.registry import TOPDOWN, VERTICAL, current_name, server_protocol
@@ -32,7 +32,6 @@ SCHEMA = "hedgerow.model at a server"
 VERSION = 2
 _NAMED_KIND = 1
 """The version whose manifests had the protocol as their kind, by the names of then."""
-_MAX_FILE = 1 << 26
 _ROOM = "models"
 _TEXTS = {"ledger.json": "ledger", "leakage.json": "leakage", "tree.json": "tree"}
 
@@ -190,22 +189,6 @@ def check_free(state: StateFolder, name: str, job: str) -> None:
         raise Code.MODEL_EXISTS.error(
             expected=f"a name other than {name}", found=f"the model {name} of run {known.run}"
         )
-
-
-def take_over_models(state: StateFolder) -> None:
-    """Take over what an earlier version kept in files beside the shares."""
-    with open_store(state).transaction("import models") as made:
-        for name in state.names(_ROOM):
-            paths = {column: state.path(_ROOM, name, file) for file, column in _TEXTS.items()}
-            paths["manifest"] = state.path(_ROOM, name, "manifest.json")
-            known = made.row("models", name=name) is not None
-            if known or not paths["manifest"].exists():
-                continue
-            texts = {
-                column: read_small(path, _MAX_FILE, Code.BAD_MODEL_FILE) if path.exists() else None
-                for column, path in paths.items()
-            }
-            made.put("models", {"name": name, **texts})
 
 
 def _find(state: StateFolder, name: str) -> Row | None:

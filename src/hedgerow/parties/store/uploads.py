@@ -27,7 +27,7 @@ from hedgerow.parties.consortium.policy import MAX_TERMS_BYTES, OwnerTerms, Poli
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, read_small, sync_folder
+from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, sync_folder
 from hedgerow.parties.store.manifests import (
     MAX_MANIFEST_BYTES,
     SALT_BYTES,
@@ -45,7 +45,7 @@ from hedgerow.secure.replicated.outside import Dealt
 LARGEST = 1 << 32
 """Bytes of one upload, by default."""
 
-FOLDER, PART, _MANIFEST = "uploads", "part.vault", "manifest.json"
+FOLDER, PART = "uploads", "part.vault"
 
 
 class UploadCheckFields(RequestFields):
@@ -101,18 +101,6 @@ def _uploads(state: StateFolder) -> dict[str, str | None]:
     state.folder(FOLDER)
     with open_store(state).snapshot() as made:
         return made.uploads()
-
-
-def take_over_uploads(state: StateFolder) -> None:
-    """Take over the manifests of an earlier version, which were files beside the parts."""
-    with open_store(state).transaction("import uploads") as made:
-        known = made.uploads()
-        for upload in state.names(FOLDER):
-            path = state.path(FOLDER, upload, _MANIFEST)
-            if upload not in known and path.exists():
-                made.put_upload(upload, read_small(path, MAX_MANIFEST_BYTES, Code.BAD_UPLOAD))
-            elif upload not in known:
-                made.put_upload(upload, None)
 
 
 def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadManifest, Dealt]:
