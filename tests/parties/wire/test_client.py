@@ -13,8 +13,9 @@ import pytest
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, make_identity, tls_context
+from hedgerow.parties.roles.server_reports import ChargeClient
 from hedgerow.parties.wire import client as module
-from hedgerow.parties.wire.client import Lines, Reply, ServerClient, call
+from hedgerow.parties.wire.client import Lines, Reply, call, call_members
 from hedgerow.parties.wire.door import Door
 from hedgerow.parties.wire.handlers import Caller, Incoming, Verb
 from hedgerow.parties.wire.requests import FIELDS_HEADER, MAX_ERROR_BYTES, Body, Fields, Payload
@@ -364,10 +365,10 @@ def greeting(config) -> dict[str, Verb]:
 
 def test_replies_refusals_and_silence(tmp_path: Path) -> None:
     parties = consortium(tmp_path)
-    client = ServerClient(parties["north"])
+    north, alder = parties["north"], parties["alder"]
     with serving(parties, greeting, names=("alder", "birch")):
-        told = client._ask_all("greet", {"day": "good"})
-        by_alder = ServerClient(parties["alder"])._ask_all("greet", {})
+        told = call_members(north, north.servers, "greet", {"day": "good"})
+        by_alder = ChargeClient(alder)._ask_all("greet", {})
     assert list(told) == ["alder", "birch", "cedar"]
     assert told["alder"] == Reply({"to": "north", "day": "good"}, b"hello")
     errors = {n: e for n, e in told.items() if isinstance(e, HedgerowError)}

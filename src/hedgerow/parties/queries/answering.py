@@ -13,7 +13,6 @@ import logging
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -21,14 +20,14 @@ from pydantic import Field
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.port import RunPort
 from hedgerow.net.tls import TLSNetwork
-from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.batches import BatchSession
 from hedgerow.parties.queries.inquiry import LARGEST_PART, Inquiry, read_inquiry
 from hedgerow.parties.queries.waiting import Pending, RoomLimits, WaitingRoom, check_same
 from hedgerow.parties.store.library import Library
 from hedgerow.parties.store.query_log import Asked
-from hedgerow.parties.wire.client import call_member
+from hedgerow.parties.wire.client import call_members
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 
@@ -216,17 +215,17 @@ class QueryService:
 
     def _invite(self, session: str) -> None:
         """Invite both others, or ask whether they are free; raise if one of them is not."""
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            list(pool.map(lambda server: self._call(server, session), self.config.servers[1:]))
-
-    def _call(self, server: Member, session: str) -> None:
-        fields = {"session": session}
-        seconds = self.config.timeouts.connect
-        reply = call_member(self.config, server, "query-meet", fields, seconds=seconds)
-        if reply.fields.get("free") is not True:
-            raise Code.SERVICE_BUSY.error(
-                expected=f"{server.name} without a session", found="one that has not ended there"
-            )
+        others, seconds = self.config.servers[1:], self.config.timeouts.connect
+        replies = call_members(
+            self.config, others, "query-meet", {"session": session}, seconds=seconds
+        )
+        for name, reply in replies.items():
+            if isinstance(reply, HedgerowError):
+                raise reply
+            if reply.fields.get("free") is not True:
+                raise Code.SERVICE_BUSY.error(
+                    expected=f"{name} without a session", found="one that has not ended there"
+                )
 
     def _network(self, session: bytes) -> TLSNetwork:
         config = self.config

@@ -19,8 +19,7 @@ import os
 import secrets
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Annotated, Any
 
 import numpy as np
@@ -43,7 +42,7 @@ from hedgerow.parties.vertical.columns import parsed_ids
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
 from hedgerow.parties.vertical.part import own_columns
-from hedgerow.parties.wire.client import call_member
+from hedgerow.parties.wire.client import call_member, call_members
 from hedgerow.parties.wire.handlers import Caller, Incoming, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.protocols.contract import Context
@@ -109,7 +108,9 @@ class SiteAnswers:
         asked = parsed_ids(fields.ids, part.ids)
         part = AnsweringPart(part.site, part.ids, part.bins, asked)
         session = secrets.token_bytes(16)
-        with _Seat(self._free), self._port.expect(session) as doorway:
+        with ExitStack() as stack:
+            self._take_seat(stack)
+            doorway = stack.enter_context(self._port.expect(session))
             self._charge(fields.model, self.config.name, session, rows)
             self._invite(fields.model, job, session, rows)
             found = self._attend(job, session, doorway, part, self.config.name, rows)
@@ -140,10 +141,12 @@ class SiteAnswers:
                 fix=f"have {self.config.name} look into state/log.jsonl",
             ) from None
         session = bytes.fromhex(fields.session)
-        with _Seat(self._free) as taken:
+        with ExitStack() as stack:
+            self._take_seat(stack)
             self._charge(fields.model, caller.name, session, fields.rows)
             doorway = self._port.expect(session)
-            taken.hand_on()
+            # The thread gives the seat back.
+            stack.pop_all()
         threading.Thread(
             target=self._come,
             args=(job, session, doorway, part, caller.name, fields.rows),
@@ -241,30 +244,17 @@ class SiteAnswers:
     def _invite(self, model: str, job: VerticalJob, session: bytes, rows: int) -> None:
         others = [self.config.member(name) for name in job.sites if name != self.config.name]
         fields = {"model": model, "job": job.hash, "session": session.hex(), "rows": rows}
-        with ThreadPoolExecutor(max_workers=min(32, len(others))) as pool:
-            list(pool.map(lambda to: call_member(self.config, to, "sites-meet", fields), others))
+        for reply in call_members(self.config, others, "sites-meet", fields).values():
+            if isinstance(reply, HedgerowError):
+                raise reply
 
-
-class _Seat:
-    """One of the questions that a site takes part in; H879 if there are too many."""
-
-    def __init__(self, free: threading.BoundedSemaphore) -> None:
-        self._free, self._handed_on = free, False
-
-    def __enter__(self) -> _Seat:
+    def _take_seat(self, stack: ExitStack) -> None:
+        """Take part in one more question until the stack ends; H879 if there are too many."""
         if not self._free.acquire(blocking=False):
             raise Code.SERVICE_BUSY.error(
                 expected=f"at most {MOST_AT_ONCE} questions at the same time", found="one more"
             )
-        return self
-
-    def hand_on(self) -> None:
-        """Let somebody else give it back."""
-        self._handed_on = True
-
-    def __exit__(self, *_: object) -> None:
-        if not self._handed_on:
-            self._free.release()
+        stack.callback(self._free.release)
 
 
 def _job_of(state: StateFolder, model: str) -> VerticalJob:

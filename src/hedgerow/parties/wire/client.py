@@ -1,10 +1,11 @@
 """The calling side of requests; see `hedgerow.parties.wire.requests`.
 
-`call` makes one request to another party, `call_member` one to a member of the consortium, and a
-`ServerClient` asks the servers one thing at once. `Lines` keep connections for the next request: a
-handshake costs both sides more than a short request, so who makes many of them makes it once. All
-connections of a process live in the loop of one thread; who calls waits in its own. Who has several
-requests to make at once makes them in that loop, with `ask`, and waits once (`wait_for`).
+`call` makes one request to another party, `call_member` one to a member of the consortium, and
+`call_members` asks several of them one thing at once. `Lines` keep connections for the next
+request: a handshake costs both sides more than a short request, so who makes many of them makes it
+once. All connections of a process live in the loop of one thread; who calls waits in its own. Who
+has several requests to make at once makes them in that loop, with `ask`, and waits once
+(`wait_for`).
 """
 
 from __future__ import annotations
@@ -471,6 +472,30 @@ async def ask_member(
 call_member = _waiting(ask_member)
 
 
+def call_members(
+    config: PartyConfig,
+    members: Sequence[Member],
+    verb: str,
+    fields: Fields,
+    *,
+    seconds: float | None = None,
+) -> dict[str, Reply | HedgerowError]:
+    """Make one request to several members; return their replies, or why there is none, by name."""
+
+    async def one(member: Member) -> Reply | HedgerowError:
+        try:
+            return await ask_member(config, member, verb, fields, seconds=seconds)
+        except HedgerowError as error:
+            return error
+
+    async def every() -> list[Reply | HedgerowError]:
+        # At once: each of them may take the whole timeout.
+        return await asyncio.gather(*map(one, members))
+
+    replies = wait_for(every())
+    return {member.name: reply for member, reply in zip(members, replies, strict=True)}
+
+
 class MembersClient:
     """Members that take calls, as another one sees them: by default all of them."""
 
@@ -480,36 +505,8 @@ class MembersClient:
         self.members = [one for one in every if one.takes_calls and one != config.me]
 
     def _ask_all(
-        self,
-        verb: str,
-        fields: Fields,
-        members: Sequence[Member] | None = None,
-        *,
-        seconds: float | None = None,
+        self, verb: str, fields: Fields, members: Sequence[Member] | None = None
     ) -> dict[str, Reply | HedgerowError]:
         """Return the reply of every member, or why there is none, by its name."""
-        found: dict[str, Reply | HedgerowError] = {}
-
-        async def one(member: Member) -> None:
-            try:
-                reply = await ask_member(self._config, member, verb, fields, seconds=seconds)
-                found[member.name] = reply
-            except HedgerowError as error:
-                found[member.name] = error
-
-        async def every(asked: Sequence[Member]) -> None:
-            # At once: each of them may take the whole timeout.
-            await asyncio.gather(*map(one, asked))
-
         asked = self.members if members is None else members
-        wait_for(every(asked))
-        return {member.name: found[member.name] for member in asked}
-
-
-class ServerClient(MembersClient):
-    """The servers of a consortium, as one of its members sees them; a server asks the other two."""
-
-    def __init__(self, config: PartyConfig) -> None:
-        config.check_servers()
-        super().__init__(config, config.servers)
-        self.servers = self.members
+        return call_members(self._config, asked, verb, fields)
