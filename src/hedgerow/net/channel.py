@@ -6,8 +6,9 @@ import contextlib
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net import frames
@@ -16,6 +17,7 @@ from hedgerow.net.loop import READ, WRITE, Conversation, Want
 from hedgerow.net.stream import Stream
 
 Piece = bytes | memoryview
+_T = TypeVar("_T")
 # RFC 8446, section 5.5: AES-GCM may protect 2**24.5 full records under one key. The `ssl` module
 # cannot change the key within a connection.
 MAX_KEY_BYTES = 1 << 38
@@ -76,20 +78,8 @@ class Channel:
         for piece in pieces:
             view = memoryview(piece)
             while view.nbytes:
-                try:
-                    view = view[self.stream.send(view) :]
-                except ssl.SSLWantWriteError:
-                    yield Want(self._fd, WRITE)
-                except OSError as error:
-                    raise self._gone(step, error) from None
-        while True:
-            try:
-                self.stream.flush()
-                break
-            except ssl.SSLWantWriteError:
-                yield Want(self._fd, WRITE)
-            except OSError as error:
-                raise self._gone(step, error) from None
+                view = view[(yield from self._do(step, partial(self.stream.send, view))) :]
+        yield from self._do(step, self.stream.flush)
         self._in_frame = False
 
     def receive_header(self, step: str, expected: Header) -> Conversation:
@@ -102,16 +92,7 @@ class Channel:
     def receive(self, step: str, view: memoryview) -> Conversation:
         """Read payload into memory that is already there."""
         while view.nbytes:
-            try:
-                got = self.stream.receive(view)
-            except ssl.SSLWantReadError:
-                yield Want(self._fd, READ)
-            except OSError as error:
-                raise self._gone(step, error) from None
-            else:
-                if got == 0:
-                    raise self._gone(step, None)
-                view = view[got:]
+            view = view[(yield from self._read(step, view)) :]
 
     def watch(self, step: str) -> Conversation:
         """Look out for the end of the session while other peers are being waited for.
@@ -149,16 +130,7 @@ class Channel:
 
     def _read_mail(self, step: str) -> Conversation:
         while self._rest is not None and self._rest.nbytes:
-            try:
-                got = self.stream.receive(self._rest)
-            except ssl.SSLWantReadError:
-                yield Want(self._fd, READ)
-            except OSError as error:
-                raise self._gone(step, error) from None
-            else:
-                if got == 0:
-                    raise self._gone(step, None)
-                self._rest = self._rest[got:]
+            self._rest = self._rest[(yield from self._read(step, self._rest)) :]
         self._rest = None
         self.inbox.append(Mail(time.monotonic(), self._digest, bytes(self._mail)))
 
@@ -173,17 +145,26 @@ class Channel:
     def _read_header(self, step: str) -> Conversation:
         view = memoryview(self._header)
         while self._filled < HEADER_BYTES:
-            # Byte counts are kept at every pause, for whoever reads on.
+            self._filled += yield from self._read(step, view[self._filled :])
+
+    def _read(self, step: str, view: memoryview) -> Generator[Want, None, int]:
+        """Read something, and return how much; nothing is lost to who stops at a pause."""
+        got = yield from self._do(step, partial(self.stream.receive, view))
+        if got == 0:
+            raise self._gone(step, None)
+        return got
+
+    def _do(self, step: str, act: Callable[[], _T]) -> Generator[Want, None, _T]:
+        """Do something as soon as the connection lets it be done."""
+        while True:
             try:
-                got = self.stream.receive(view[self._filled :])
+                return act()
             except ssl.SSLWantReadError:
                 yield Want(self._fd, READ)
+            except ssl.SSLWantWriteError:
+                yield Want(self._fd, WRITE)
             except OSError as error:
                 raise self._gone(step, error) from None
-            else:
-                if got == 0:
-                    raise self._gone(step, None)
-                self._filled += got
 
     def _take(self, step: str, expected: Header) -> None:
         if self._header != expected.pack():
