@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import JobRules, Policy
@@ -10,7 +12,7 @@ from hedgerow.parties.runs.parts import Part, part_of
 from hedgerow.parties.store.accounts import Accounts, worst
 
 
-def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts) -> Part:
+def admit(job: Job, by: str, config: PartyConfig, policy: Policy, accounts: Accounts) -> Part[Any]:
     """Refuse a job that this party does not allow or cannot carry out; nothing is recorded.
 
     A job that was charged before passes without a second charge. Returns what this party does in

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs import agreement as agreeing
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.runs.stages import Arrays
-from hedgerow.parties.store import models
 from hedgerow.parties.store.uploads import held_uploads, is_here, open_upload, read_manifest
 from hedgerow.privacy import Ledger
 from hedgerow.protocols.contract import Context, guarantees
@@ -35,12 +33,8 @@ MODEL = "model"
 _SLACK = 1 + 1e-9
 
 
-class ServerPart(Part):
+class ServerPart(Part[ServerJob]):
     """What a server does in a training."""
-
-    def __init__(self, config: PartyConfig, job: ServerJob) -> None:
-        super().__init__(config)
-        self.job = job
 
     def governors(self) -> Collection[str]:
         """Return the owners of those uploads that are here."""
@@ -113,20 +107,8 @@ class ServerPart(Part):
         agreeing.compare_texts(attempt.network, "ledger", attempt.ledger.to_json(), code)
 
     def _write_model(self, attempt: Attempt, made: Arrays) -> None:
-        job, last = self.job, attempt.stages.last()
+        last, public = attempt.stages.last(), made.get("public")
         assert last is not None
-        public = made.get("public")
-        manifest = models.ModelManifest(
-            name=job.model,
-            protocol=job.protocol,
-            server=attempt.network.party,
-            plan=job.make_plan().to_dict(),
-            run=attempt.run,
-            job=job.hash,
-            tag=last.tag.hex(),
-            populations=(job.population,),
-            analysts=job.analysts,
-        )
         ledger = _as_text(made["ledger"])
         # What is kept is read once more, every check replayed, before it is relied on.
         Ledger.from_json(ledger)
@@ -135,13 +117,13 @@ class ServerPart(Part):
             for name, array in made.items()
             if name.startswith("share ")
         }
-        models.write_model(
-            self.config.state,
-            attempt.key,
-            manifest,
-            shares,
+        self.keep_model(
+            attempt,
+            tag=last.tag.hex(),
+            plan=self.job.make_plan().to_dict(),
             ledger=ledger,
             leakage=_as_text(made["leakage"]),
+            shares=shares,
             tree=None if public is None else json.loads(_as_text(public)),
         )
 

@@ -161,9 +161,16 @@ class Job(JobText):
     def make_plan(self) -> Any:
         """Return the plan, from public numbers alone."""
 
-    @abstractmethod
     def costs(self) -> dict[str, Guarantee]:
-        """Return what the run costs each audience, from public numbers alone."""
+        """Return what the run costs each audience, from public numbers alone; computed once.
+
+        H202 for a finite epsilon and a domain that was read from data.
+        """
+        return dict(self._costs)
+
+    @cached_property
+    @abstractmethod
+    def _costs(self) -> dict[str, Guarantee]: ...
 
     @property
     def public_domain(self) -> Domain | None:

@@ -176,16 +176,9 @@ class ServerJob(JobFile, Job):
         """
         return placed_uploads(self, list(manifests))
 
-    def costs(self) -> dict[str, Guarantee]:
-        """Return what training will cost each audience, from public numbers alone; computed once.
-
-        The ledger of the training will say the same, and answers cost nothing more. H202 for a
-        finite epsilon and a domain that was read from data.
-        """
-        return dict(self._costs)
-
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
+        # The ledger of the training will say the same, and answers cost nothing more.
         return self.make_plan().costs()
 
 

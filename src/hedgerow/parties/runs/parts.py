@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.hidden_part import ServerPart
 from hedgerow.parties.runs.job_files import Job
@@ -13,7 +15,7 @@ from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.part import VerticalPart
 
 
-def part_of(config: PartyConfig, job: Job) -> Part:
+def part_of(config: PartyConfig, job: Job) -> Part[Any]:
     """Return what this party does in runs of a job."""
     if isinstance(job, ServerJob):
         return ServerPart(config, job)

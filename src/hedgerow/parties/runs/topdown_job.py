@@ -108,12 +108,9 @@ class TopDownJob(JobFile, Job):
     def _plan(self) -> TopDownPlan:
         return self.plan.plan(self.domain, n_owners=len(self.owners))
 
-    def costs(self) -> dict[str, Guarantee]:
-        """Return the worst case for a record of one owner; H202 for a domain read from data."""
-        return dict(self._costs)
-
     @cached_property
     def _costs(self) -> dict[str, Guarantee]:
+        """Return the worst case for a record of one owner."""
         ledger = Ledger(domain=self.domain)
         ledger.charge(*self.make_plan().releases())
         return guarantees(ledger)

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.errors import Code
-from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
 from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.store import models
 from hedgerow.parties.store.durable import StateFolder, replacing
 from hedgerow.parties.store.own_tables import check_same, own_table
 from hedgerow.privacy import Leakage, Ledger
@@ -30,17 +28,13 @@ OWNER_ONLY_FILE = "owner-only.json"
 """What a run has done to an owner's rows, for the owner's eyes only."""
 
 
-class TopDownPart(Part):
+class TopDownPart(Part[TopDownJob]):
     """What an owner, the coordinator or a server does in a run of DP-TopDown.
 
     An owner reads the table that it has named for the population. One without rows is answered for
     like any other, and no row is refused: others have written the domain, and would see that this
     owner does not come. What was done to rows that do not fit is in the folder of the run.
     """
-
-    def __init__(self, config: PartyConfig, job: TopDownJob) -> None:
-        super().__init__(config)
-        self.job = job
 
     def governors(self) -> Collection[str]:
         """Return the owners."""
@@ -109,22 +103,10 @@ class TopDownPart(Part):
         if plan.method == "secure-counts":
             mark_collusion(joint)
         ledger = joint.to_json()
-        manifest = models.ModelManifest(
-            name=job.model_name,
-            protocol=job.protocol,
-            server=attempt.network.party,
-            plan=plan.to_dict(),
-            run=attempt.run,
-            job=job.hash,
+        self.keep_model(
+            attempt,
             tag=hashlib.sha256(text).hexdigest(),
-            populations=(job.population,),
-            members=attempt.members,
-        )
-        models.write_model(
-            self.config.state,
-            attempt.key,
-            manifest,
-            {},
+            plan=plan.to_dict(),
             ledger=ledger,
             leakage=leakage.to_json(),
             tree=json.loads(tree.to_json(privacy=json.loads(ledger))),

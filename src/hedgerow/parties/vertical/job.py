@@ -139,16 +139,13 @@ class VerticalJob(VerticalOptions, Job):
         """Return a class in words."""
         return f"class {index}" if isinstance(self.classes, int) else str(self.classes[index])
 
-    def costs(self) -> dict[str, Guarantee]:
+    @cached_property
+    def _costs(self) -> dict[str, Guarantee]:
         """Return the cost by audience: no finite epsilon for those who take part.
 
         Sites learn exact counts; also where these have noise, sites and servers know whose records
         there are, or how many.
         """
-        return dict(self._costs)
-
-    @cached_property
-    def _costs(self) -> dict[str, Guarantee]:
         nothing = Guarantee(math.inf, 0.0, why=_EXACT)
         found = {f"site {name}": nothing for name in self.sites}
         found |= {"server": nothing} if self.secret else {}

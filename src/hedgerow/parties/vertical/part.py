@@ -14,7 +14,6 @@ import numpy as np
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import SERVERS, PartyConfig
 from hedgerow.parties.runs.part import Attempt, Part
-from hedgerow.parties.store import models
 from hedgerow.parties.store.own_tables import OwnTable, check_same, own_table
 from hedgerow.parties.vertical.columns import OwnColumns
 from hedgerow.parties.vertical.job import VerticalJob
@@ -28,7 +27,7 @@ OTHERS = "what this party learned is in a ledger of its own"
 _logger = logging.getLogger(__name__)
 
 
-class VerticalPart(Part):
+class VerticalPart(Part[VerticalJob]):
     """What a site, or a server, does in a run of vertical ID3.
 
     A site reads the table that it has named for the population, with a column of ids and a domain
@@ -38,10 +37,6 @@ class VerticalPart(Part):
     """
 
     traffic_is_public = False
-
-    def __init__(self, config: PartyConfig, job: VerticalJob) -> None:
-        super().__init__(config)
-        self.job = job
 
     def governors(self) -> Collection[str]:
         """Return the sites."""
@@ -91,23 +86,11 @@ class VerticalPart(Part):
             learned = [json.loads(one.to_json()) for one in found.leakages]
             nodes = StoredNodes(found.root, dict(found.nodes), learned)
             tree = nodes.to_dict(job, self.config.name, own)
-        manifest = models.ModelManifest(
-            name=job.model_name,
-            protocol=job.protocol,
-            server=attempt.network.party,
-            plan=plan_fields(job),
-            run=attempt.run,
-            job=job.hash,
+        self.keep_model(
+            attempt,
             # Nothing of what lies here is told by it.
             tag=hashlib.sha256(job.hash.encode()).hexdigest(),
-            populations=(job.population,),
-            members=attempt.members,
-        )
-        models.write_model(
-            self.config.state,
-            attempt.key,
-            manifest,
-            {},
+            plan=plan_fields(job),
             ledger=found.ledger.to_json(),
             leakage=leakage.to_json(),
             tree=tree,
