@@ -285,6 +285,8 @@ class Code(Enum):
     OTHER_DIGEST = 943
     NOT_RENEWED = 944
     CHARGES_DIFFER = 945
+    UPLOAD_WITHDRAWN = 946
+    UPLOAD_IN_USE = 947
 
     @property
     def number(self) -> str:

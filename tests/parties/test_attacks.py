@@ -113,9 +113,17 @@ def test_an_expired_certificate(fort: Fort) -> None:
 
 TRAIL = {"height": 0, "hash": ""}
 WRONG = {
-    "zoe": ("upload", "upload-check", "terms", "run-ready", "run-go", "query-meet"),
+    "zoe": (
+        "upload",
+        "upload-check",
+        "upload-withdraw",
+        "terms",
+        "run-ready",
+        "run-go",
+        "query-meet",
+    ),
     "north": ("query", "query-meet"),
-    "alder": ("upload", "terms", "query", "run-stop", "run-resume"),
+    "alder": ("upload", "upload-withdraw", "terms", "query", "run-stop", "run-resume"),
 }
 
 

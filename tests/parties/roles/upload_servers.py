@@ -12,6 +12,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.members import known_callers
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.uploads import UploadVerbs
 from hedgerow.parties.wire.handlers import ServiceLimits, Verb, declared_verbs
 from hedgerow.parties.wire.service import Service
@@ -41,7 +42,12 @@ def consortium(folder: Path) -> dict[str, PartyConfig]:
 
 def verbs(config: PartyConfig) -> dict[str, Verb]:
     return declared_verbs(
-        UploadVerbs(config, Policy.load(config.folder), operator_key(config.folder))
+        UploadVerbs(
+            config,
+            Policy.load(config.folder),
+            operator_key(config.folder),
+            RunStore(config.state),
+        )
     )
 
 

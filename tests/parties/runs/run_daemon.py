@@ -32,7 +32,7 @@ def serve_runs(folder: Path, log: Path) -> None:
     me = config.me
     port = RunPort(me.host, me.run_port)
     manager = RunManager(config, policy, port, poll=0.2)
-    uploads = UploadVerbs(config, policy, operator_key(config.folder))
+    uploads = UploadVerbs(config, policy, operator_key(config.folder), manager.store)
     verbs = declared_verbs(uploads) | declared_verbs(RunVerbs(manager))
     done = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: done.set())

@@ -17,6 +17,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.manifests import (
     UploadManifest,
@@ -127,7 +128,7 @@ def test_taken_kept_and_opened(parties, send) -> None:
         assert modes == [0o600]
         for seed in dealt.seeds.values():
             assert seed not in (folder(parties, "good", server) / "part.vault").read_bytes()
-    listed = json.loads(send.ask("uploads", {}, by="zoe").payload)
+    listed = json.loads(send.ask("uploads", {}, by="zoe").payload)["uploads"]
     assert [row["id"] for row in listed] == ["good"]
     assert listed[0]["digest"] == dealer.manifest.digest
 
@@ -302,7 +303,7 @@ def test_too_large(parties) -> None:
 
     def small(config: PartyConfig):
         key = operator_key(config.folder)
-        keeper = UploadVerbs(config, Policy.load(config.folder), key)
+        keeper = UploadVerbs(config, Policy.load(config.folder), key, RunStore(config.state))
         verbs = declared_verbs(keeper)
         return verbs | {"upload": replace(verbs["upload"], largest=1 << 10)}
 

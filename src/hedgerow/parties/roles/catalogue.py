@@ -32,7 +32,7 @@ from hedgerow.parties.store.models import (
     open_model,
     read_manifest,
 )
-from hedgerow.parties.store.uploads import list_uploads
+from hedgerow.parties.store.uploads import list_uploads, withdrawn_uploads
 from hedgerow.parties.wire.handlers import Caller, Incoming, NoFields, RequestFields, verb
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.privacy import Leakage, Ledger
@@ -235,7 +235,7 @@ class ChargeVerbs:
     def charges(
         self, caller: Caller, fields: NoFields, payload: Incoming
     ) -> tuple[Fields, Payload]:
-        """List every charge to every population of which the caller has an upload here.
+        """List every charge to every population of which the caller has, or had, an upload here.
 
         To another server, all of them. Reply: as payload an object: by population, a
         `ServerAccount`.
@@ -245,8 +245,10 @@ class ChargeVerbs:
         if caller.role == "server":
             names = {*accounts.populations(), *accounts.policy.populations}
         else:
-            uploads = list_uploads(accounts.state)
-            names = {one.population for one in uploads if one.owner == caller.name}
+            uploads = [one.summary() for one in list_uploads(accounts.state)]
+            # What was charged stays so when its rows are withdrawn.
+            uploads += withdrawn_uploads(accounts.state).values()
+            names = {one["population"] for one in uploads if one["owner"] == caller.name}
             if not names:
                 raise Code.CALLER_NOT_ALLOWED.error(
                     expected="an owner with an upload here, for the accounts of its populations",

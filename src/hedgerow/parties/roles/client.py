@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.queries.asking import Analyst, KnownModel, Reader, answer_with_tree
+from hedgerow.parties.roles.own_uploads import OwnUpload, UploadClient, Withdrawal
 from hedgerow.parties.roles.server_reports import ModelClient, Shelf
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.client import RunClient, RunStatus
@@ -76,6 +77,14 @@ class Consortium:
         return share_upload(
             self.config, table, public, id=id, population=population, **options
         ).manifest
+
+    def uploads(self) -> list[OwnUpload]:
+        """Return what each server keeps of this owner's uploads."""
+        return UploadClient(self.config).list()[0]
+
+    def withdraw(self, id: str) -> Withdrawal:
+        """Have every server remove its part of an upload, for ever; see `UploadClient.withdraw`."""
+        return UploadClient(self.config).withdraw(id)
 
     def plan(self, job: str | Path | Job) -> Any:
         """Return what a job would do, charge and open; nobody is asked."""

@@ -35,7 +35,7 @@ from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
-from hedgerow.parties.store.uploads import UploadVerbs
+from hedgerow.parties.store.uploads import UploadVerbs, remove_withdrawn
 from hedgerow.parties.vertical.answering import SiteAnswers
 from hedgerow.parties.wire.handlers import (
     Caller,
@@ -101,10 +101,11 @@ class Daemon:
         self.service: Service | None = None
         answering: list[object] = [self, RunVerbs(self.runs)]
         if key is not None:
+            remove_withdrawn(config.state)
             assert self.port is not None
             self.answers = QueryService(config, policy, key, self.port)
             answering += [
-                UploadVerbs(config, policy, key),
+                UploadVerbs(config, policy, key, self.runs.store),
                 ChargeVerbs(self.runs.accounts, self.runs.store),
                 self.answers,
             ]

@@ -28,7 +28,7 @@ _MOST_CHARGES = 1 << 16
 _COUNTED = ("asking", "rows_left")
 """What changes while answers are under way."""
 
-_Report = TypeVar("_Report")
+Told = TypeVar("Told")
 
 
 def _printable(text: str) -> str:
@@ -41,16 +41,18 @@ def _printable(text: str) -> str:
 Text = Annotated[str, Strict(), Field(max_length=2000), AfterValidator(_printable)]
 Count = Annotated[int, Strict(), Field(ge=0)]
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 # Nothing that could steer a terminal.
 _Ascii = Annotated[str, StringConstraints(max_length=200, pattern=r"^[ -~]*$")]
 
 
-class _Part(Numbered):
+class ReportPart(Numbered):
+    """What a party tells, hostile or not; H884."""
+
     code: ClassVar[Code] = Code.BAD_REPLY
 
 
-class LedgerLine(_Part):
+class LedgerLine(ReportPart):
     """What one audience, or several together, learn of a model: a line of its ledger."""
 
     audience: Text
@@ -60,7 +62,7 @@ class LedgerLine(_Part):
     why: Text = ""
 
 
-class Asking(_Part):
+class Asking(ReportPart):
     """What an analyst has asked, in rows that are charged, and what it may ask yet."""
 
     analyst: Name
@@ -68,7 +70,7 @@ class Asking(_Part):
     left: Count
 
 
-class Opened(_Part):
+class Opened(ReportPart):
     """A value that training may open: to whom, why, how often it was to be and how often it was."""
 
     name: Text
@@ -79,7 +81,7 @@ class Opened(_Part):
     opened: Count
 
 
-class Sent(_Part):
+class Sent(ReportPart):
     """What this server has sent in the run: rounds, and bytes of payload and on the wire."""
 
     rounds: Count
@@ -87,7 +89,7 @@ class Sent(_Part):
     wire: Count
 
 
-class ModelLine(_Part):
+class ModelLine(ReportPart):
     """A model in the list of a server: whose data it rests on, and who may ask it."""
 
     model: Name
@@ -190,7 +192,7 @@ class Shown:
         }
 
 
-class ChargeLine(_Part):
+class ChargeLine(ReportPart):
     """A charge at one server; for one job its key is the same at all. Its epsilon may be infinite.
 
     `run`, `model`, `by`: what was charged and who has posted it; empty if the run is not kept.
@@ -200,17 +202,17 @@ class ChargeLine(_Part):
     epsilon: Annotated[float, Field(ge=0)]
     delta: Annotated[float, Field(ge=0, le=1)]
     what: _Ascii
-    time: _Amount
+    time: Amount
     run: Name | Literal[""]
     model: Name | Literal[""]
     by: Name | Literal[""]
 
 
-class ServerAccount(_Part):
+class ServerAccount(ReportPart):
     """The account of a population at one server, and the lifetime that its policy lists."""
 
     epsilon: Annotated[float, Field(gt=0)] | None
-    delta: _Amount | None
+    delta: Amount | None
     charges: Annotated[tuple[ChargeLine, ...], Field(max_length=_MOST_CHARGES)]
 
     @property
@@ -273,8 +275,8 @@ class ModelClient(MembersClient):
 
         Raises if none of them did.
         """
-        told = _read_each(self._ask_all("models", {}), _model_lines)
-        lists, refusals = _split_refusals(told)
+        told = read_each(self._ask_all("models", {}), _model_lines)
+        lists, refusals = split_refusals(told)
         names = sorted({name for known in lists.values() for name in known})
         return [_shelf(name, told, self._servers) for name in names], refusals
 
@@ -295,7 +297,7 @@ class ModelClient(MembersClient):
             if isinstance(own, Reply):
                 # Of a tree in pieces each site tells all to itself alone.
                 replies = {self._config.name: own}
-            found = _merge_reports(_read_each(replies, ModelReport.parse), self._servers)
+            found = _merge_reports(read_each(replies, ModelReport.parse), self._servers)
             # A batch of answers is not charged everywhere at the same moment.
             if not found.differences or set(found.differences) - set(_COUNTED):
                 break
@@ -316,7 +318,7 @@ class ChargeClient(MembersClient):
         """
         for look in range(_LOOKS):
             time.sleep(_PAUSE if look else 0.0)
-            told = _read_each(self._ask_all("charges", {}), _server_accounts)
+            told = read_each(self._ask_all("charges", {}), _server_accounts)
             found = _merge_accounts(told)
             # A job is not charged everywhere at the same moment.
             if not any(one.differs for one in found):
@@ -324,11 +326,11 @@ class ChargeClient(MembersClient):
         return found, {name: one for name, one in told.items() if isinstance(one, HedgerowError)}
 
 
-def _read_each(
-    replies: Mapping[str, Reply | HedgerowError], parse: Callable[[bytes], _Report]
-) -> dict[str, _Report | HedgerowError]:
+def read_each(
+    replies: Mapping[str, Reply | HedgerowError], parse: Callable[[bytes], Told]
+) -> dict[str, Told | HedgerowError]:
     """Read replies, also of somebody hostile: H884 in the place of one that is none."""
-    found: dict[str, _Report | HedgerowError] = {}
+    found: dict[str, Told | HedgerowError] = {}
     for name, reply in replies.items():
         try:
             found[name] = parse(reply.payload) if isinstance(reply, Reply) else reply
@@ -340,9 +342,9 @@ def _read_each(
     return found
 
 
-def _split_refusals(
-    told: Mapping[str, _Report | HedgerowError],
-) -> tuple[dict[str, _Report], dict[str, HedgerowError]]:
+def split_refusals(
+    told: Mapping[str, Told | HedgerowError],
+) -> tuple[dict[str, Told], dict[str, HedgerowError]]:
     """Return who told something and who did not; raise if nobody did."""
     refusals = {name: error for name, error in told.items() if isinstance(error, HedgerowError)}
     if len(refusals) == len(told):
@@ -368,23 +370,31 @@ def _shelf(
 ) -> Shelf:
     known = [lines for lines in told.values() if not isinstance(lines, HedgerowError)]
     first = next(lines[name] for lines in known if name in lines)
-    states = {}
+    keepers = {party: told[party] for party in told if party in (first.members or servers)}
+    return Shelf(
+        first, states_at(name, keepers, lambda line: "kept" if line == first else "differs")
+    )
+
+
+def states_at(
+    name: str,
+    told: Mapping[str, Mapping[str, Told] | HedgerowError],
+    state: Callable[[Told], str],
+) -> dict[str, str]:
+    """Say what each party has under a name: what `state` says of it, or that it is not there."""
+    found = {}
     for party, lines in told.items():
-        if party not in (first.members or servers):
-            continue
         if isinstance(lines, HedgerowError):
-            states[party] = "unreachable"
-        elif name not in lines:
-            states[party] = "missing"
+            found[party] = "unreachable"
         else:
-            states[party] = "kept" if lines[name] == first else "differs"
-    return Shelf(first, states)
+            found[party] = state(lines[name]) if name in lines else "missing"
+    return found
 
 
 def _merge_reports(
     told: Mapping[str, ModelReport | HedgerowError], servers: Sequence[str]
 ) -> Shown:
-    reports, refusals = _split_refusals(told)
+    reports, refusals = split_refusals(told)
     # Who took no part has nothing to tell.
     keepers = next(iter(reports.values())).members or servers
     refusals = {name: error for name, error in refusals.items() if name in keepers}

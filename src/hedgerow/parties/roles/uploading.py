@@ -173,7 +173,7 @@ def share_upload(
     with the table: those name rows, for the owner's eyes alone.
     """
     begun = time.monotonic()
-    _check_owner(config)
+    check_owner(config)
     check_name(id, "upload")
     check_name(population, "population")
     table = Path(table)
@@ -222,7 +222,7 @@ def renew_terms(config: PartyConfig, population: str, lifetime_epsilon: float | 
 
     H905 if this party is no owner, H888 if it has shared no rows of the population.
     """
-    _check_owner(config)
+    check_owner(config)
     if population not in shared_populations(config):
         raise Code.UNKNOWN_UPLOAD.error(
             expected="a population of which this owner has shared rows",
@@ -236,7 +236,8 @@ def renew_terms(config: PartyConfig, population: str, lifetime_epsilon: float | 
         claim.release()
 
 
-def _check_owner(config: PartyConfig) -> None:
+def check_owner(config: PartyConfig) -> None:
+    """Refuse, H905, a party that is no owner beside three servers."""
     if config.role != "owner":
         raise Code.WRONG_ROLE.error(
             expected="an owner", found=f"{config.name}, which is {config.me.kind}"

@@ -47,7 +47,7 @@ class ServerPart(Part[ServerJob]):
         return self.governors()
 
     def check(self) -> None:
-        """Refuse uploads that are not here (H888), or do not make up the table (H910)."""
+        """Refuse uploads that are not here (H888, H946), or do not make up the table (H910)."""
         state = self.config.state
         self.job.uploads_for([read_manifest(state, upload) for upload in self.job.uploads])
 

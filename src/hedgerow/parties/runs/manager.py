@@ -51,6 +51,7 @@ _FINAL = {
     Code.BAD_JOB,
     Code.UPLOADS_DO_NOT_FIT,
     Code.UNKNOWN_UPLOAD,
+    Code.UPLOAD_WITHDRAWN,
     Code.BAD_UPLOAD,
     Code.ACCOUNT_CONFLICT,
     Code.MODEL_EXISTS,
@@ -62,7 +63,12 @@ _FINAL = {
 }
 """Refusals to begin that another attempt does not change."""
 
-_DECISIONS = (Code.POLICY_REFUSES, Code.NO_TABLE_HERE, Code.UNKNOWN_UPLOAD)
+_DECISIONS = (
+    Code.POLICY_REFUSES,
+    Code.NO_TABLE_HERE,
+    Code.UNKNOWN_UPLOAD,
+    Code.UPLOAD_WITHDRAWN,
+)
 """Refusals of a job by the policy, the account, or for want of its rows."""
 
 _MISFITS = (Code.STATE_SET_BACK, Code.JOBS_DIFFER, Code.UNKNOWN_RUN)

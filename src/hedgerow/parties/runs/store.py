@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -170,6 +172,12 @@ class RunStore:
         """Return all runs, the oldest first."""
         with self._lock:
             return sorted(self._runs.values(), key=lambda run: (run.created, run.id))
+
+    @contextmanager
+    def at_rest(self) -> Iterator[list[PartyRun]]:
+        """Yield all runs; none is added or changed meanwhile."""
+        with self._lock:
+            yield self.all()
 
     def change(
         self,

@@ -184,6 +184,11 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             PRIMARY KEY (population, key)
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE withdrawals (
+            id TEXT PRIMARY KEY, summary TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -214,6 +219,7 @@ Table = Literal[
     "terms",
     "upload_events",
     "uploads",
+    "withdrawals",
 ]
 """Rows by what they are about; the modules that write them say what they mean."""
 
@@ -321,6 +327,10 @@ class Transaction:
     def trail(self) -> list[TrailEntry]:
         """Return all entries of the trail, unchecked."""
         return self._entries("ORDER BY n")
+
+    def entries_of(self, kind: str) -> list[TrailEntry]:
+        """Return the entries of the trail of one kind, unchecked."""
+        return self._entries("WHERE kind = ? ORDER BY n", kind)
 
     def head(self) -> tuple[int, str]:
         """Return how many entries the trail has, and the hash of the last; empty if it has none."""

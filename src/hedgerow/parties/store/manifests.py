@@ -105,7 +105,7 @@ class UploadManifest(Numbered):
         fields = self.model_dump(mode="json", exclude={"domain"})
         return fields | {"domain": self.domain.to_dict()}
 
-    def summary(self) -> dict[str, str | int]:
+    def summary(self) -> dict[str, Any]:
         """Return the few figures that lists show."""
         return {
             "id": self.id,

@@ -3,7 +3,8 @@
 Payload of the verb ``upload``: the manifest as JSON (its length is a field), the server's seeds in
 order, and, for servers 1 and 2, a salt of 32 bytes and the correction as little-endian words.
 On the disk: ``state/uploads/<id>/part.vault`` and, last, a row of the party's store with the
-manifest. A row without one is an upload that was not completed; its id is used up all the same.
+manifest. A row without one is an upload that was not completed, or that its owner has withdrawn:
+its part is removed after the row has changed. Its id is used up all the same.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from hedgerow import jsonfile
 from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import shown
@@ -26,6 +30,7 @@ from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import MAX_TERMS_BYTES, OwnerTerms, Policy
 from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
 from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, sync_folder
 from hedgerow.parties.store.manifests import (
@@ -46,6 +51,8 @@ LARGEST = 1 << 32
 """Bytes of one upload, by default."""
 
 FOLDER, PART = "uploads", "part.vault"
+_KEPT, _WITHDRAWN = "upload", "withdrawn"
+"""What the trail tells of an upload."""
 
 
 class UploadCheckFields(RequestFields):
@@ -59,6 +66,13 @@ class TermsFields(RequestFields):
     """The population that terms are about."""
 
     population: RequestedName
+
+
+class WithdrawFields(RequestFields):
+    """The id of an upload; `check`: only ask whether it would be withdrawn."""
+
+    id: RequestedName
+    check: bool = False
 
 
 class UploadFields(RequestFields):
@@ -80,9 +94,11 @@ def is_here(state: StateFolder, upload: str) -> bool:
 
 
 def read_manifest(state: StateFolder, upload: str) -> UploadManifest:
-    """Return the manifest of an upload; H888 if it is not there, or not complete."""
+    """Return the manifest of an upload; H888 if it is not whole here, H946 if it was withdrawn."""
     state.path(FOLDER, check_name(upload, "upload"), PART)
     text = _uploads(state).get(upload)
+    if text is None and upload in withdrawn_uploads(state):
+        raise Code.UPLOAD_WITHDRAWN.error(found=f"upload {upload!r}, which its owner has withdrawn")
     if text is None:
         raise Code.UNKNOWN_UPLOAD.error(found=f"upload {upload!r}, which is not here")
     return _parse(upload, text)
@@ -101,6 +117,30 @@ def _uploads(state: StateFolder) -> dict[str, str | None]:
     state.folder(FOLDER)
     with open_store(state).snapshot() as made:
         return made.uploads()
+
+
+def withdrawn_uploads(state: StateFolder) -> dict[str, dict[str, Any]]:
+    """Return the public figures of uploads that were withdrawn, by id."""
+    with open_store(state).snapshot() as made:
+        found = made.rows("withdrawals")
+    return {row["id"]: jsonfile.loads(row["summary"], Code.JOURNAL_DAMAGED) for row in found}
+
+
+def remove_withdrawn(state: StateFolder) -> None:
+    """Remove the parts of withdrawn uploads that a server was about to remove when it ended."""
+    for upload in withdrawn_uploads(state):
+        _remove_part(state, upload)
+
+
+def _remove_part(state: StateFolder, upload: str) -> None:
+    folder = state.path(FOLDER, upload)
+    if not os.path.lexists(folder):
+        return
+    try:
+        shutil.rmtree(folder)
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise Code.STATE_NOT_WRITTEN.error(found=f"{folder}: {error.strerror}") from None
 
 
 def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadManifest, Dealt]:
@@ -141,13 +181,14 @@ def held_uploads(
 class UploadVerbs:
     """What a server answers to owners about uploads, for the populations of its policy.
 
-    It takes one upload at a time of each owner, so that memory is bounded.
+    It takes one upload at a time of each owner, so that memory is bounded. `runs` are those of this
+    server.
     """
 
-    def __init__(self, config: PartyConfig, policy: Policy, key: bytes) -> None:
+    def __init__(self, config: PartyConfig, policy: Policy, key: bytes, runs: RunStore) -> None:
         self.state, self.server, self.policy = config.state, config.number, policy
         self.owners = [member.name for member in config.members if member.role == "owner"]
-        self.key = key
+        self.key, self._runs = key, runs
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self.state.folder(FOLDER)
@@ -201,14 +242,66 @@ class UploadVerbs:
 
     @verb("uploads", ("owner", "analyst", "server"), twice="nothing changes.")
     def list(self, caller: Caller, fields: NoFields, payload: Incoming) -> tuple[Fields, Payload]:
-        """List public figures of all uploads.
+        """List public figures of all uploads; to an owner also what has become of its own.
 
-        Reply: ``server``, its number, ``uploads``, how many, and the figures as JSON in the
-        payload.
+        Reply: ``server``, its number, and as payload an object with ``uploads``. Of the caller's
+        own, those that were withdrawn too, with ``runs`` that name them, ``since`` when they are
+        here and when they were ``withdrawn``.
         """
-        del caller, fields, payload
+        del fields, payload
         rows = [manifest.summary() for manifest in list_uploads(self.state)]
-        return {"server": self.server, "uploads": len(rows)}, json.dumps(rows).encode()
+        rows += [
+            one for one in withdrawn_uploads(self.state).values() if one["owner"] == caller.name
+        ]
+        with open_store(self.state).snapshot() as made:
+            times = {
+                kind: {one.fields()["id"]: one.time for one in made.entries_of(kind)}
+                for kind in (_KEPT, _WITHDRAWN)
+            }
+        for row in rows:
+            if row["owner"] == caller.name:
+                row["since"], row["withdrawn"] = (times[k].get(row["id"]) for k in times)
+                row["runs"] = [run.id for run in _naming(row["id"], self._runs.all())]
+        return {"server": self.server}, json.dumps({"uploads": rows}).encode()
+
+    @verb(
+        "upload-withdraw",
+        ("owner",),
+        twice="an upload that is withdrawn stays so; what may be left of its part is removed.",
+    )
+    def withdraw(
+        self, caller: Caller, fields: WithdrawFields, payload: Incoming
+    ) -> tuple[Fields, Payload]:
+        """Remove this server's part of an upload of the caller, or ask whether it would be.
+
+        Its id stays used up, and what was charged for it stays charged. Reply: ``server``, its
+        number, ``id`` and ``digest``. H947 while a run that names it is open.
+        """
+        del payload
+        upload, store = fields.id, open_store(self.state)
+        gone = withdrawn_uploads(self.state).get(upload)
+        figures = read_manifest(self.state, upload).summary() if gone is None else gone
+        if figures["owner"] != caller.name:
+            raise Code.CALLER_NOT_ALLOWED.error(
+                expected=f"{figures['owner']}, which has shared {upload}", found=caller.name
+            )
+        with self._runs.at_rest() as runs:
+            open_ = [run.id for run in _naming(upload, runs) if run.is_open]
+            if gone is None and open_:
+                raise Code.UPLOAD_IN_USE.error(
+                    expected=f"no open run that names {upload}", found=", ".join(open_)
+                )
+            if gone is None and not fields.check:
+                # One that begins after this finds no upload, before it is charged.
+                with store.transaction("withdraw an upload") as made:
+                    made.put_upload(upload, None)
+                    summary = json.dumps(figures, sort_keys=True)
+                    made.put("withdrawals", {"id": upload, "summary": summary})
+                    told = {key: figures[key] for key in ("id", "owner", "population", "digest")}
+                    made.tell(_WITHDRAWN, told)
+        if not fields.check:
+            _remove_part(self.state, upload)
+        return {"server": self.server, "id": upload, "digest": figures["digest"]}, None
 
     @verb(
         "upload",
@@ -291,7 +384,7 @@ class UploadVerbs:
         with store.transaction("keep an upload") as made:
             made.put_upload(id, manifest.to_json())
             told = {"population": manifest.population, "digest": manifest.digest}
-            made.tell("upload", {"id": id, "owner": manifest.owner, **told})
+            made.tell(_KEPT, {"id": id, "owner": manifest.owner, **told})
 
     @contextmanager
     def _one_at_a_time(self, owner: str) -> Iterator[None]:
@@ -326,6 +419,11 @@ def _read_part(manifest: UploadManifest, server: int, payload: Incoming) -> dict
     _compare("the correction", found, manifest.correction)
     arrays["salt"] = np.frombuffer(salt, dtype=np.uint8)
     return arrays | {"correction": correction}
+
+
+def _naming(upload: str, runs: Sequence[PartyRun]) -> list[PartyRun]:
+    """Return the runs whose job names an upload."""
+    return [run for run in runs if isinstance(run.job, ServerJob) and upload in run.job.uploads]
 
 
 def _check_manifest_bytes(size: int, octets: int) -> None:
