@@ -31,9 +31,9 @@ from sklearn.model_selection import train_test_split
 
 from hedgerow import CARTClassifier, Domain
 from hedgerow.cli.main import app
-from hedgerow.net.meter import Reading
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.meters import read_meter
 from hedgerow.privacy import Leakage, Ledger
 
 DOMAIN = Path(__file__).with_name("breast_cancer.toml")
@@ -314,15 +314,16 @@ def summary(demo: Demo, answers: list[int], data: tuple[np.ndarray, ...], domain
     console.print("[bold]The ledger: what was released to whom, at what cost[/]")
     console.print(str(ledger), markup=False, soft_wrap=True)
 
-    folders = [demo.home / name / "state" / "runs" for name in SERVERS]
-    meters = [Reading.from_json(next(f.glob("*/meter.json")).read_text()) for f in folders]
+    store = open_store(StateFolder(demo.home / SERVERS[0] / "state"))
+    meter = read_meter(store, json.loads(models[0]["manifest"])["run"])
+    assert meter is not None
     table = Table(title="Bytes and seconds")
     for name in ("step", "seconds", "sent"):
         table.add_column(name, justify="left" if name == "step" else "right")
     for what, seconds, octets in demo.costs:
         table.add_row(what, f"{seconds:.1f}", f"{octets / 1e6:,.3f} MB" if octets else "")
     console.print(table)
-    console.print(f"[dim]Training took {meters[0].rounds:,} rounds among the servers.[/]")
+    console.print(f"[dim]Training took {meter.rounds:,} rounds among the servers.[/]")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -11,6 +10,8 @@ import pyarrow as pa
 from bench.consortium.links import Links
 from bench.consortium.parties import OWNER, SERVERS, Consortium
 from hedgerow.parties.runs.client import RunClient
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.meters import read_meter
 from hedgerow.tables import Domain
 from reproduce.paper_000.data import DATA
 
@@ -77,8 +78,9 @@ def _trained(town: Consortium, name: str, domain: Domain) -> dict[str, Any]:
             if "failed" in states or time.monotonic() > end:
                 raise RuntimeError(f"{job.run_id}: {shown}")
         time.sleep(0.05)
-    path = town.parties[SERVERS[0]].folder / f"state/runs/{job.run_id}/meter.json"
-    rounds = sum(row["rounds"] for row in json.loads(path.read_text())["traffic"])
+    meter = read_meter(open_store(town.parties[SERVERS[0]].state), job.run_id)
+    assert meter is not None
+    rounds = meter.rounds
     marks = {"the table": 0} | {f"level {k}": levels[k][0] for k in sorted(levels)}
     names, at = list(marks), [*marks.values(), rounds]
     by_stage = {("leaves" if k > DEPTH else names[k]): at[k + 1] - at[k] for k in range(len(names))}

@@ -21,6 +21,7 @@ from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.library import Library
+from hedgerow.parties.store.meters import RunMeter
 from hedgerow.parties.store.models import ModelManifest, open_model, write_model
 from hedgerow.parties.wire.client import call
 from hedgerow.parties.wire.handlers import Caller, Verb, declared_verbs
@@ -113,17 +114,12 @@ def test_the_report_has_the_ledger_and_what_was_opened(town: Town, report) -> No
 
 def test_the_meter_of_the_run(town: Town, report) -> None:
     state = town.configs[SERVERS[1]].state
-    state.folder("runs", "m-run")
-    path = state.path("runs", "m-run", "meter.json")
     meter = Meter([1])
     for payload in (10, 20):
         meter.record("multiply", 1, payload=payload, wire=payload + 5)
-    path.write_text(meter.snapshot().to_json())
-    path.chmod(0o600)
+    RunMeter(open_store(state), "m-run", 1).write(meter.snapshot())
     sent = report(OLGA, model="m").sent
     assert (sent.rounds, sent.payload, sent.wire) == (2, 30, 40)
-    path.write_text("{}")
-    assert report(OLGA, model="m").sent is None
 
 
 def test_refusals(told) -> None:

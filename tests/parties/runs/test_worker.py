@@ -15,7 +15,10 @@ from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.runs.child import Child
 from hedgerow.parties.runs.store import RunStore
-from hedgerow.parties.runs.worker import REFUSED, TRY_AGAIN, RunMeter, add_readings
+from hedgerow.parties.runs.worker import REFUSED, TRY_AGAIN
+from hedgerow.parties.store.database import open_store
+from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.meters import RunMeter, add_readings, attempt_sums, read_meter
 from tests.parties.roles.upload_servers import consortium
 from tests.parties.runs.run_servers import job, set_line
 
@@ -28,32 +31,26 @@ def reading(**steps: int) -> Reading:
 
 
 def test_attempts_add_up(tmp_path: Path) -> None:
-    path = tmp_path / "meter.json"
-    first = RunMeter(path, 1)
+    store = open_store(StateFolder(tmp_path / "state"))
+    assert read_meter(store, "r") is None
+    first = RunMeter(store, "r", 1)
     first.write(reading(meet=10))
     # Later in the same attempt: what it has written before is not counted twice.
     first.write(reading(meet=10, level=100))
-    RunMeter(path, 2).write(reading(meet=12))
-    RunMeter(path, 4).write(reading(meet=10, leaf=1000))
-    text = path.read_text()
-    every = Reading.from_json(text)
+    RunMeter(store, "r", 2).write(reading(meet=12))
+    RunMeter(store, "r", 4).write(reading(meet=10, leaf=1000))
+    RunMeter(store, "another", 1).write(reading(meet=7))
+    every = read_meter(store, "r")
+    assert every is not None
     assert every.at("meet", 1) == Traffic(3, 29, 32, 1.5)
     assert every.total(1).wire == 10 + 100 + 12 + 10 + 1000
-    attempts = json.loads(text)["attempts"]
+    attempts = attempt_sums(store, "r")
     assert [(one["attempt"], one["wire"], one["rounds"]) for one in attempts] == [
         (1, 110, 2),
         (2, 12, 1),
         (4, 1010, 2),
     ]
     assert sum(one["wire"] for one in attempts) == every.total(1).wire
-    assert path.stat().st_mode & 0o077 == 0
-
-
-def test_a_file_that_cannot_be_read_stops_no_run(tmp_path: Path) -> None:
-    path = tmp_path / "meter.json"
-    path.write_text("{")
-    RunMeter(path, 3).write(reading(meet=10))
-    assert Reading.from_json(path.read_text()).total(1).wire == 10
 
 
 def test_steps_of_one_attempt_only_stay() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 
-from hedgerow.errors import Code, HedgerowError
-from hedgerow.net.meter import Reading
+from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
@@ -22,9 +20,9 @@ from hedgerow.parties.roles.server_reports import (
 from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import read_small
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.library import Library
+from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.models import (
     ModelManifest,
     StoredModel,
@@ -39,9 +37,7 @@ from hedgerow.privacy import Leakage, Ledger
 from hedgerow.protocols.registry import VERTICAL, is_published
 
 _ROLES = ("analyst", "owner", "server", "coordinator", "site")
-_METER_BYTES = 1 << 24
 _READS = "nothing changes."
-_logger = logging.getLogger(__name__)
 
 
 class ModelsFields(RequestFields):
@@ -182,16 +178,9 @@ class Catalogue:
         return caller.name in manifest.analysts and caller.name in self._policy.allowed_analysts
 
     def _sent(self, manifest: ModelManifest) -> Sent | None:
-        """Return what this server has sent in the run, if its meter is still there."""
-        path = self._state.path("runs", manifest.run, "meter.json")
-        if not path.exists():
-            return None
-        try:
-            read = Reading.from_json(read_small(path, _METER_BYTES, Code.BAD_METER))
-        except HedgerowError as error:
-            # Nothing depends on it, so the rest is told.
-            event = {"model": manifest.name, "outcome": error.code.number, "found": error.found}
-            _logger.warning("meter", extra={"event": event})
+        """Return what this server has sent in the run, if it has kept that."""
+        read = read_meter(open_store(self._state), manifest.run)
+        if read is None:
             return None
         return Sent(rounds=read.rounds, payload=sum(read.payload), wire=sum(read.wire))
 

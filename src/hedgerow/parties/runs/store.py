@@ -1,8 +1,7 @@
 """`RunStore`: the runs of a party and how far they are, on the disk before it counts.
 
 Runs are rows of the party's store, and every change of one is told in its trail. A folder
-``state/runs/<run>`` has what the worker keeps beside: ``stages/``, ``meter.json`` and
-``worker.log``.
+``state/runs/<run>`` has what the worker keeps beside: ``stages/`` and ``worker.log``.
 """
 
 from __future__ import annotations

@@ -26,7 +26,6 @@ from typing import Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import Listener
-from hedgerow.net.meter import Reading, Traffic
 from hedgerow.net.port import Doorway
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
@@ -38,8 +37,9 @@ from hedgerow.parties.runs.parts import part_of
 from hedgerow.parties.runs.stages import KeptStage, Stages
 from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import Claim, remove_leftovers, replacing
+from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.parties.store.meters import RunMeter
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import error_fields
 
@@ -57,52 +57,6 @@ _AGAIN = {
     Code.JOURNAL_IN_USE,
 }
 _logger = logging.getLogger(__name__)
-
-
-class RunMeter:
-    """What one server has sent in a run, in all of its attempts, for one of them.
-
-    ``meter.json`` is a meter (`hedgerow.net.meter.Reading`) of all attempts together, and has under
-    ``attempts`` the sums of each. It is written whenever a stage is kept, so an attempt whose
-    process is killed counts as far as its last stage.
-    """
-
-    def __init__(self, path: Path, attempt: int) -> None:
-        self.path, self.attempt = path, attempt
-        self._before: Reading | None = None
-        self._attempts: list[dict[str, Any]] = []
-        if path.exists():
-            try:
-                text = path.read_text()
-                self._before = Reading.from_json(text)
-                self._attempts = list(json.loads(text).get("attempts", ()))
-            except (HedgerowError, ValueError, OSError) as error:
-                # Nothing depends on it, so no run may fail for it.
-                event = {"file": str(path), "found": str(error)}
-                _logger.warning("meter", extra={"event": event})
-
-    def write(self, reading: Reading) -> None:
-        """Write what this attempt has sent so far, added to what came before it; or H869."""
-        own = _total(reading)._asdict()
-        every = reading if self._before is None else add_readings(self._before, reading)
-        attempts = [*self._attempts, {"attempt": self.attempt, **own}]
-        document = {**json.loads(every.to_json()), "attempts": attempts}
-        with replacing(self.path) as file:
-            file.write(json.dumps(document).encode())
-
-
-def add_readings(before: Reading, after: Reading) -> Reading:
-    """Add what the same parties have sent in two sessions, step by step."""
-    keys = dict.fromkeys([*before.traffic, *after.traffic])
-    traffic = {key: before.at(*key).plus(after.at(*key)) for key in keys}
-    return Reading(sorted({*before.parties, *after.parties}), traffic)
-
-
-def _total(reading: Reading) -> Traffic:
-    total = Traffic()
-    for party in reading.parties:
-        total = total.plus(reading.total(party))
-    return total
 
 
 class RunWorker:
@@ -126,10 +80,10 @@ class RunWorker:
         self.part = part_of(self.config, self.job)
         self.begun = time.monotonic()
         self.network: TLSNetwork | None = None
-        self.meter = RunMeter(state.path("runs", run, "meter.json"), attempt)
         self._claim = Claim(state.path("runs", run, "lock"))
         remove_leftovers(state.folder("runs", run, "stages"))
         store = open_store(state)
+        self.meter = RunMeter(store, run, attempt)
         number = self.members.index(self.config.name)
         self.stages = Stages(state, run, self.job.hash, number, self.key)
         self.stages.on_save = self._on_stage

@@ -189,6 +189,18 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             id TEXT PRIMARY KEY, summary TEXT NOT NULL, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration(
+        """
+        CREATE TABLE meters (
+            run TEXT PRIMARY KEY, reading TEXT NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+        CREATE TABLE kept_answers (
+            run TEXT NOT NULL, number INTEGER NOT NULL, answer TEXT NOT NULL, sum BLOB NOT NULL,
+            PRIMARY KEY (run, number)
+        ) STRICT;
+        """,
+        ("runs/*/kept.jsonl",),
+    ),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -203,8 +215,10 @@ Table = Literal[
     "charges",
     "halves",
     "heard",
+    "kept_answers",
     "ledger_lines",
     "memories",
+    "meters",
     "models",
     "own_tables",
     "peers",

@@ -15,11 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import secrets
 import threading
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import numpy as np
@@ -35,7 +34,7 @@ from hedgerow.parties.consortium.names import RequestedName
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.database import open_store
-from hedgerow.parties.store.durable import FILE_MODE, StateFolder
+from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.models import open_model, read_manifest
 from hedgerow.parties.vertical.columns import parsed_ids
@@ -54,8 +53,6 @@ MOST_INSTANCES = 10_000
 """Of one question."""
 MOST_AT_ONCE = 8
 """Questions that a site takes part in at the same time."""
-KEPT_FILE = "kept.jsonl"
-"""Answers that the class site keeps to itself, in the folder of the run."""
 _PROGRAM = b"hedgerow/sites asked/1"
 _logger = logging.getLogger(__name__)
 
@@ -275,22 +272,22 @@ def keep_answers(state: StateFolder, run: str, site: Site) -> None:
     if not site.kept:
         return
     kept, site.kept = site.kept, []
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-    descriptor = os.open(state.path("runs", run, KEPT_FILE), flags, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        for instances, counts in kept:
-            for name in instances:
-                file.write(json.dumps({"id": readable_id(name), "counts": list(counts)}) + "\n")
+    rows = [
+        json.dumps({"id": readable_id(name), "counts": list(counts)})
+        for instances, counts in kept
+        for name in instances
+    ]
+    with open_store(state).transaction("keep answers") as made:
+        for number, row in enumerate(rows, len(made.rows("kept_answers", run=run))):
+            made.add("kept_answers", {"run": run, "number": number, "answer": row})
 
 
 def read_kept(state: StateFolder, model: str) -> tuple[VerticalJob, list[tuple[Any, list[int]]]]:
     """Return the job of a model and the answers that were kept, in order: ids and class counts."""
     job = _job_of(state, model)
-    path = state.path("runs", job.run_id, KEPT_FILE)
-    lines: Sequence[str] = ()
-    with suppress(FileNotFoundError):
-        lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [jsonfile.loads(line, Code.JOURNAL_DAMAGED) for line in lines]
+    with open_store(state).snapshot() as made:
+        found = made.rows("kept_answers", run=job.run_id)
+    rows = [jsonfile.loads(row["answer"], Code.JOURNAL_DAMAGED) for row in found]
     return job, [(row["id"], row["counts"]) for row in rows]
 
 
