@@ -20,16 +20,21 @@ if TYPE_CHECKING:
 
 def plan(
     job: Annotated[Path, typer.Argument(help="what would be trained, and with whom (TOML)")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="folder of a party: ask whether its job would be taken")
+    ] = None,
     format: FormatOption = Format.text,
 ) -> None:
     """Print what a job would charge, to whom, what it opens, and how large its noise would be.
 
-    Nobody is asked, and nothing is charged.
+    Nothing is charged. Without a folder nobody is asked; with one, those who take part are, and a
+    job that names an upload, a column or a target that is not there is refused.
     """
     from hedgerow.parties.runs.jobs import load_job
     from hedgerow.protocols.forecast import forecast
 
     read = load_job(job)
+    asked = None if folder is None else _check(read, folder)
     costs, opened = read.costs(), read.opened()
     foreseen = forecast(read.make_plan())
     if format is Format.json:
@@ -49,6 +54,7 @@ def plan(
             },
             "opens": [{"name": name, "audience": audience} for name, audience in opened],
             "forecast": foreseen.to_dict(),
+            "would_take_it": asked,
         }
         print(json.dumps(report))
         return
@@ -64,6 +70,16 @@ def plan(
         print(f"  {name}, to {'everybody' if audience == 'public' else audience}")
     print()
     print_forecast(foreseen, Console())
+    if asked is not None:
+        print(f"would be taken by: {', '.join(asked) or 'nobody that takes calls'}")
+
+
+def _check(job: Job, folder: Path) -> list[str]:
+    """Return who would take a job, of those who take part and take calls."""
+    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.runs.client import RunClient
+
+    return list(RunClient(PartyConfig.load(folder)).check(job))
 
 
 def _print(job: Job) -> None:

@@ -133,3 +133,16 @@ def test_a_job_that_is_passed_on_is_signed_by_its_poster(town: Town) -> None:
     refuses(Code.NOT_SIGNED, lambda: passed_on(by="south", signature="00" * 64))
     passed_on(by="south", signature=signature.hex())
     assert verbs.manager.store.get(job.run_id).by == "south"
+
+
+@pytest.mark.parametrize("code", [Code.NO_TABLE_HERE, Code.MISSING_COLUMN])
+def test_a_run_does_not_wait_for_rows_that_are_not_there(town: Town, code: Code) -> None:
+    """An owner that has none for the job says so, and nothing was charged."""
+    config = town.parties["delta"]
+    manager = RunManager(config, town.policy("delta"), None)
+    for job, state in ((make_job(), "failed"), (make_job(least_owners=2), "accepted")):
+        run = manager.store.accept(job, "south")
+        with manager._lock:
+            manager._absent(run, {"north": code.error(found="none of patients")})
+        assert run.state == state
+        assert run.error is None or run.error.code is code

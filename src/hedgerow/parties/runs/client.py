@@ -70,22 +70,36 @@ class RunStatus:
 class RunClient(MembersClient):
     """All members that take calls, to be asked about runs."""
 
+    def check(self, job: Job) -> tuple[str, ...]:
+        """Ask all who take part and take calls whether they would take a job of this member.
+
+        What this member lacks for it itself comes first. Returns who was asked; the others get the
+        job from the leader of its run, and refuse it before they charge it.
+        """
+        from hedgerow.parties.runs.parts import part_of
+
+        self._check_client()
+        if self._config.me in job.seats(self._config):
+            part_of(self._config, job).check()
+        return self._send(job, check=True)
+
     def post(self, job: Job) -> str:
         """Post a job to all who take part and take calls, or to none if one of them refuses it.
 
         The others get it from the leader of the run. Returns the run.
         """
-        config = self._config
-        self._check_client()
-        text = job.to_toml().encode()
-        signature = sign_job(config, job.hash).hex()
-        # Whoever takes part in what it posts is told like the others.
-        for check in (True, False):
-            for member in job.seats(config):
-                if member.takes_calls:
-                    fields = {"check": check, "signature": signature}
-                    call_member(config, member, "job", fields, text)
+        self.check(job)
+        self._send(job, check=False)
         return job.run_id
+
+    def _send(self, job: Job, *, check: bool) -> tuple[str, ...]:
+        config, text = self._config, job.to_toml().encode()
+        fields = {"check": check, "signature": sign_job(config, job.hash).hex()}
+        # Whoever takes part in what it posts is told like the others.
+        asked = [member for member in job.seats(config) if member.takes_calls]
+        for member in asked:
+            call_member(config, member, "job", fields, text)
+        return tuple(member.name for member in asked)
 
     def list(self) -> dict[str, Fields | HedgerowError]:
         """List the runs of every member that takes calls, by its name."""

@@ -71,6 +71,9 @@ _DECISIONS = (
 )
 """Refusals of a job by the policy, the account, or for want of its rows."""
 
+_LACKING = (Code.NO_TABLE_HERE, Code.MISSING_COLUMN)
+"""Refusals by a member that has no rows for a job, or lacks a column of it."""
+
 _MISFITS = (Code.STATE_SET_BACK, Code.JOBS_DIFFER, Code.UNKNOWN_RUN)
 _logger = logging.getLogger(__name__)
 
@@ -467,7 +470,11 @@ class RunManager:
 
         A refusal that no waiting changes ends the run, and so does waiting too long.
         """
-        refusals = [e for e in told.values() if isinstance(e, HedgerowError) and e.code in _FINAL]
+        errors = {name: e for name, e in told.items() if isinstance(e, HedgerowError)}
+        refusals = [error for error in errors.values() if error.code in _FINAL]
+        lacking = {name: error for name, error in errors.items() if error.code in _LACKING}
+        if lacking and not run.job.can_do_without(lacking):
+            refusals += lacking.values()
         if refusals:
             self._fail(run, refusals[0])
             return None

@@ -73,6 +73,12 @@ class OwnColumns:
         return cls(domain.select(domain.names, target=False), domain.target)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, that of the class last."""
+        names = () if self.domain is None else self.domain.names
+        return (*names, *(() if self.target is None else (self.target.name,)))
+
+    @property
     def n_values(self) -> NDArray[np.int64]:
         """Values of each attribute, int64 (d,)."""
         if self.domain is None:

@@ -43,9 +43,18 @@ class VerticalPart(Part[VerticalJob]):
         return self.job.sites
 
     def check(self) -> None:
-        """Refuse a job where this site has no table, ids and domain for it; H934, H755, H202."""
+        """Refuse a job where this site has no table, ids and domain; H934, H755, H202, H107."""
         if self.config.role == "site":
-            own_columns(self.config, self.job)
+            table, own = own_columns(self.config, self.job)
+            missing = {table.ids, *own.names} - set(table.columns)
+            if missing:
+                # Which columns a site has is nobody else's business.
+                raise Code.MISSING_COLUMN.error(
+                    expected=f"ids and all columns of its domain in a table of {self.config.name}",
+                    found="a table without some of them",
+                    fix="name a table that has them: `hedgerow upload TABLE --here --population "
+                    f"{self.job.population} --ids COLUMN --domain FILE`",
+                )
 
     def attend(self, attempt: Attempt) -> None:
         """Run the program of this member; it charges the ledger when the sizes are known."""
