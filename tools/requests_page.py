@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hedgerow.parties.evaluation.verbs import EvaluationVerbs
 from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.daemon import Daemon
@@ -24,7 +25,7 @@ from hedgerow.parties.wire.openapi import fields_schema
 SERVICES: dict[str, tuple[type, ...]] = {
     "Every party": (Daemon, RunVerbs, Catalogue),
     "Who leads runs": (Inbox,),
-    "A server": (UploadVerbs, QueryService, ChargeVerbs),
+    "A server": (UploadVerbs, QueryService, ChargeVerbs, EvaluationVerbs),
     "A site": (SiteAnswers,),
 }
 

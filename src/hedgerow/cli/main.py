@@ -20,6 +20,7 @@ from hedgerow.cli import (
     consortium,
     domain,
     errors,
+    evaluate,
     export,
     fit,
     models,
@@ -48,6 +49,7 @@ app.command()(train.train)
 app.add_typer(train.app, name="runs")
 app.add_typer(models.app, name="models")
 app.command()(query.query)
+app.command()(evaluate.evaluate)
 app.command()(serve.serve)
 app.command()(upload.upload)
 app.add_typer(uploads.app, name="uploads")

@@ -60,7 +60,7 @@ def train(
     elif not quiet:
         Console(stderr=True).print(f"run {run}", highlight=False)
     if wait:
-        _follow(client, run, folder, quiet=quiet, format=format)
+        follow(client, run, folder, quiet=quiet, format=format)
     elif format is Format.text and quiet:
         print(run)
 
@@ -107,7 +107,7 @@ def show(
     """Show how far a run is, what it waits for and why it has failed."""
     client = _client(folder)
     if wait:
-        _follow(client, run, folder, quiet=quiet, format=format)
+        follow(client, run, folder, quiet=quiet, format=format)
         return
     status = client.status(run)
     enter_server_charges(folder)
@@ -172,7 +172,7 @@ def _client(folder: Path) -> RunClient:
     return RunClient(PartyConfig.load(folder))
 
 
-def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Format) -> None:
+def follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: Format) -> None:
     """Watch a run to its end; leaving does not end it."""
     # Looking at runs and models needs no bars.
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -215,7 +215,7 @@ def _follow(client: RunClient, run: str, folder: Path, *, quiet: bool, format: F
         raise status.error
     if status.state != "done":
         raise Code.WRONG_RUN_STATE.error(
-            expected=f"run {run} to end with a model",
+            expected=f"run {run} to be done",
             found=f"it is {status.state}",
             fix=f"hedgerow runs resume {run}",
         )

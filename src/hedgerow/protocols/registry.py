@@ -23,7 +23,10 @@ TOPDOWN = "topdown"
 VERTICAL = "vertical-id3"
 """A tree in pieces, each at the site whose attribute it tests."""
 
-PROTOCOLS = (*SERVER_PROTOCOLS, TOPDOWN, VERTICAL)
+EVALUATION = "evaluation"
+"""Of a hidden model, on held-out rows."""
+
+PROTOCOLS = (*SERVER_PROTOCOLS, TOPDOWN, VERTICAL, EVALUATION)
 
 _OLD_NAMES = {
     "trees": "hidden-tree",

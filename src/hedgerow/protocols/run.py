@@ -223,8 +223,7 @@ def evaluate(
 ) -> tuple[Evaluation, Run]:
     """Evaluate a hidden model on held-out rows, of which the number of slots is public.
 
-    The table, in the analyst's hands, costs a held-out record `epsilon`; None counts exactly. What
-    keeps the model from promising anything (a domain that was read from data) keeps this, too. H501
+    The table, in the analyst's hands, costs a held-out record `epsilon`; None counts exactly. H501
     for a model of numbers, or one whose answers are paid for one by one.
     """
     made = plan_evaluation(hidden_protocol(trained.protocol), plan, rows.n_slots, epsilon, ranges)
@@ -232,9 +231,7 @@ def evaluate(
     job = _job("evaluate", trained.protocol, plan, trained.engine) | {
         "evaluation": made.to_dict(),
         "domain_is_public": domain_is_public,
-        "marks": [
-            [why, []] for why, who in trained.ledger.not_private if not who and why != SEEDED
-        ],
+        "marks": [],
         "seed": seed,
     }
     held = deal_uploads(plan.layout, [upload], {upload.party: rows}, _entropy(seed))
@@ -295,7 +292,7 @@ def _evaluate(context: Context, job: Plain, own: Plain) -> Plain:
     rows = _held(context.plan, _held_out(context.plan, plan.n_slots), _parts(own))
     ledger, of_model = ledger_of(job, plan), Ledger.from_json(_first(own)["ledger"])
     terms = programs.EvaluationTerms(job["protocol"], context.plan)
-    held = programs.EvaluatedModel(_shares(context, own), of_model, rows)
+    held = programs.EvaluatedModel(_shares(context, own), of_model, [rows])
     found = programs.evaluate(replace(context, plan=plan, job=terms, table=held, ledger=ledger))
     return _given(own, found.halves, found)
 

@@ -9,6 +9,7 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.policy import LIFETIME_DELTA, Lifetime, Policy
 from hedgerow.parties.store.durable import make_private
+from hedgerow.protocols.hidden.evaluation import EvaluationOptions
 from hedgerow.protocols.registry import PROTOCOLS, server_protocol
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.vertical_id3.options import VerticalOptions
@@ -158,6 +159,7 @@ HOSTILE = {
         "largest_depth": {"max_depth": 1 << 40},
         "largest_epsilon_per_job": {"cardinality": "secret", "epsilon": 500.0, "max_depth": 2},
     },
+    "evaluation": {"largest_epsilon_per_job": {"epsilon": 2.0}},
 }
 """Tables of jobs of every kind, by the line of the policy that is in the way."""
 
@@ -167,7 +169,11 @@ def test_a_job_of_any_kind_is_refused_by_the_numbers_that_stand_in_it(
     policy: Policy, protocol: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kilobyte that asks for much must not be planned to be refused: that took half a minute."""
-    others = {"topdown": TopDownOptions, "vertical-id3": VerticalOptions}
+    others = {
+        "topdown": TopDownOptions,
+        "vertical-id3": VerticalOptions,
+        "evaluation": EvaluationOptions,
+    }
     options = others.get(protocol) or server_protocol(protocol).options_type
 
     def planned(*_: object, **__: object) -> None:
@@ -301,8 +307,8 @@ def test_the_names_of_protocols_of_older_versions_are_read() -> None:
         "queries_per_analyst": 1,
     }
     policy = Policy.model_validate(lines)
-    assert policy.allowed_protocols == PROTOCOLS
-    for name in PROTOCOLS:
+    assert policy.allowed_protocols == tuple(name for name in PROTOCOLS if name != "evaluation")
+    for name in policy.allowed_protocols:
         policy.check_protocol(name)
     twice = lines | {"allowed_protocols": ["trees", "hidden-tree"]}
     assert "twice" in refuses(Code.BAD_POLICY_FILE, lambda: Policy.model_validate(twice)).found

@@ -71,7 +71,8 @@ allow_exact = {exact}
 # Protocols of jobs that may run. What "hidden-tree", "hidden-regression" and "hidden-boosting" make
 # stays hidden on the servers; "open-tree" would publish the tree, with noise by its epsilon, and so
 # does "topdown". "vertical-id3" grows a tree in pieces that stay at their sites, which learn exact
-# counts: it needs allow_exact, and a population without a limit.
+# counts: it needs allow_exact, and a population without a limit. "evaluation" would tell an
+# analyst, with noise, how good a hidden model is on held-out uploads.
 allowed_protocols = [{protocols}]
 
 # Members that may ask models.

@@ -118,7 +118,7 @@ class QueryService:
                 if inquiry.again:
                     # Another server may still have to learn that all three hold it.
                     self.room.put(self._pending(asked, inquiry.model))
-                return _reply(book.log.half(asked.key), known.draw)
+                return half_reply(book.log.half(asked.key), known.draw)
         else:
             book.admit(self.policy, asked, before={})
         query = self.room.put(
@@ -136,7 +136,7 @@ class QueryService:
             trouble = self.room.trouble
             why = f"{trouble.code.number} {trouble.found}" if trouble else ""
             return {"state": "waiting", "why": why[:500]}, None
-        return _reply(query.half, query.draw)
+        return half_reply(query.half, query.draw)
 
     def _pending(self, asked: Asked, model: str) -> Pending:
         return Pending(asked, model, None, (b"", b""), 0)
@@ -257,7 +257,8 @@ class QueryService:
             )
 
 
-def _reply(half: Any, draw: str) -> tuple[Fields, Payload]:
+def half_reply(half: Any, draw: str) -> tuple[Fields, bytes | None]:
+    """Return the reply with half of an answer, if this server gives one, and which draw it is."""
     fields: Fields = {"state": "answered", "draw": draw}
     if half is None:
         return fields, None

@@ -297,10 +297,7 @@ class Analyst:
         halves = self._halves(inquiry, [write_part(part) for part in parts])
         (opening,) = hidden_protocol(known.manifest.protocol).answer_openings(plan, n, what)
         shape = opening.resolve({}).shape
-        found = {server: _half(halves[server], shape) for server in HALVES}
-        if halves[0].fields.get("draw") != halves[1].fields.get("draw"):
-            raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
-        return join_answers(found)
+        return join_replies(halves, shape)
 
     def _halves(self, inquiry: Inquiry, parts: list[Any]) -> dict[int, Reply]:
         """Make a request until both halves are there; always the same request."""
@@ -422,13 +419,24 @@ def rows_at_once(plan: ServerPlan) -> int:
     return rows
 
 
-def _half(reply: Reply, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Read a half of an answer; H884 for anything else."""
+def join_replies(
+    replies: Mapping[int, Reply], shape: tuple[int, ...], begins: int = 0
+) -> NDArray[np.int64]:
+    """Join the halves that servers have sent of one answer; H884 for anything else."""
+    found = {server: _half(replies[server], shape, begins) for server in HALVES}
+    if replies[0].fields.get("draw") != replies[1].fields.get("draw"):
+        raise Code.BAD_REPLY.error(expected="two halves of one answer", found="of two")
+    return join_answers(found)
+
+
+def _half(reply: Reply, shape: tuple[int, ...], begins: int = 0) -> NDArray[Any]:
+    """Read the half of an answer that `begins` in the payload; H884 for anything else."""
     dtype, found = reply.fields.get("dtype"), reply.fields.get("shape")
     if dtype not in _DTYPES or found != list(shape):
         raise Code.BAD_REPLY.error(expected=f"a half of shape {shape}", found="another")
     kind = np.dtype(dtype)
-    if len(reply.payload) != prod(shape) * kind.itemsize:
+    octets = reply.payload[begins:]
+    if len(octets) != prod(shape) * kind.itemsize:
         raise Code.BAD_REPLY.error(expected=f"a half of shape {shape}", found="other bytes")
-    half = np.frombuffer(reply.payload, dtype=kind.newbyteorder("<"))
+    half = np.frombuffer(octets, dtype=kind.newbyteorder("<"))
     return half.astype(kind, copy=True).reshape(shape)

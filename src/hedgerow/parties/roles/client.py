@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.evaluation.client import Evaluator
 from hedgerow.parties.queries.asking import Analyst, KnownModel, Reader, answer_with_tree
 from hedgerow.parties.roles.own_uploads import OwnUpload, UploadClient, Withdrawal
 from hedgerow.parties.roles.server_reports import ModelClient, Shelf
@@ -25,6 +26,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.store.trail import TrailEntry, verify
+from hedgerow.protocols.hidden.evaluation import Evaluation
 from hedgerow.tables import Domain, encode
 
 
@@ -108,7 +110,7 @@ class Consortium:
         assert status is not None
         if status.state != "done":
             raise status.error or Code.WRONG_RUN_STATE.error(
-                expected=f"run {run} to end with a model", found=f"it is {status.state}"
+                expected=f"run {run} to be done", found=f"it is {status.state}"
             )
         return status
 
@@ -123,6 +125,28 @@ class Consortium:
     def query(self, name: str, rows: Any) -> NDArray[Any]:
         """Ask a model for the class, or the value, of every row."""
         return self.model(name).predict(rows)
+
+    def evaluate(
+        self,
+        model: str,
+        uploads: str | Sequence[str],
+        epsilon: float | None,
+        *,
+        progress: bool = True,
+        **options: Any,
+    ) -> Evaluation:
+        """Count, on the servers, how well a hidden model answers for held-out uploads.
+
+        `epsilon` is the budget of a held-out record, which pays for all figures together; None
+        counts exactly, and promises nothing. Options and refusals are those of
+        `hedgerow.parties.evaluation.client.Evaluator.propose`. The same question is the same run:
+        it is answered from the same table, and charged once.
+        """
+        evaluator = Evaluator(self.config)
+        names = [uploads] if isinstance(uploads, str) else uploads
+        job = evaluator.propose(model, names, epsilon, **options)
+        self.wait(evaluator.post(job), progress=progress)
+        return evaluator.fetch(job)
 
     def trail(self) -> list[TrailEntry]:
         """Return this party's own trail, verified; H933 if it was changed."""

@@ -27,6 +27,7 @@ from hedgerow.parties.consortium.members import Certificate, check_keys, endings
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.reach import Health
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.evaluation.verbs import EvaluationVerbs
 from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.numbers import party_numbers
@@ -107,6 +108,7 @@ class Daemon:
             answering += [
                 UploadVerbs(config, policy, key, self.runs.store),
                 ChargeVerbs(self.runs.accounts, self.runs.store),
+                EvaluationVerbs(config, policy, key, self.runs.store),
                 self.answers,
             ]
         elif config.role == "site":

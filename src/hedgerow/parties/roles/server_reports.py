@@ -21,7 +21,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name
-from hedgerow.parties.wire.client import MembersClient, Reply
+from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 
 _LOOKS, _PAUSE = 3, 0.3
 _MOST_CHARGES = 1 << 16
@@ -304,12 +304,8 @@ class ModelClient(MembersClient):
         return found
 
 
-class ChargeClient(MembersClient):
-    """The three servers, to be asked what they have charged; a server asks the other two."""
-
-    def __init__(self, config: PartyConfig) -> None:
-        config.check_servers()
-        super().__init__(config, config.servers)
+class ChargeClient(ServerClient):
+    """The three servers, to be asked what they have charged."""
 
     def charges(self) -> tuple[list[PopulationCharges], dict[str, HedgerowError]]:
         """Return the accounts of all populations that this member may ask about, by name.

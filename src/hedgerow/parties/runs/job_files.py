@@ -147,7 +147,12 @@ class Job(JobText):
     @property
     @abstractmethod
     def model_name(self) -> str:
-        """Name of what the run makes."""
+        """Name of the model that the run makes, or is about."""
+
+    @property
+    def makes_model(self) -> bool:
+        """Whether the run makes the model of that name, or is about one that is there."""
+        return True
 
     @abstractmethod
     def seats(self, config: PartyConfig) -> tuple[Member, ...]:

@@ -1,18 +1,24 @@
-"""How the uploads of a job make up its table: which slots, which columns, in which order."""
+"""`UploadsJob`, and how its uploads make up its table: slots, columns, in which order."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.names import Name
+from hedgerow.parties.runs.job_files import Job, JobFile
 from hedgerow.parties.store.manifests import UploadManifest
+from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.hidden.programs import FIRST_OWNER
-from hedgerow.protocols.hidden.server_plan import ServerPlan
+from hedgerow.protocols.sharing.integrate import Partition
 from hedgerow.protocols.sharing.table import Upload
 from hedgerow.protocols.sharing.uploaded import n_planes
 from hedgerow.tables import Domain
@@ -20,31 +26,68 @@ from hedgerow.tables import Domain
 _FEW = 64
 
 
-class TableJob(Protocol):
-    """What is asked of a job to put its table together; `Job` is one."""
+class UploadsJob(JobFile, Job):
+    """A job of the three servers on uploads.
+
+    `population` is charged, and is that of all uploads, which are in the order of their slots.
+    `partition`: whether uploads hold rows or columns. The plan has the number of slots, `n_slots`,
+    and says whether a target is needed.
+    """
+
+    model: Name
+    population: Name
+    uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
+    partition: Partition = "horizontal"
+    analysts: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Self:
+        self.check_name_length()
+        for key in ("uploads", "analysts"):
+            names = getattr(self, key)
+            if len(set(names)) < len(names):
+                raise ValueError(f"{key} lists a name twice")
+        return self
 
     @property
-    def domain(self) -> Domain:
-        """All columns, and the target if any."""
+    def model_name(self) -> str:
+        """Name of the model."""
+        return self.model
+
+    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
+        """Return the three servers; analysts take no part, and must be there."""
+        for analyst in self.analysts:
+            config.member(analyst, "analyst")
+        config.check_servers()
+        return config.servers
+
+    def describe(self) -> list[str]:
+        """Say on which uploads it is."""
+        return [f"uploads: {', '.join(self.uploads)} ({self.make_plan().n_slots:,} slots)"]
 
     @property
-    def population(self) -> str:
-        """That of all uploads."""
+    def payers(self) -> str:
+        """Who charges it."""
+        return "Each of the three servers"
 
-    @property
-    def uploads(self) -> tuple[str, ...]:
-        """Ids, in the order of their slots."""
+    def uploads_for(self, manifests: Iterable[UploadManifest]) -> list[Upload]:
+        """Place the uploads in the slots of the plan; manifests are of exactly these, in any order.
 
-    @property
-    def partition(self) -> str:
-        """Whether uploads hold rows or columns."""
+        Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the next
+        party, stands for empty slots; `store.uploads.held_uploads` fills it. H910 if an upload is
+        of another population, has other columns than the domain of the job, or if they do not fill
+        its table.
+        """
+        return _placed_uploads(self, list(manifests))
 
-    def make_plan(self) -> ServerPlan:
-        """Return the plan: it has the number of slots, and says whether a target is needed."""
+    @cached_property
+    def _costs(self) -> dict[str, Guarantee]:
+        # The ledger of the run will say the same, and answers cost nothing more.
+        found: dict[str, Guarantee] = self.make_plan().costs()
+        return found
 
 
-def placed_uploads(job: TableJob, manifests: Sequence[UploadManifest]) -> list[Upload]:
-    """Place uploads in the slots of a job's plan; see `Job.uploads_for`."""
+def _placed_uploads(job: UploadsJob, manifests: Sequence[UploadManifest]) -> list[Upload]:
     ordered = ordered_manifests(job, manifests)
     for manifest in ordered:
         _check_columns(job, manifest)
@@ -82,7 +125,7 @@ def placed_uploads(job: TableJob, manifests: Sequence[UploadManifest]) -> list[U
     return uploads
 
 
-def ordered_manifests(job: TableJob, manifests: Sequence[UploadManifest]) -> list[UploadManifest]:
+def ordered_manifests(job: UploadsJob, manifests: Sequence[UploadManifest]) -> list[UploadManifest]:
     """Return the manifests in the order of the job; H910 if they are of other uploads."""
     known = {manifest.id: manifest for manifest in manifests}
     if set(known) != set(job.uploads) or len(known) < len(manifests):
@@ -107,7 +150,7 @@ def plane_order(domain: Domain, manifest: UploadManifest) -> NDArray[np.int64]:
     return np.concatenate([[0], *pieces, np.arange(first[-1], last)]).astype(np.int64)
 
 
-def _check_columns(job: TableJob, manifest: UploadManifest) -> None:
+def _check_columns(job: UploadsJob, manifest: UploadManifest) -> None:
     """Refuse an upload of other people, or with a column that the job does not have just so."""
     if manifest.population != job.population:
         raise _refusal(
@@ -127,7 +170,7 @@ def _check_columns(job: TableJob, manifest: UploadManifest) -> None:
         raise _refusal(manifest, "the target as the job's domain declares it", "another one")
 
 
-def _check_whole(job: TableJob, manifest: UploadManifest) -> None:
+def _check_whole(job: UploadsJob, manifest: UploadManifest) -> None:
     missing = [name for name in job.domain.names if name not in manifest.domain.names]
     target = job.make_plan().domain.target
     if target is not None and not manifest.has_target:
@@ -153,7 +196,7 @@ def _check_owners(manifests: Sequence[UploadManifest]) -> None:
             )
 
 
-def _check_vertical(job: TableJob, manifests: Sequence[UploadManifest]) -> None:
+def _check_vertical(job: UploadsJob, manifests: Sequence[UploadManifest]) -> None:
     first = manifests[0]
     for other in manifests[1:]:
         if other.rows != first.rows:

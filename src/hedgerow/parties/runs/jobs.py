@@ -23,14 +23,12 @@ run, however often it is proposed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import (
     BeforeValidator,
-    Field,
     SerializeAsAny,
     ValidationInfo,
     field_validator,
@@ -39,19 +37,17 @@ from pydantic import (
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.jsonfile import shown
-from hedgerow.parties.consortium.config import Member, PartyConfig
-from hedgerow.parties.consortium.names import Name
+from hedgerow.parties.evaluation.job import EvaluationJob
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES as MAX_JOB_BYTES
-from hedgerow.parties.runs.job_files import Job, JobFile, data_of_file, data_of_text
-from hedgerow.parties.runs.job_tables import placed_uploads
+from hedgerow.parties.runs.job_files import Job, data_of_file, data_of_text
+from hedgerow.parties.runs.job_tables import UploadsJob
 from hedgerow.parties.runs.topdown_job import TopDownJob
-from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.vertical.job import VerticalJob
-from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.contract import MAX_COUNT, Options, Size
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.registry import (
+    EVALUATION,
     SERVER_PROTOCOLS,
     TOPDOWN,
     VERTICAL,
@@ -59,8 +55,6 @@ from hedgerow.protocols.registry import (
     is_published,
     server_protocol,
 )
-from hedgerow.protocols.sharing.integrate import Partition
-from hedgerow.protocols.sharing.table import Upload
 
 _KEYS = (
     *("name", "protocol", "model", "population", "uploads", "partition", "analysts", "plan"),
@@ -75,21 +69,15 @@ def _listed_protocol(name: object) -> object:
     return name
 
 
-class ServerJob(JobFile, Job):
+class ServerJob(UploadsJob):
     """A job; use `load` at whoever proposes it and `from_toml` at a server. H885.
 
-    `protocol` is one of the servers, and `plan` has the options of it. `population` is
-    charged, and is that of all uploads, which are in the order of their slots. `analysts` may ask
-    the model; what is published needs nobody. `domain` has all columns and, for a protocol that
-    needs one, the target, with its classes or, for numbers, its bounds.
+    `protocol` is one of the servers, and `plan` has the options of it. `analysts` may ask the
+    model; what is published needs nobody. `domain` has all columns and, for a protocol that needs
+    one, the target, with its classes or, for numbers, its bounds.
     """
 
     protocol: Annotated[str, BeforeValidator(_listed_protocol)]
-    model: Name
-    population: Name
-    uploads: Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
-    partition: Partition = "horizontal"
-    analysts: Annotated[tuple[Name, ...], Field(max_length=1000)] = ()
     plan: SerializeAsAny[Options]
 
     @field_validator("plan", mode="before")
@@ -107,11 +95,6 @@ class ServerJob(JobFile, Job):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        self.check_name_length()
-        for key in ("uploads", "analysts"):
-            names = getattr(self, key)
-            if len(set(names)) < len(names):
-                raise ValueError(f"{key} lists a name twice")
         self.plan.check_target(self.protocol, self.domain.target)
         if (self.domain.capacity or 0) > MAX_COUNT:
             raise ValueError(f"a domain with room for more than {MAX_COUNT} records")
@@ -136,50 +119,14 @@ class ServerJob(JobFile, Job):
         found = super().to_dict()
         return {key: found[key] for key in _KEYS if key in found}
 
-    @property
-    def model_name(self) -> str:
-        """Name of the model."""
-        return self.model
-
-    def seats(self, config: PartyConfig) -> tuple[Member, ...]:
-        """Return the three servers; analysts take no part, and must be there."""
-        for analyst in self.analysts:
-            config.member(analyst, "analyst")
-        config.check_servers()
-        return config.servers
-
     def size(self) -> Size:
         """Return what the job asks for as it stands."""
         return self.plan.size(self.domain.target)
-
-    def describe(self) -> list[str]:
-        """Say which uploads it is trained on."""
-        return [f"uploads: {', '.join(self.uploads)} ({self.make_plan().n_slots:,} slots)"]
-
-    @property
-    def payers(self) -> str:
-        """Who charges it."""
-        return "Each of the three servers"
 
     @property
     def levels(self) -> int:
         """Levels of all trees that grow one after the other: what progress is counted in."""
         return self.make_plan().levels
-
-    def uploads_for(self, manifests: Iterable[UploadManifest]) -> list[Upload]:
-        """Place the uploads in the slots of the plan; manifests are of exactly these, in any order.
-
-        Upload i of the job is party 3 + i. If slots of the plan are left, one more, of the next
-        party, stands for empty slots; `store.uploads.held_uploads` fills it. H910 if an upload is
-        of another population, has other columns than the domain of the job, or if they do not fill
-        its table.
-        """
-        return placed_uploads(self, list(manifests))
-
-    @cached_property
-    def _costs(self) -> dict[str, Guarantee]:
-        # The ledger of the training will say the same, and answers cost nothing more.
-        return self.make_plan().costs()
 
 
 def load_job(path: str | Path) -> Job:
@@ -211,6 +158,7 @@ def _job_type(protocol: object, source: str) -> type[Job]:
         **dict.fromkeys(SERVER_PROTOCOLS, ServerJob),
         TOPDOWN: TopDownJob,
         VERTICAL: VerticalJob,
+        EVALUATION: EvaluationJob,
     }
     found = jobs.get(protocol) if isinstance(protocol, str) else None
     if found is None:

@@ -55,6 +55,7 @@ _FINAL = {
     Code.BAD_UPLOAD,
     Code.ACCOUNT_CONFLICT,
     Code.MODEL_EXISTS,
+    Code.UNKNOWN_MODEL,
     Code.UNKNOWN_MEMBER,
     Code.WRONG_ROLE,
     Code.ROLE_MISSING,
@@ -639,10 +640,13 @@ class RunManager:
 
     def _check_name(self, job: Job) -> None:
         """Refuse a model whose name another model has, or will have."""
+        if not job.makes_model:
+            return
         name = job.model_name
         models.check_free(self.config.state, name, job.hash)
         for other in self.store.all():
-            if other.job.model_name == name and other.id != job.run_id and other.state in OPEN:
+            alike = other.job.makes_model and other.job.model_name == name
+            if alike and other.id != job.run_id and other.state in OPEN:
                 raise Code.MODEL_EXISTS.error(
                     expected=f"a name other than {name}",
                     found=f"run {other.id}, which makes a model of that name",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hedgerow.parties.consortium.config import PartyConfig
+from hedgerow.parties.evaluation.job import EvaluationJob
+from hedgerow.parties.evaluation.part import EvaluatingPart
 from hedgerow.parties.runs.hidden_part import ServerPart
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import ServerJob
@@ -17,6 +19,8 @@ from hedgerow.parties.vertical.part import VerticalPart
 
 def part_of(config: PartyConfig, job: Job) -> Part[Any]:
     """Return what this party does in runs of a job."""
+    if isinstance(job, EvaluationJob):
+        return EvaluatingPart(config, job)
     if isinstance(job, ServerJob):
         return ServerPart(config, job)
     if isinstance(job, TopDownJob):

@@ -28,8 +28,7 @@ from hedgerow.jsonfile import shown
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import MAX_TERMS_BYTES, OwnerTerms, Policy
-from hedgerow.parties.runs.job_tables import ordered_manifests, plane_order
-from hedgerow.parties.runs.jobs import ServerJob
+from hedgerow.parties.runs.job_tables import UploadsJob, ordered_manifests, plane_order
 from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, sync_folder
@@ -157,7 +156,7 @@ def open_upload(state: StateFolder, key: bytes, upload: str) -> tuple[UploadMani
 
 
 def held_uploads(
-    job: ServerJob, held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]]
+    job: UploadsJob, held: Mapping[int, Sequence[tuple[UploadManifest, Dealt]]]
 ) -> list[HeldUpload]:
     """Place what servers hold of the uploads of a job in the slots of its plan.
 
@@ -423,7 +422,7 @@ def _read_part(manifest: UploadManifest, server: int, payload: Incoming) -> dict
 
 def _naming(upload: str, runs: Sequence[PartyRun]) -> list[PartyRun]:
     """Return the runs whose job names an upload."""
-    return [run for run in runs if isinstance(run.job, ServerJob) and upload in run.job.uploads]
+    return [run for run in runs if isinstance(run.job, UploadsJob) and upload in run.job.uploads]
 
 
 def _check_manifest_bytes(size: int, octets: int) -> None:

@@ -510,3 +510,11 @@ class MembersClient:
         """Return the reply of every member, or why there is none, by its name."""
         asked = self.members if members is None else members
         return call_members(self._config, asked, verb, fields)
+
+
+class ServerClient(MembersClient):
+    """The three servers, as another member sees them; a server asks the other two."""
+
+    def __init__(self, config: PartyConfig) -> None:
+        config.check_servers()
+        super().__init__(config, config.servers)

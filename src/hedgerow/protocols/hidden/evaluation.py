@@ -17,13 +17,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, Strict, model_validator
 
 from hedgerow.errors import Code
 from hedgerow.privacy import ROOT, Leakage, Ledger, Opening, Release, TwoSidedGeometric, step
+from hedgerow.privacy.accounting import Guarantee
+from hedgerow.protocols.contract import Epsilon, Options, Size, guarantees
 from hedgerow.protocols.growers.layout import counting_ring
 from hedgerow.protocols.hidden.model import SecretForest
 from hedgerow.protocols.hidden.protocol import HiddenProtocol, Places
@@ -32,7 +35,7 @@ from hedgerow.protocols.sharing.table import SecretTable
 from hedgerow.secure.noise.releases import NOBODY, Charge, Payer, Prepaid, add_geometric_noise
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Secret
-from hedgerow.tables import Domain
+from hedgerow.tables import Domain, Target
 
 TABLE = "table of classes and answers"
 RANGES, MOST_RANGES = 16, 256
@@ -96,6 +99,15 @@ class EvaluationPlan:
         ledger.charge(*self.releases())
         return Prepaid(ledger, self.releases())
 
+    def costs(self) -> dict[str, Guarantee]:
+        """Return what every audience learns of a held-out record; infinite without a promise.
+
+        H202 for a finite epsilon and a domain that was read from data.
+        """
+        ledger = Ledger(domain=self.domain)
+        self.charge(ledger)
+        return guarantees(ledger)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -106,6 +118,32 @@ class EvaluationPlan:
         """Read what `to_dict` wrote."""
         domain = Domain.from_dict(data["domain"], source="the plan")
         return cls(**data | {"domain": domain, "places": Places(*data["places"])})
+
+
+class EvaluationOptions(Options):
+    """What an evaluation is asked for."""
+
+    epsilon: Epsilon | None = Field(None, description="Budget of a held-out record.")
+    noise: Literal["table", "none"] = Field(
+        "table", description='"none" counts exactly, without a finite epsilon.'
+    )
+    ranges: Annotated[int, Strict(), Field(ge=2, le=MOST_RANGES)] = Field(
+        RANGES, description="Ranges of a score of two classes, an even number."
+    )
+
+    @model_validator(mode="after")
+    def _paid(self) -> Self:
+        if (self.epsilon is None) != (self.noise == "none"):
+            raise Code.BAD_PARAMETER.error(
+                expected="epsilon, or noise = 'none' for an evaluation that counts exactly",
+                found=f"epsilon={self.epsilon}, noise={self.noise!r}",
+            )
+        return self
+
+    def size(self, target: Target | None) -> Size:
+        """Return the epsilon; an evaluation grows nothing."""
+        del target
+        return Size(trees=0, epsilon=self.epsilon or 0.0)
 
 
 def plan_evaluation(
@@ -204,10 +242,10 @@ class Evaluation:
         return float(pairs / (negative.sum() * positive.sum()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
+        """Return plain values for JSON, which knows no NaN."""
+        figures = {"accuracy": self.accuracy, "auc": self.auc}
         return {
-            "accuracy": self.accuracy,
-            "auc": self.auc,
+            **{key: None if x is None or math.isnan(x) else x for key, x in figures.items()},
             "classes": list(self.classes),
             "confusion": self.confusion.tolist(),
             "table": self.table.tolist(),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.privacy.leakage import Charges
+from hedgerow.protocols.checkpoint import restored
 from hedgerow.protocols.contract import Context
 from hedgerow.protocols.hidden.evaluation import (
     TABLE,
@@ -168,7 +169,7 @@ class EvaluatedModel:
 
     shares: Arrays = field(repr=False)
     ledger: Ledger = field(repr=False)
-    rows: HeldUpload
+    rows: Sequence[HeldUpload]
 
 
 @dataclass(frozen=True)
@@ -184,10 +185,12 @@ def evaluate(context: Context) -> EvaluationPart:
     """Count how well a model answers for held-out rows, with noise, and tell the analyst.
 
     The context has an `EvaluationPlan`, `EvaluationTerms`, an `EvaluatedModel` as its table, and a
-    ledger of the held-out rows that is charged with the plan.
+    ledger of the held-out rows that is charged with the plan. What keeps the model from promising
+    anything keeps this, too.
 
     1. The servers make rows of what was dealt and count (`hedgerow.protocols.hidden.evaluation`).
-    2. They open the table to the analyst, in halves.
+    2. The noisy table is saved as a stage, or was by an earlier attempt: it is drawn once.
+    3. They open it to the analyst, in halves.
 
     Reveals: the noisy table, to the analyst. Cost: that of `expand_table` and `cross_table`.
     """
@@ -195,14 +198,22 @@ def evaluate(context: Context) -> EvaluationPart:
     held: EvaluatedModel = context.table
     evaluation: EvaluationPlan = context.plan
     plan, protocol, ledger = terms.model, hidden_protocol(terms.protocol), _ledger(context)
+    for why, who in held.ledger.not_private:
+        if not who and why != SEEDED:
+            ledger.mark_not_private(why)
     check_derived(plan, evaluation, held.ledger)
     paid = evaluation.charge(ledger)
-    leakage = Leakage(evaluation.openings(), ledger=ledger)
+    leakage = Leakage(evaluation.openings(), ledger=ledger, mark=context.stages.mark)
     engine = _engine(context, leakage)
-    model = protocol.model(engine, plan, held.shares)
-    rows = held_table(engine, plan.layout, model.ring, [held.rows])
-    counts = cross_table(protocol, model, plan, rows, evaluation)
-    noisy = noisy_table(counts, evaluation, paid)
+    kept = context.stages.load(TABLE)
+    if kept is None:
+        model = protocol.model(engine, plan, held.shares)
+        rows = held_table(engine, plan.layout, model.ring, held.rows)
+        counts = cross_table(protocol, model, plan, rows, evaluation)
+        noisy = noisy_table(counts, evaluation, paid)
+        context.stages.save(TABLE, {"table": noisy.data})
+    else:
+        noisy = restored(engine, kept["table"])
     halves = open_halves(engine, noisy, TABLE, evaluation.audience)
     engine.finish()
     return EvaluationPart(halves, ledger, leakage)
