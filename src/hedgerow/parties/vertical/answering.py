@@ -19,7 +19,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,17 @@ class MeetSitesFields(RequestFields):
     rows: Count
 
 
+class _Asked(NamedTuple):
+    """A question of so many rows by a site, and this site's part in its session."""
+
+    job: VerticalJob
+    session: bytes
+    doorway: Doorway
+    part: AnsweringPart
+    asker: str
+    rows: int
+
+
 class SiteAnswers:
     """Ask the other sites of a tree, and attend when they ask."""
 
@@ -110,7 +121,7 @@ class SiteAnswers:
             doorway = stack.enter_context(self._port.expect(session))
             self._charge(fields.model, self.config.name, session, rows)
             self._invite(fields.model, job, session, rows)
-            found = self._attend(job, session, doorway, part, self.config.name, rows)
+            found = self._attend(_Asked(job, session, doorway, part, self.config.name, rows))
         told = None if found is None else found.tolist()
         labels = [job.label(i) for i in range(job.n_classes)]
         return {}, json.dumps({"counts": told, "classes": labels}).encode()
@@ -144,56 +155,36 @@ class SiteAnswers:
             doorway = self._port.expect(session)
             # The thread gives the seat back.
             stack.pop_all()
-        threading.Thread(
-            target=self._come,
-            args=(job, session, doorway, part, caller.name, fields.rows),
-            name="question",
-            daemon=True,
-        ).start()
+        asked = _Asked(job, session, doorway, part, caller.name, fields.rows)
+        threading.Thread(target=self._come, args=(asked,), name="question", daemon=True).start()
         return {}, None
 
-    def _come(
-        self,
-        job: VerticalJob,
-        session: bytes,
-        doorway: Doorway,
-        part: AnsweringPart,
-        asker: str,
-        rows: int,
-    ) -> None:
+    def _come(self, asked: _Asked) -> None:
+        event = {"run": asked.job.run_id, "by": asked.asker}
         try:
-            with doorway:
-                self._attend(job, session, doorway, part, asker, rows)
+            with asked.doorway:
+                self._attend(asked)
         except HedgerowError as error:
-            event = {"run": job.run_id, "by": asker, "outcome": error.code.number}
-            _logger.warning("question", extra={"event": {**event, "found": error.found}})
+            event |= {"outcome": error.code.number, "found": error.found}
+            _logger.warning("question", extra={"event": event})
         except Exception:
-            event = {"run": job.run_id, "by": asker, "outcome": "failure"}
-            _logger.exception("question", extra={"event": event})
+            _logger.exception("question", extra={"event": {**event, "outcome": "failure"}})
         finally:
             self._free.release()
 
-    def _attend(
-        self,
-        job: VerticalJob,
-        session: bytes,
-        doorway: Doorway,
-        part: AnsweringPart,
-        asker: str,
-        rows: int,
-    ) -> NDArray[np.int64] | None:
-        config = self.config
+    def _attend(self, asked: _Asked) -> NDArray[np.int64] | None:
+        config, job, part = self.config, asked.job, asked.part
         with TLSNetwork(
             job.sites.index(config.name),
             config.endpoints(job.sites),
             config.identity,
-            session=session,
+            session=asked.session,
             program=hashlib.sha256(_PROGRAM + job.hash.encode()).digest(),
             timeout=config.timeouts.step,
             meeting_timeout=config.timeouts.connect,
-            listener=doorway,
+            listener=asked.doorway,
         ) as network:
-            question = Question(job.sites.index(asker), rows)
+            question = Question(job.sites.index(asked.asker), asked.rows)
             try:
                 return classify(Context(network, job.sites, job.make_plan(), question, part))
             finally:
