@@ -16,7 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from logging.handlers import WatchedFileHandler
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self
 
 from hedgerow import __version__
@@ -201,12 +201,7 @@ class Daemon:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @verb("health", _EVERYBODY, twice="nothing changes.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints
 
@@ -157,6 +157,19 @@ def declared_verbs(of: object) -> dict[str, Verb]:
             largest=largest,
             expects=getattr(of, expects) if expects else None,
             twice=twice,
+        )
+    return found
+
+
+def find_verb(verbs: Mapping[str, Verb], name: str, caller: Caller) -> Verb:
+    """Return the verb of that name; H873 if there is none, H871 if it is not for this caller."""
+    found = verbs.get(name)
+    if found is None:
+        raise Code.UNKNOWN_VERB.error(found=name)
+    if caller.role not in found.roles:
+        raise Code.CALLER_NOT_ALLOWED.error(
+            expected=f"{name} by {' or '.join(sorted(found.roles))}",
+            found=f"{caller.name}, which is {caller.role}",
         )
     return found
 

@@ -27,6 +27,7 @@ from hedgerow.parties.wire.handlers import (
     Incoming,
     RequestFields,
     Verb,
+    find_verb,
     verb,
 )
 from hedgerow.parties.wire.requests import Fields, Payload, as_body, error_fields, parse_error
@@ -209,17 +210,10 @@ class LetterBox:
         return {**known, "reply": told}
 
     def _carry_out(self, member: Member, letter: Reply) -> Fields:
-        name, data = str(letter.fields.get("verb")), letter.payload
-        found = self._verbs.get(name)
-        if found is None:
-            raise Code.UNKNOWN_VERB.error(found=name)
-        if member.role not in found.roles:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"{name} by {' or '.join(sorted(found.roles))}",
-                found=f"{member.name}, which is {member.role}",
-            )
+        caller, data = Caller(member.name, member.role), letter.payload
+        found = find_verb(self._verbs, str(letter.fields.get("verb")), caller)
         fields = found.fields.model_validate(letter.fields.get("fields"))
         blocks = iter(as_body(data).blocks())
         incoming = Incoming(len(data), lambda: bytes(next(blocks)))
-        told, _ = found.function(Caller(member.name, member.role), fields, incoming)
+        told, _ = found.function(caller, fields, incoming)
         return told

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -29,7 +28,7 @@ from hedgerow.net.meeting import listen
 from hedgerow.parties.wire import requests
 from hedgerow.parties.wire.door import DRAIN_SECONDS, Door, DoorContext
 from hedgerow.parties.wire.gate import Gate
-from hedgerow.parties.wire.handlers import Caller, Incoming, ServiceLimits, Verb
+from hedgerow.parties.wire.handlers import Caller, Incoming, ServiceLimits, Verb, find_verb
 from hedgerow.parties.wire.logs import Event
 from hedgerow.parties.wire.metrics import CONTENT_TYPE, RequestCounts, Sample, prometheus_text
 from hedgerow.parties.wire.openapi import openapi
@@ -316,12 +315,7 @@ class Service:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # The thread of the loop: connections.
@@ -439,7 +433,7 @@ class Service:
 
     def _find_verb(self, exchange: _Exchange) -> tuple[str, Verb]:
         """Read the first line; H872, H807, H873, or H871."""
-        request, caller = exchange.request, exchange.caller
+        request = exchange.request
         version, _, name = request.path.removeprefix("/").partition("/")
         if request.method != "POST" or requests.VERB_NAME.fullmatch(name) is None:
             raise Code.BAD_REQUEST.error(found="a request that is none")
@@ -448,15 +442,7 @@ class Service:
                 expected=f"version {requests.VERSION}", found=f"version {version[:20]}"
             )
         exchange.event["verb"] = name
-        verb = self._handlers.get(name)
-        if verb is None:
-            raise Code.UNKNOWN_VERB.error(found=name)
-        if caller.role not in verb.roles:
-            raise Code.CALLER_NOT_ALLOWED.error(
-                expected=f"{name} by {' or '.join(sorted(verb.roles))}",
-                found=f"{caller.name}, which is {caller.role}",
-            )
-        return name, verb
+        return name, find_verb(self._handlers, name, exchange.caller)
 
     def _payload_bytes(self, request: web.BaseRequest, name: str, verb: Verb) -> int:
         """Return how much payload follows; H872, H874 or H875 for a body that cannot be taken."""
