@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
-from typing import Protocol
 
 LONGEST_WAIT = 1e6
 """Seconds in one wait; nothing takes a number of seconds that is much larger."""
-
-
-class Patience(Protocol):
-    """How long the other side may still take."""
-
-    def left(self) -> float:
-        """Seconds; not positive when they are over."""
-
-    def count(self, moved: int, seconds: float) -> None:
-        """Take account of bytes that were moved, and of the time that was waited for them."""
 
 
 class Deadline:
@@ -29,17 +19,14 @@ class Deadline:
         """Seconds up to the moment."""
         return min(LONGEST_WAIT, self._end - time.monotonic())
 
-    def count(self, moved: int, seconds: float) -> None:
-        """Change nothing."""
-
 
 class Rate:
-    """Some seconds, which are the most that can be saved up, and more for every byte that comes.
+    """Some seconds, which are the most that can be saved up, and more for every byte, if at a rate.
 
     Only the time of waiting for the other side counts, not what this side does with the bytes.
     """
 
-    def __init__(self, seconds: float, bytes_per_second: float) -> None:
+    def __init__(self, seconds: float, bytes_per_second: float = math.inf) -> None:
         self._left = self._most = seconds
         self._rate = bytes_per_second
 
@@ -48,5 +35,5 @@ class Rate:
         return self._left
 
     def count(self, moved: int, seconds: float) -> None:
-        """Earn time with bytes."""
+        """Earn time with bytes, and pay for what was waited for them."""
         self._left = min(self._most, self._left + moved / self._rate - seconds)

@@ -32,7 +32,7 @@ from hedgerow.parties.wire.handlers import Caller, Incoming, ServiceLimits, Verb
 from hedgerow.parties.wire.logs import Event
 from hedgerow.parties.wire.metrics import CONTENT_TYPE, RequestCounts, Sample, prometheus_text
 from hedgerow.parties.wire.openapi import openapi
-from hedgerow.parties.wire.patience import Deadline, Patience, Rate
+from hedgerow.parties.wire.patience import Rate
 from hedgerow.parties.wire.requests import Body, Fields
 from hedgerow.parties.wire.workers import Workers
 
@@ -231,7 +231,7 @@ class _Exchange:
         if not self.request.content.is_eof() or self.line.is_used_up:
             response.force_close()
 
-    async def send(self, response: web.StreamResponse, patience: Patience) -> None:
+    async def send(self, response: web.StreamResponse, patience: Rate) -> None:
         """Send a reply that is all there; `OSError` if the caller does not take it."""
         self.begin(response)
         async with asyncio.timeout(max(0.0, patience.left())):
@@ -426,7 +426,7 @@ class Service:
             raise Code.BAD_REQUEST.error(found="a request that is none")
         headers = {"Content-Type": kind}
         response = web.Response(body=text.encode(), headers=headers)
-        await exchange.send(response, Deadline(self.limits.payload))
+        await exchange.send(response, Rate(self.limits.payload))
 
     def _metrics(self) -> str:
         return prometheus_text([*self._numbers(), *self._counts.samples()])
@@ -467,8 +467,8 @@ class Service:
             text: str | bytes = request.headers.get(requests.FIELDS_HEADER, "{}")
         else:
             await self._go_ahead(request)
-            deadline = Deadline(self.limits.header)
-            text = await self._read(exchange, request.content_length, deadline)
+            patience = Rate(self.limits.header)
+            text = await self._read(exchange, request.content_length, patience)
         return jsonfile.loads(text, Code.BAD_REQUEST)
 
     async def _open_payload(self, exchange: _Exchange, length: int) -> Incoming:
@@ -492,14 +492,14 @@ class Service:
             # It is no part of the reply.
             request.writer.output_size = 0
 
-    async def _read(self, exchange: _Exchange, length: int, patience: Patience) -> bytes:
+    async def _read(self, exchange: _Exchange, length: int, patience: Rate) -> bytes:
         blocks, left = [], length
         while left:
             blocks.append(await self._next_block(exchange, patience))
             left -= len(blocks[-1])
         return b"".join(blocks)
 
-    async def _next_block(self, exchange: _Exchange, patience: Patience) -> bytes:
+    async def _next_block(self, exchange: _Exchange, patience: Rate) -> bytes:
         """Return what has come of a body; H876 or H883 if nothing comes."""
         begun, length = time.monotonic(), exchange.request.content_length
         try:
@@ -565,7 +565,7 @@ class Service:
     async def _refuse(self, exchange: _Exchange, error: HedgerowError) -> None:
         exchange.event["outcome"] = error.code.number
         try:
-            await exchange.send(_refusal(error), Deadline(self.limits.header))
+            await exchange.send(_refusal(error), Rate(self.limits.header))
         except OSError:
             exchange.line.cut()
 
