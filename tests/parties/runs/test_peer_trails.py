@@ -165,7 +165,7 @@ def test_one_question_is_enough_once_both_know_what_to_show(town: Loopback) -> N
 def test_who_does_not_show_it_begins_nothing(town: Loopback) -> None:
     town.complete("first")
     trails = town.managers["birch"].store.trails
-    asked = town.managers["alder"].store.trails.questions(["birch"])["birch"].claim
+    asked = town.managers["alder"].store.trails.question("birch").claim
     trails.check("alder", asked)
     for change in ({"at": 0, "shown": ""}, {"shown": "0" * 64}, {"height": asked.at - 1}):
         claim = asked.model_copy(update={"height": asked.height + 1, **change})

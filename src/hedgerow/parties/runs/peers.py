@@ -114,7 +114,7 @@ class Peers:
         Asks a second time to show the hash at a height that the other has only now named.
         """
         for _ in range(times):
-            question = self._trails.questions([member.name])[member.name]
+            question = self._trails.question(member.name)
             claim = question.claim.model_dump()
             reply = self._ask(member, verb, {**fields, "trail": claim})
             told = TrailClaim.model_validate(reply.fields.get("trail"))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
 from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field, Strict
@@ -71,10 +70,13 @@ class PeerTrails:
         self._noted: dict[str, TrailMark] = {}
         self._recent: dict[str, deque[TrailMark]] = {}
 
-    def questions(self, names: Iterable[str]) -> dict[str, TrailQuestion]:
-        """Return what to send to others, by name."""
+    def question(self, name: str) -> TrailQuestion:
+        """Return what to send to another party."""
+        with self._lock:
+            at = self._asked.get(name, 0)
         with self._store.snapshot() as made:
-            return {name: self._question(made, name) for name in names}
+            mark = self._mark(made, name)
+            return TrailQuestion(_claim(made, mark, at), mark)
 
     def hear(self, name: str, question: TrailQuestion, reply: TrailClaim) -> bool:
         """Take the reply to a question, or refuse it: H936; whether the question showed enough.
@@ -128,12 +130,6 @@ class PeerTrails:
             known = _remembered(made, name)
             if known is None or mark.height > known.height:
                 made.put("peers", {"name": name, **mark._asdict()})
-
-    def _question(self, made: Transaction, name: str) -> TrailQuestion:
-        mark = self._mark(made, name)
-        with self._lock:
-            at = self._asked.get(name, 0)
-        return TrailQuestion(_claim(made, mark, at), mark)
 
     def _mark(self, made: Transaction, name: str) -> TrailMark | None:
         mark = _remembered(made, name)

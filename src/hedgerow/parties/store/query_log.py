@@ -106,19 +106,7 @@ class QueryLog:
             with self._store.transaction("charge questions") as made:
                 fresh = [one for one in asked if self._row(made, one.key) is None]
                 for one in fresh:
-                    made.put(
-                        "questions",
-                        {
-                            "model": self.model,
-                            "analyst": one.key.analyst,
-                            "id": one.key.id,
-                            "what": one.what,
-                            "n": one.n,
-                            "digest": one.digest,
-                            "draw": None,
-                            "done": 0,
-                        },
-                    )
+                    made.put("questions", charged_row(self.model, one))
                 made.put("query_logs", self._head(self._questions + len(fresh)))
             self._questions += len(fresh)
             for one in fresh:
@@ -208,6 +196,12 @@ class QueryLog:
             "server": self._server,
             "draw": draw,
         }
+
+
+def charged_row(model: str, asked: Asked) -> Row:
+    """Return what is kept of a request to a model that is charged, and not answered yet."""
+    known = {"model": model, **asked.key._asdict(), "what": asked.what, "n": asked.n}
+    return {**known, "digest": asked.digest, "draw": None, "done": 0}
 
 
 def _logged(key: QueryKey, row: Row) -> LoggedQuery:

@@ -37,6 +37,7 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
 from hedgerow.parties.store.models import open_model, read_manifest
+from hedgerow.parties.store.query_log import Asked, QueryKey, charged_row
 from hedgerow.parties.vertical.columns import parsed_ids
 from hedgerow.parties.vertical.job import VerticalJob
 from hedgerow.parties.vertical.nodes import StoredNodes
@@ -214,19 +215,8 @@ class SiteAnswers:
                 by_analyst=sum(n for name, n in before if name == asker),
                 by_all=sum(n for _, n in before),
             )
-            made.put(
-                "questions",
-                {
-                    "model": model,
-                    "analyst": asker,
-                    "id": session.hex(),
-                    "what": "class",
-                    "n": rows,
-                    "digest": "",
-                    "draw": None,
-                    "done": 0,
-                },
-            )
+            asked = Asked(QueryKey(asker, session.hex()), "class", rows, "")
+            made.put("questions", charged_row(model, asked))
             made.tell("question", {"model": model, "by": asker, "rows": rows})
 
     def _invite(self, model: str, job: VerticalJob, session: bytes, rows: int) -> None:
