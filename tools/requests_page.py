@@ -41,6 +41,19 @@ with [H851](../errors/H851.md), another role with [H871](../errors/H871.md).
 asks then may ask again: every verb is told by an identifier of its own what was carried out before,
 or changes nothing. No request has to be remembered for that, and no clock is compared.
 
+## What requests leave
+
+What members make a party keep is bounded by lines of its `policy.toml` (H858); what they take while
+they are answered, by limits of the service: 16 requests at once of a member, and bytes of payload
+under way ([H879](../errors/H879.md)). Every request leaves a line in `state/log.jsonl`, within
+`log_bytes`. `state_bytes_per_member` counts, for ever, what all requests of one member have left in
+the database; each counts as 8 KiB at least.
+
+| request | leaves, within |
+|---|---|
+LEAVES
+All others change nothing and leave nothing.
+
 """
 
 
@@ -109,7 +122,14 @@ def _markdown(text: str) -> str:
 
 def page() -> str:
     """Return the page."""
-    return HEAD + "\n".join(sections())
+    every = verbs_of(*(one for classes in SERVICES.values() for one in classes))
+    rows = [f"| `{name}` | {verb.leaves} |\n" for name, verb in every.items() if not reads(verb)]
+    return HEAD.replace("LEAVES\n", "".join(rows) + "\n") + "\n".join(sections())
+
+
+def reads(verb: Verb) -> bool:
+    """Whether a request changes nothing."""
+    return verb.twice == "nothing changes."
 
 
 if __name__ == "__main__":

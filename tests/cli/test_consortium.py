@@ -231,6 +231,8 @@ def test_every_line_of_the_files_can_be_given() -> None:
         "largest_upload_bytes": "1000",
         "upload_bytes_per_owner": "2000",
         "runs_per_poster": "5",
+        "state_bytes_per_member": "3000",
+        "log_bytes": "70000",
         "approvers": "ann,bob",
         "approval_seconds": "3600",
         "queries_per_model": "11",

@@ -116,7 +116,7 @@ def test_without_keys_or_certificates_of_the_others(tmp_path: Path) -> None:
 def test_logs_are_private_lines(parties: dict[str, PartyConfig]) -> None:
     birch = parties["birch"]
     before = logging.getLogger("hedgerow").handlers[:]
-    with logging_to(birch), daemon(birch):
+    with logging_to(birch, Policy.load(birch.folder)), daemon(birch):
         health(parties, "zoe")
     assert logging.getLogger("hedgerow").handlers == before
     path = birch.folder / "state" / LOG_FILE
@@ -205,7 +205,7 @@ def test_a_log_that_is_a_link_is_not_followed(
     (birch.state.root / LOG_FILE).symlink_to(tmp_path / "elsewhere")
 
     def write() -> None:
-        with logging_to(birch):
+        with logging_to(birch, Policy.load(birch.folder)):
             pass
 
     refuses(Code.UNSAFE_FOLDER, write)

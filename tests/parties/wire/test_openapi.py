@@ -63,6 +63,7 @@ def test_every_verb_says_why_it_may_be_made_twice() -> None:
     for classes in requests_page().SERVICES.values():
         for name, verb in requests_page().verbs_of(*classes).items():
             assert verb.twice.endswith("."), name
+            assert (verb.leaves == "nothing") == (verb.twice == "nothing changes."), name
             assert verb.about, name
             assert verb.roles, name
 

@@ -96,6 +96,15 @@ upload_bytes_per_owner = {p.upload_bytes_per_owner}
 # failed, whose jobs are kept as well.
 runs_per_poster = {p.runs_per_poster}
 
+# Bytes that requests of one member may leave in this party's database for good: jobs, whatever has
+# become of them, descriptions of uploads, terms, attempts, and what the trail tells of all that. A
+# request counts as 8 KiB at least. What was withdrawn, or has ended, counts on.
+state_bytes_per_member = {p.state_bytes_per_member}
+
+# Bytes of state/log.jsonl; then it becomes state/log.jsonl.1, in the place of an older one. Another
+# number counts after a restart.
+log_bytes = {p.log_bytes}
+
 # People, one of whom has to approve every job before this party takes part in it, with
 # `hedgerow runs approve RUN` in this folder. An empty list asks nobody. A job about which nobody
 # has decided after so many seconds is refused.

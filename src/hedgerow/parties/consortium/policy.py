@@ -21,6 +21,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import read_toml
 from hedgerow.parties.consortium.names import Name, check_name
+from hedgerow.parties.store.database import Quota
 from hedgerow.parties.store.durable import check_private
 from hedgerow.protocols.registry import PROTOCOLS, current_name
 
@@ -287,6 +288,8 @@ class Policy(JobRules):
     Every line is explained in the file that `hedgerow.parties.consortium.founding` writes.
 
     `runs_per_poster`: without runs that have ended with a model: a server keeps them all.
+    `state_bytes_per_member`: what requests of one member may leave in the store, for ever.
+    `log_bytes`: of the log, and of the part of it before.
     `approvers`: people, one of whom has to approve a job before it begins; nobody has to where none
     are listed. After `approval_seconds` without a decision it is refused.
     """
@@ -294,6 +297,8 @@ class Policy(JobRules):
     largest_upload_bytes: Count = 1 << 28
     upload_bytes_per_owner: Count = 1 << 32
     runs_per_poster: Count = 1000
+    state_bytes_per_member: Count = 1 << 28
+    log_bytes: Annotated[int, Strict(), Field(ge=1 << 16)] = 1 << 28
     approvers: tuple[Name, ...] = ()
     approval_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 86400.0
     open_metrics: StrictBool = False
@@ -322,6 +327,17 @@ class Policy(JobRules):
         """Refuse one more run of a member that has so many here, none of them with a model."""
         if runs >= self.runs_per_poster:
             raise self._refusal("runs_per_poster", f"{runs} runs of {poster!r} and one more")
+
+    def quota(self, member: str) -> Quota:
+        """Return what refuses that requests of a member leave more in the store than they may."""
+
+        def check(octets: int) -> None:
+            if octets > self.state_bytes_per_member:
+                raise self._refusal(
+                    "state_bytes_per_member", f"{octets} bytes by requests of {member!r}"
+                )
+
+        return Quota(member, check)
 
     def check_approver(self, person: str) -> None:
         """Refuse a decision on a job by a person who is not listed."""

@@ -97,6 +97,8 @@ class QueryService:
         ("analyst",),
         largest=LARGEST_PART,
         twice="a query is charged once by its analyst and its id, and keeps its answer.",
+        leaves="the question and a half of its answer: `queries_per_analyst` and "
+        "`queries_per_model`, in rows. What waits is in memory: 128 queries of one analyst.",
     )
     def query(self, caller: Caller, fields: Inquiry, payload: Incoming) -> tuple[Fields, Payload]:
         """Take this server's part of a query, and return its half of the answer when it is there.
@@ -145,6 +147,7 @@ class QueryService:
         "query-meet",
         ("server",),
         twice="a session is drawn once and begins once; the same invitation gets the same answer.",
+        leaves="the last session, in memory.",
     )
     def meet(self, caller: Caller, fields: MeetFields, payload: Incoming) -> tuple[Fields, Payload]:
         """Take the invitation of server 0 to a new session.

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
 import signal
 import time
 from collections.abc import Callable, Iterator
-from logging.handlers import WatchedFileHandler
 from types import FrameType
 from typing import Any, Self
 
@@ -47,7 +45,7 @@ from hedgerow.parties.wire.handlers import (
     verb,
 )
 from hedgerow.parties.wire.inbox import Inbox, LetterBox
-from hedgerow.parties.wire.logs import JsonLines
+from hedgerow.parties.wire.logs import BoundedLog
 from hedgerow.parties.wire.requests import Fields, Payload
 from hedgerow.parties.wire.service import Service
 
@@ -236,7 +234,7 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, note)
-    with logging_to(config):
+    with logging_to(config, policy):
         daemon = Daemon(config, policy).start()
         if ready is not None:
             ready()
@@ -277,13 +275,9 @@ def _next(signals: queue.SimpleQueue[int]) -> int:
 
 
 @contextlib.contextmanager
-def logging_to(config: PartyConfig) -> Iterator[None]:
+def logging_to(config: PartyConfig, policy: Policy) -> Iterator[None]:
     """Write the log of this party, one JSON object a line; a file that was rotated is left."""
-    path = config.state.path(LOG_FILE)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    os.close(descriptor)
-    handler = WatchedFileHandler(path, encoding="utf-8")
-    handler.setFormatter(JsonLines())
+    handler = BoundedLog(config.state.path(LOG_FILE), policy.log_bytes)
     logger = logging.getLogger("hedgerow")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

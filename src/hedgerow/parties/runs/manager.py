@@ -162,6 +162,8 @@ class RunManager:
             self._check_name(job)
             if check:
                 return {"run": job.run_id, "hash": job.hash}
+            if known is None:
+                self.store.owe(self.policy.quota(by), len(text))
             run = self.store.accept(job, by, signature)
             self._watch(run)
         self._wake.set()
@@ -209,6 +211,8 @@ class RunManager:
                 raise Code.WRONG_RUN_STATE.error(
                     expected="one run at a time", found=f"{self._child.run} under way"
                 )
+            # Before the job is charged: it would not begin.
+            self.store.owe(self.policy.quota(by))
             self._prepare(run, attempt)
             self._spawn(run, attempt, session, members)
 
@@ -259,6 +263,7 @@ class RunManager:
             later = run.generation + 1 if generation is None else generation
             if run.state in ENDED and later > run.generation:
                 self._check_name(run.job)
+                self.store.owe(self.policy.quota(by))
                 self.store.change(run, "waiting", generation=later, ordered_by=by)
                 self._watches[run.id] = Watch()
         self._wake.set()

@@ -18,7 +18,7 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import read_kept_job
-from hedgerow.parties.store.database import Row, open_store
+from hedgerow.parties.store.database import Quota, Row, open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.peer_trails import PeerTrails
 from hedgerow.parties.wire.requests import Fields, error_fields
@@ -121,6 +121,11 @@ class RunStore:
             self._write(run, signature)
             self._runs[run.id] = run
             return run
+
+    def owe(self, by: Quota, octets: int = 0) -> None:
+        """Count what a member is about to make this party keep; H858 if that is too much."""
+        with self._store.transaction("count a request") as made:
+            made.owe(by, octets)
 
     def refuse(self, job: Job, by: str, error: HedgerowError, most: int) -> None:
         """Tell in the trail that a job was refused, once for every reason.

@@ -83,6 +83,9 @@ class RunVerbs:
         ALL,
         largest=MAX_JOB_BYTES,
         twice="the hash of the job names its run, which is there once.",
+        leaves="the job, its run, its model and lines of the trail: `state_bytes_per_member`, and "
+        "`runs_per_poster` of those without a model. A refusal is told in the trail: "
+        "`runs_per_poster` of one member.",
     )
     def job(self, caller: Caller, fields: JobFields, payload: Incoming) -> Answer:
         """Post a job, or ask whether it would be taken.
@@ -126,6 +129,8 @@ class RunVerbs:
         "run-stop",
         POSTERS,
         twice="a run that is stopped stays so; one that was resumed since is left alone.",
+        leaves="a line of the trail for a run that was open, which counted when it was posted or "
+        "resumed.",
     )
     def stop(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
         """Stop a run, for who has posted it and for owners of the rows.
@@ -139,6 +144,7 @@ class RunVerbs:
         "run-resume",
         POSTERS,
         twice="a run that was resumed so often is left alone, also if it was stopped since.",
+        leaves="lines of the trail, and what an attempt keeps: `state_bytes_per_member`.",
     )
     def resume(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
         """Resume a run that has failed or was stopped, for those who may stop it.
@@ -168,6 +174,8 @@ class RunVerbs:
         "run-go",
         PARTIES,
         twice="an attempt begins once: one that is not later than the last is refused (H893).",
+        leaves="lines of the trail and of the log of the run: `state_bytes_per_member`. Stages of "
+        "the run go when it is closed.",
     )
     def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
         """Begin an attempt, because the leader of the run says so.

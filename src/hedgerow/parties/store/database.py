@@ -21,7 +21,7 @@ import sqlite3
 import stat
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -201,6 +201,11 @@ _MIGRATIONS: tuple[_Migration, ...] = (
         """,
         ("runs/*/kept.jsonl",),
     ),
+    _Migration("""
+        CREATE TABLE debts (
+            member TEXT PRIMARY KEY, octets INTEGER NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -213,6 +218,7 @@ Value = str | int | float | bytes | None
 Table = Literal[
     "approvals",
     "charges",
+    "debts",
     "halves",
     "heard",
     "kept_answers",
@@ -237,6 +243,16 @@ Table = Literal[
 ]
 """Rows by what they are about; the modules that write them say what they mean."""
 
+LEAST_DEBT = 1 << 13
+"""Bytes that a request counts as at least: lines of the trail, and a folder or a log with them."""
+
+
+class Quota(NamedTuple):
+    """A member, and what refuses so many bytes that its requests have left in all."""
+
+    member: str
+    check: Callable[[int], None]
+
 
 class Transaction:
     """What can be read and written, inside `Store.transaction` or `Store.snapshot`."""
@@ -258,6 +274,16 @@ class Transaction:
             if not known or known[0].fields() != {"certificate": signer.pem}:
                 last = self._add(next_entry(last, KEY, {"certificate": signer.pem}, signer))
         return self._add(next_entry(last, kind, fields, signer)).n
+
+    def owe(self, by: Quota, octets: int = 0) -> None:
+        """Count what a member's request leaves here for good; what its quota refuses is undone.
+
+        Entries of the trail are never removed, so what was counted stays so.
+        """
+        found = self.row("debts", member=by.member)
+        total = (found["octets"] if found else 0) + LEAST_DEBT + octets
+        by.check(total)
+        self.put("debts", {"member": by.member, "octets": total})
 
     def put(self, table: Table, row: Mapping[str, Value]) -> None:
         """Write a row, in the place of the one that has its key."""

@@ -216,6 +216,7 @@ class UploadVerbs:
         ("owner",),
         largest=MAX_TERMS_BYTES,
         twice="the same terms once more change nothing; those that came last count.",
+        leaves="the terms, and a line of the trail: `state_bytes_per_member`.",
     )
     def terms(
         self, caller: Caller, fields: TermsFields, payload: Incoming
@@ -234,6 +235,7 @@ class UploadVerbs:
         text = terms.to_json()
         with open_store(self.state).transaction("keep terms") as made:
             if made.terms(fields.population).get(caller.name) != text:
+                made.owe(self.policy.quota(caller.name), len(text))
                 made.put_terms(caller.name, fields.population, text)
                 told = {"owner": caller.name, "population": fields.population}
                 made.tell("terms", {**told, "terms": json.loads(text)})
@@ -267,6 +269,7 @@ class UploadVerbs:
         "upload-withdraw",
         ("owner",),
         twice="an upload that is withdrawn stays so; what may be left of its part is removed.",
+        leaves="a line of the trail, once for an upload, which counted when it was taken.",
     )
     def withdraw(
         self, caller: Caller, fields: WithdrawFields, payload: Incoming
@@ -308,6 +311,8 @@ class UploadVerbs:
         largest=LARGEST + MAX_MANIFEST_BYTES + 1024,
         expects="expect",
         twice="an id is used up by the first upload that has it; the second is refused (H886).",
+        leaves="the part and its manifest: `largest_upload_bytes`, `upload_bytes_per_owner`; the "
+        "manifest, the id and a line of the trail: `state_bytes_per_member`.",
     )
     def keep(
         self, caller: Caller, fields: UploadFields, payload: Incoming
@@ -369,6 +374,7 @@ class UploadVerbs:
         with store.transaction("use up an upload id") as made:
             if id in made.uploads():
                 raise _id_used(id)
+            made.owe(self.policy.quota(manifest.owner), len(manifest.to_json()))
             made.put_upload(id, None)
         folder = self.state.folder(FOLDER) / id
         try:

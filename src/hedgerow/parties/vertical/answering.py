@@ -55,6 +55,10 @@ MOST_INSTANCES = 10_000
 MOST_AT_ONCE = 8
 """Questions that a site takes part in at the same time."""
 _PROGRAM = b"hedgerow/sites asked/1"
+_LEAVES = (
+    "the question, a line of the trail and, at the class site, the answer that it keeps: "
+    "`queries_per_analyst` and `queries_per_model`, in rows. Eight questions at the same time."
+)
 _logger = logging.getLogger(__name__)
 
 Count = Annotated[int, Field(ge=1, le=MOST_INSTANCES)]
@@ -95,7 +99,12 @@ class SiteAnswers:
         self._lock = threading.Lock()
         self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
 
-    @verb("sites-ask", ("site",), twice="it is another question: its rows are charged again.")
+    @verb(
+        "sites-ask",
+        ("site",),
+        twice="it is another question: its rows are charged again.",
+        leaves=_LEAVES,
+    )
     def ask(self, caller: Caller, fields: AskFields, payload: Incoming) -> tuple[Fields, Payload]:
         """Ask the sites about instances, for the operator of this site alone.
 
@@ -127,7 +136,12 @@ class SiteAnswers:
         labels = [job.label(i) for i in range(job.n_classes)]
         return {}, json.dumps({"counts": told, "classes": labels}).encode()
 
-    @verb("sites-meet", ("site",), twice="a session is met once: the second time is refused.")
+    @verb(
+        "sites-meet",
+        ("site",),
+        twice="a session is met once: the second time is refused.",
+        leaves=_LEAVES,
+    )
     def meet(
         self, caller: Caller, fields: MeetSitesFields, payload: Incoming
     ) -> tuple[Fields, Payload]:

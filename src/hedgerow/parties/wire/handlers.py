@@ -104,6 +104,7 @@ class Verb:
     `expects`: called as ``expects(caller, fields, length)`` before any payload is asked for: raises
     what the request is refused with.
     `twice`: what makes it so that a request may be made twice, for the page of requests.
+    `leaves`: what a request leaves on the disk and what bounds that, for the same page.
     """
 
     roles: Collection[str]
@@ -112,6 +113,7 @@ class Verb:
     largest: int = 0
     expects: Expects | None = None
     twice: str = ""
+    leaves: str = "nothing"
 
     def __post_init__(self) -> None:
         if not 0 <= self.largest <= MAX_KEY_BYTES:
@@ -128,7 +130,13 @@ _F = TypeVar("_F", bound=Callable[..., tuple[Fields, Payload]])
 
 
 def verb(
-    name: str, roles: Collection[str], *, twice: str, largest: int = 0, expects: str = ""
+    name: str,
+    roles: Collection[str],
+    *,
+    twice: str,
+    leaves: str = Verb.leaves,
+    largest: int = 0,
+    expects: str = "",
 ) -> Callable[[_F], _F]:
     """Declare a method as what answers a verb; `Verb` has the rest, `expects` is another method.
 
@@ -136,7 +144,7 @@ def verb(
     """
 
     def declare(function: _F) -> _F:
-        setattr(function, _DECLARED, (name, roles, twice, largest, expects))
+        setattr(function, _DECLARED, (name, roles, twice, leaves, largest, expects))
         return function
 
     return declare
@@ -149,7 +157,7 @@ def declared_verbs(of: object) -> dict[str, Verb]:
         function = inspect.getattr_static(of, attribute)
         if not hasattr(function, _DECLARED):
             continue
-        name, roles, twice, largest, expects = getattr(function, _DECLARED)
+        name, roles, twice, leaves, largest, expects = getattr(function, _DECLARED)
         found[name] = Verb(
             roles,
             getattr(of, attribute),
@@ -157,6 +165,7 @@ def declared_verbs(of: object) -> dict[str, Verb]:
             largest=largest,
             expects=getattr(of, expects) if expects else None,
             twice=twice,
+            leaves=leaves,
         )
     return found
 

@@ -99,6 +99,7 @@ class Inbox:
         "inbox",
         ("owner", "analyst", "site"),
         twice="a letter that was fetched is not given again; a reply counts once.",
+        leaves="nothing. Letters are this party's own, in memory: 64 for each member.",
     )
     def fetch(
         self, caller: Caller, fields: InboxFields, payload: Incoming
