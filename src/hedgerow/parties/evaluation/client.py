@@ -109,7 +109,8 @@ class Evaluator(ServerClient):
         listed = []
         for reply in self._replies("uploads", {}):
             with jsonfile.refusing(Code.BAD_REPLY):
-                listed.append({str(row["id"]): dict(row) for row in json.loads(reply.payload)})
+                rows = json.loads(reply.payload)["uploads"]
+                listed.append({str(row["id"]): dict(row) for row in rows})
         first, *others = listed
         return {id: row for id, row in first.items() if all(o.get(id) == row for o in others)}
 
