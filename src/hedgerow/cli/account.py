@@ -82,8 +82,8 @@ def show(
     differ.
     """
     from hedgerow.estimators.account import Account
-    from hedgerow.parties.roles.server_reports import plain
     from hedgerow.parties.store.accounts import balances_in
+    from hedgerow.privacy.statement import plain
 
     if file.is_dir():
         config = None if here else _owner_beside_servers(file)
@@ -192,7 +192,7 @@ def _print_charged(one: PopulationCharges) -> None:
 
 
 def _rows(balances: list[Balance]) -> list[dict[str, object]]:
-    from hedgerow.parties.roles.server_reports import plain
+    from hedgerow.privacy.statement import plain
 
     return [
         {

@@ -142,8 +142,8 @@ def _cell(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def plain(value: float) -> float | str:
-    """Return a number that JSON can hold: infinity as text."""
+def plain(value: float | None) -> float | str | None:
+    """Return a number, if there is one, that JSON can hold: infinity as text."""
     return "inf" if value == math.inf else value
 
 

@@ -22,6 +22,7 @@ from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
+from hedgerow.privacy.statement import plain
 
 _LOOKS, _PAUSE = 3, 0.3
 _MOST_CHARGES = 1 << 16
@@ -120,7 +121,7 @@ class ModelReport(ModelLine):
         """Return plain values for JSON; an infinite epsilon is the text ``inf``."""
         fields = self.model_dump()
         for line in fields["learned"]:
-            line["epsilon"] = "inf" if math.isinf(line["epsilon"]) else line["epsilon"]
+            line["epsilon"] = plain(line["epsilon"])
         return fields
 
     def to_json(self) -> bytes:
@@ -227,11 +228,6 @@ class ServerAccount(ReportPart):
         """Return plain values for JSON, with infinity as a text."""
         rows = [charge.model_dump() | {"epsilon": plain(charge.epsilon)} for charge in self.charges]
         return {"epsilon": plain(self.epsilon), "delta": self.delta, "charges": rows}
-
-
-def plain(value: float | None) -> float | str | None:
-    """Return a number for JSON, which has no infinity."""
-    return "inf" if value is not None and math.isinf(value) else value
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from hedgerow.parties.consortium.policy import Lifetime, OwnerTerms, Policy
 from hedgerow.parties.store.database import FILE, PATIENCE, Store, Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder, sync_folder
 from hedgerow.parties.store.journal import Entry, locked_journal
+from hedgerow.privacy.statement import plain
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _FOLDER, _ENDING, _IMPORTED = "accounts", ".jsonl", "accounts-imported"
@@ -278,8 +279,7 @@ def _write_promise(
     if before == row:
         return
     made.put("promises", row)
-    told = {"epsilon": "inf" if math.isinf(epsilon) else epsilon, "delta": delta}
-    made.tell("promise", {"population": population, **told})
+    made.tell("promise", {"population": population, "epsilon": plain(epsilon), "delta": delta})
 
 
 def _held(

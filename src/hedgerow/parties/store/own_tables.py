@@ -7,8 +7,10 @@ import hmac
 import json
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from pydantic import TypeAdapter
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
@@ -47,6 +49,9 @@ class OwnTable:
             )
 
 
+_ENTRY = TypeAdapter(OwnTable)
+
+
 def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
     """Remember a table, with the columns that it has; one of the population before is forgotten.
 
@@ -54,10 +59,9 @@ def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
     """
     check_name(table.population, "population")
     whole = replace(table, columns=tuple(read_table(table.path).column_names))
-    entry = asdict(whole) | {"path": str(whole.path)}
-    entry["domain"] = None if whole.domain is None else str(whole.domain)
+    entry = _ENTRY.dump_json(whole).decode()
     with open_store(state).transaction("name a table") as made:
-        made.put("own_tables", {"population": table.population, "entry": json.dumps(entry)})
+        made.put("own_tables", {"population": table.population, "entry": entry})
         made.tell("table", {"population": table.population})
     return whole
 
@@ -65,15 +69,9 @@ def keep_own_table(state: StateFolder, table: OwnTable) -> OwnTable:
 def own_tables(state: StateFolder) -> list[OwnTable]:
     """Return the tables of this party."""
     with open_store(state).snapshot() as made:
-        texts = [row["entry"] for row in made.rows("own_tables")]
-    found = []
-    for text in texts:
-        entry = jsonfile.loads(text, Code.JOURNAL_DAMAGED)
-        place = None if entry["domain"] is None else Path(entry["domain"])
-        columns = tuple(entry["columns"])
-        path = Path(entry["path"])
-        found.append(OwnTable(entry["population"], path, entry["ids"], place, columns))
-    return found
+        rows = made.rows("own_tables")
+    with jsonfile.refusing(Code.JOURNAL_DAMAGED):
+        return [_ENTRY.validate_json(row["entry"]) for row in rows]
 
 
 def own_table(state: StateFolder, population: str) -> OwnTable:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.certificates import Identity, fingerprint, fingerprints, is_signed, sign
+from hedgerow.privacy.statement import plain
 
 START = bytes(32)
 """What stands for the hash before the first entry."""
@@ -120,9 +120,8 @@ def verify(
 
 def plain_charge(charge: Mapping[str, Any]) -> dict[str, Any]:
     """Return a charge as JSON has it, which knows no infinity; `time` is that of the charge."""
-    epsilon = "inf" if math.isinf(charge["epsilon"]) else charge["epsilon"]
     rest = {key: value for key, value in charge.items() if key not in ("epsilon", "time")}
-    return {**rest, "epsilon": epsilon, "charged": charge["time"]}
+    return {**rest, "epsilon": plain(charge["epsilon"]), "charged": charge["time"]}
 
 
 def _check(entry: TrailEntry, last: TrailEntry | None) -> None:
