@@ -5,9 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from hedgerow.cli.main import main
-from hedgerow.cli.printing import advice, parse_names
+from hedgerow.cli.printing import advice, parse_names, print_table
 from hedgerow.errors import Code
 
 DOMAIN = """\
@@ -96,3 +97,21 @@ def test_verbs_without_flags_for_tables_do_not_advise_them(verb: str) -> None:
 )
 def test_lists(text: str, names: list[str]) -> None:
     assert parse_names(text) == names
+
+
+def test_no_name_is_cut_however_narrow_the_terminal_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    names = [f"{'readmission-of-the-patients-2026'}-{digit * 12}" for digit in "abc"]
+    table = Table("run", "model", "since", "alder")
+    for name in names:
+        table.add_row(name, name[:31], "2026-11-18 02:00", "failed (H894) and more words")
+    print_table(table)
+    text = capsys.readouterr().out
+    assert all(f" {name} " in text for name in names)
+    assert "\N{HORIZONTAL ELLIPSIS}" not in text
+    small = Table("run")
+    small.add_row("a")
+    print_table(small)
+    assert max(map(len, capsys.readouterr().out.splitlines())) < 60

@@ -4,15 +4,19 @@ import csv
 import io
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app, main
-from hedgerow.errors import Code
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.tables import encode
 from hedgerow.trees import grow_id3
 from tests.parties.queries.answer_towns import DOMAIN, Town, encoded, table
@@ -23,7 +27,7 @@ N = 5
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    town = Town(tmp_path_factory.mktemp("query"), queries_per_analyst=30)
+    town = Town(tmp_path_factory.mktemp("query"), queries_per_analyst=40)
     town.train("m")
     town.train("counts", noise="splits+leaves", epsilon=1000.0)
     with town.open():
@@ -73,6 +77,45 @@ def test_probabilities(town: Town, rows: Path) -> None:
         assert shares[row["class"]] == max(shares.values())
 
 
+def test_a_file_of_answers(town: Town, rows: Path, tmp_path: Path) -> None:
+    left = town.analyst(0).find("m").left
+    out = tmp_path / "answers.csv"
+    found = json.loads(run(town, "m", str(rows), "--out", str(out), "--format", "json"))
+    assert (found["out"], found["rows"], found["left"]) == (str(out), N, left - N)
+    assert pyarrow.csv.read_csv(out).to_pydict() == {"row": [*range(N)], "class": expected()}
+    # What would be refused is refused before it is charged.
+    for bad in (out, tmp_path / "answers.txt"):
+        with pytest.raises(HedgerowError) as caught:
+            run(town, "m", str(rows), "--out", str(bad))
+        assert caught.value.code in (Code.FILE_EXISTS, Code.UNREADABLE_FILE)
+    assert town.analyst(0).find("m").left == left - N
+    parquet = tmp_path / "answers.parquet"
+    assert f"{N} rows: {parquet}" in run(town, "m", str(rows), "--out", str(parquet), "--ids", "a1")
+    ids = table(N)[0][:, 1].tolist()
+    assert pyarrow.parquet.read_table(parquet).to_pydict() == {"id": ids, "class": expected()}
+    run(town, "m", str(rows), "--out", str(out), "--force")
+    with pytest.raises(HedgerowError) as caught:
+        run(town, "m", str(rows), "--ids", "patient")
+    assert caught.value.code is Code.MISSING_COLUMN
+
+
+def test_many_rows_of_what_is_published(town: Town, tmp_path: Path) -> None:
+    town.publish("shown")
+    many, n = tmp_path / "many.csv", 100_000
+    columns = dict(zip(DOMAIN.names, table(n)[0].T, strict=True))
+    pyarrow.csv.write_csv(pa.table(columns), many)
+    out, begun = tmp_path / "answers.parquet", time.process_time()
+    run(town, "shown", str(many), "--proba", "--out", str(out))
+    # A loop over rows takes longer, and a table for people takes minutes.
+    assert time.process_time() - begun < 5.0
+    found = pyarrow.parquet.read_table(out)
+    assert found.column_names == ["row", "class", *(f"p({c})" for c in DOMAIN.target.classes)]
+    assert found.num_rows == n
+    text = run(town, "shown", str(many))
+    assert text.startswith('"row","class"')
+    assert len(text.splitlines()) == n + 1
+
+
 def test_text(town: Town, rows: Path) -> None:
     text = run(town, "m", str(rows))
     for label in expected():
@@ -95,7 +138,7 @@ def test_refusals_have_numbers_and_say_what_is_left(
 ) -> None:
     many = tmp_path / "many.csv"
     header = ",".join(DOMAIN.names)
-    np.savetxt(many, table(31)[0], fmt="%d", delimiter=",", header=header, comments="")
+    np.savetxt(many, table(41)[0], fmt="%d", delimiter=",", header=header, comments="")
     for code, arguments in (
         (Code.BUDGET_EXCEEDED, ("counts", str(many))),
         (Code.BAD_PARAMETER, ("m", str(rows), "--proba")),

@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.tables.writing import check_ending, write_pieces
+from hedgerow.tables.writing import check_new, write_pieces
 
 TABLE = pa.table({"row": [1, 2, 3], "class": ["no", 'a "b", c', None], "p": [0.5, 0.25, 1.0]})
 READERS = {".csv": pa.csv.read_csv, ".parquet": pa.parquet.read_table}
@@ -29,7 +29,7 @@ def test_pieces_become_one_file(ending: str) -> None:
 
 
 def test_other_endings_are_refused() -> None:
-    check_ending(Path("a.CSV"))
+    check_new(Path("a.CSV"))
     with pytest.raises(HedgerowError) as caught:
-        check_ending(Path("answers.xlsx"))
+        check_new(Path("answers.xlsx"))
     assert caught.value.code is Code.UNREADABLE_FILE

@@ -26,17 +26,14 @@ def predict(
     format: FormatOption = Format.text,
 ) -> None:
     """Predict every row with a model of a file; its columns are found by name."""
-    from hedgerow.errors import Code
     from hedgerow.parties.store.durable import replacing
     from hedgerow.tables import TextFormat
-    from hedgerow.tables.writing import check_ending, write_pieces
+    from hedgerow.tables.writing import check_new, write_pieces
     from hedgerow.trees import read_model
     from hedgerow.trees.table_answers import answer_table
 
     if out is not None:
-        check_ending(out)
-        if out.exists() and not force:
-            raise Code.FILE_EXISTS.error(found=str(out))
+        check_new(out, force=force)
     text = TextFormat(delimiter, encoding)
     pieces = answer_table(read_model(model).model, table, proba=proba, text=text)
     if out is not None:

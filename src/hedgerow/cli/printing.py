@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from hedgerow.errors import Code, HedgerowError
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from hedgerow.protocols.forecast import NoiseForecast
 
 HERE = Path()
+_WIDEST = 10_000
 PUBLISHED = "  published to everybody"
 """What is said of a model that nobody needs to ask."""
 NOT_ALL = 1
@@ -103,6 +105,18 @@ def print_line(text: str, *, stderr: bool = False) -> None:
     """Print a text as it is: paths are not cut where they do not fit into a line."""
     console = Console(stderr=stderr, emoji=False)
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_table(table: Table) -> None:
+    """Print a table as wide as its longest words: no name is cut, however narrow the terminal."""
+    # The bytes :AB: of a fingerprint are no picture.
+    console = Console(emoji=False)
+    room = console.options.update_width(_WIDEST)
+    for column in table.columns:
+        texts = [column.header, *column.cells]
+        column.min_width = max(console.measure(text, options=room).minimum for text in texts)
+    least = console.measure(table, options=room).minimum
+    Console(emoji=False, width=max(console.width, least)).print(table, crop=False)
 
 
 def print_refusals(refusals: dict[str, HedgerowError]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import sys
 from enum import StrEnum
@@ -14,10 +13,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument
+from hedgerow.cli.printing import HERE, DelimiterOption, EncodingOption, FolderArgument, print_table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.queries.asking import ModelAnswers
+    from hedgerow.tables import TextFormat
+
+_MOST_SHOWN = 1000
+"""Rows of a table for people; more are printed as CSV."""
 
 
 class AnswerFormat(StrEnum):
@@ -35,14 +41,22 @@ def query(
     ] = None,
     folder: FolderArgument = HERE,
     *,
-    ids: Annotated[
+    id: Annotated[
         list[str] | None,
         typer.Option("--id", help="at a site: id of an instance; may be given several times"),
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(help="column of the file with ids, for the answers; a site asks by them"),
     ] = None,
     kept: Annotated[
         bool, typer.Option("--kept", help="at the class site: show the answers that it keeps")
     ] = False,
     proba: Annotated[bool, typer.Option("--proba", help="class probabilities as well")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="file ending in .csv or .parquet, in place of printing")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="replace a file of that name")] = False,
     timeout: Annotated[float, typer.Option(help="seconds to wait for the servers")] = 120.0,
     delimiter: DelimiterOption = ",",
     encoding: EncodingOption = "utf-8",
@@ -55,108 +69,150 @@ def query(
     Of a hidden model, the three servers answer, and none sees row or answer. What is published
     answers here, and nobody hears of the rows.
 
-    At a site, which names no file, ask the other sites for the class of instances by their ids.
+    A site asks the other sites for the class of instances by their ids: those of a file, in the
+    column of ids that its own table has, or one by one (--id). No row of the file is sent.
     """
     from hedgerow.errors import Code
     from hedgerow.parties.consortium.config import PartyConfig
-    from hedgerow.parties.queries.asking import Analyst, Reader, answer_with_tree
-    from hedgerow.tables import TextFormat, encode, read_table
+    from hedgerow.parties.vertical.answering import is_in_pieces
+    from hedgerow.tables import TextFormat
+    from hedgerow.tables.writing import check_new
 
     if not timeout > 0:
         raise Code.BAD_PARAMETER.error(expected="a timeout above 0", found=f"{timeout}")
-    if rows is None or ids or kept:
+    if out is not None:
+        # Answers are charged: what cannot be written is found out before.
+        check_new(out, force=force)
+    if rows is None or id or kept:
         # Without a file of rows, the folder is the first that is named.
-        _ask_sites(folder if rows is None else rows, model, ids or [], kept, format)
-        return
-    config = PartyConfig.load(folder)
+        folder, rows = folder if rows is None else rows, None
+    config, text = PartyConfig.load(folder), TextFormat(delimiter, encoding)
+    left = None
+    if rows is None or is_in_pieces(config, model):
+        asked = _read_ids(config, model, rows, ids, text) if rows is not None else None
+        table = _ask_sites(config, model, id or [], asked, kept=kept, proba=proba)
+    else:
+        table, left = _ask(config, model, rows, ids, text, proba=proba, timeout=timeout)
+    _show(table, model, left, format, out)
+
+
+def _ask(
+    config: PartyConfig,
+    model: str,
+    rows: Path,
+    ids: str | None,
+    text: TextFormat,
+    *,
+    proba: bool,
+    timeout: float,
+) -> tuple[pa.Table, int | None]:
+    """Ask the servers, or a published model; the answers, and how many rows are left."""
+    from hedgerow.parties.queries.asking import Analyst, Reader, answer_with_tree
+    from hedgerow.tables import encode, read_table
+
     with Console(stderr=True).status(f"asking {escape(model)}") as status:
         known = Reader(config).find_published(model)
         if known is None:
             analyst = Analyst(config, timeout=timeout, waits=lambda why: status.update(escape(why)))
             known = analyst.find(model)
-        text = TextFormat(delimiter, encoding)
         asked = read_table(rows, domain=known.plan.domain, text=text)
+        names = None if ids is None else _column(asked, ids)
+        answers: ModelAnswers
         if known.tree is not None:
             answers = answer_with_tree(known, encode(asked, known.plan.domain), proba=proba)
-        else:
-            answers = analyst.ask(known, asked, proba=proba)
-    left = None if known.tree is not None else known.left - len(answers)
-    _print(answers, model, left, format)
+            return answers.to_table(names), None
+        answers = analyst.ask(known, asked, proba=proba)
+    return answers.to_table(names), known.left - len(answers)
 
 
-def _ask_sites(folder: Path, model: str, ids: list[str], kept: bool, format: AnswerFormat) -> None:
-    """Ask the sites of a tree, or show what the class site keeps."""
+def _ask_sites(
+    config: PartyConfig,
+    model: str,
+    one_by_one: list[str],
+    asked: pa.ChunkedArray | None,
+    *,
+    kept: bool,
+    proba: bool,
+) -> pa.Table:
+    """Ask the sites of a tree, or return what the class site keeps."""
+    import numpy as np
+    import pyarrow as pa
+
     from hedgerow.errors import Code
-    from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.queries.asking import ModelAnswers
     from hedgerow.parties.vertical.answering import ask_sites, read_kept
+    from hedgerow.protocols.hidden.answers import distribution
 
-    config = PartyConfig.load(folder)
-    if config.role != "site" or bool(ids) == kept:
+    if config.role != "site" or bool(one_by_one) + kept + (asked is not None) != 1:
         raise Code.BAD_PARAMETER.error(
             expected="a file of rows; or, at a site, ids of instances or --kept",
             found=f"neither, or both, at {config.name}, which is {config.me.kind}",
             fix="`hedgerow query MODEL ROWS`, or at a site `hedgerow query MODEL --id ID`",
         )
+    names: Any = pa.array(one_by_one) if asked is None else asked
     if kept:
-        job, found = read_kept(config.state, model)
-        classes = [job.label(i) for i in range(job.n_classes)]
-        names, counts = [name for name, _ in found], [one for _, one in found]
+        found, counts, classes = read_kept(config.state, model)
+        names = pa.array(found)
     else:
         with Console(stderr=True).status(f"asking {escape(model)}"):
-            told, classes = ask_sites(config, model, ids)
-        names, counts = list(ids), told or []
+            told, classes = ask_sites(config, model, names.cast(pa.string()).to_pylist())
         if told is None:
             Console(stderr=True).print("The class site keeps the answers to itself.")
-    records: list[dict[str, Any]] = [
-        {"id": name, "class": _largest(classes, one), **dict(zip(classes, one, strict=True))}
-        for name, one in zip(names, counts, strict=False)
-    ]
-    _print_records(records, model, None, format)
+            names, told = names[:0], np.empty((0, len(classes)), dtype=np.int64)
+        counts = told
+    shares = distribution(counts) if len(counts) else counts.astype(np.float64)
+    index = shares.argmax(axis=1)
+    answers = ModelAnswers(index, tuple(classes), shares if proba else None)
+    return answers.to_table(names)
 
 
-def _largest(classes: list[str], counts: list[int]) -> str:
-    """Return the class with most records; the first of equal ones."""
-    return classes[max(range(len(counts)), key=lambda i: (counts[i], -i))]
+def _read_ids(
+    config: PartyConfig, model: str, rows: Path, ids: str | None, text: TextFormat
+) -> pa.ChunkedArray:
+    """Return the ids of a file, in the column that is named or that the site's own table has."""
+    from hedgerow.parties.vertical.answering import id_column
+    from hedgerow.tables import read_table
+
+    return _column(read_table(rows, text=text), ids or id_column(config, model))
 
 
-def _print(answers: ModelAnswers, model: str, left: int | None, format: AnswerFormat) -> None:
-    _print_records(_records(answers), model, left, format)
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    from hedgerow.errors import Code
+
+    if name not in table.column_names:
+        raise Code.MISSING_COLUMN.error(
+            expected=f"a column {name!r} with ids",
+            found=f"{', '.join(table.column_names[:10])}",
+            fix="name the column of ids with --ids",
+        )
+    return table.column(name)
 
 
-def _print_records(
-    records: list[dict[str, Any]], model: str, left: int | None, format: AnswerFormat
+def _show(
+    table: pa.Table, model: str, left: int | None, format: AnswerFormat, out: Path | None
 ) -> None:
-    if format is AnswerFormat.json:
-        print(json.dumps({"ok": True, "model": model, "left": left, "rows": records}))
-        return
-    if not records:
-        return
-    header = list(records[0])
-    if format is AnswerFormat.csv:
-        writer = csv.DictWriter(sys.stdout, header, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(records)
-        return
-    table = Table(*(escape(name) for name in header))
-    for record in records:
-        table.add_row(*(escape(_cell(value)) for value in record.values()))
-    Console().print(table)
-    if left is not None:
+    from hedgerow.parties.store.durable import replacing
+    from hedgerow.tables.writing import write_pieces
+
+    about: dict[str, Any] = {"ok": True, "model": model, "left": left}
+    if out is not None:
+        with replacing(out) as file:
+            write_pieces([table], file, out.suffix.lower())
+        n = table.num_rows
+        as_json = json.dumps({**about, "out": str(out), "rows": n})
+        print(as_json if format is AnswerFormat.json else f"{n:,} rows: {out}")
+    elif format is AnswerFormat.json:
+        print(json.dumps({**about, "rows": table.to_pylist()}))
+    elif format is AnswerFormat.csv or table.num_rows > _MOST_SHOWN:
+        write_pieces([table], sys.stdout.buffer, ".csv")
+    elif table.num_rows:
+        shown = Table(*(escape(name) for name in table.column_names))
+        for record in table.to_pylist():
+            shown.add_row(*(escape(_cell(value)) for value in record.values()))
+        print_table(shown)
+    if left is not None and format is AnswerFormat.text:
         # Others may have asked meanwhile.
         Console(stderr=True).print(f"{max(0, left):,} rows of {model} may still be asked, at most.")
-
-
-def _records(answers: ModelAnswers) -> list[dict[str, Any]]:
-    """Return one record for every row, in order."""
-    name = "class" if answers.values is None else "value"
-    records = []
-    for i, label in enumerate(answers.labels):
-        record: dict[str, Any] = {"row": i, name: label}
-        if answers.shares is not None:
-            shares = answers.shares[i].tolist()
-            record |= {f"p({c})": p for c, p in zip(answers.classes, shares, strict=True)}
-        records.append(record)
-    return records
 
 
 def _cell(value: Any) -> str:

@@ -15,14 +15,16 @@ from hedgerow.errors import Code
 ENDINGS = (".csv", ".parquet")
 
 
-def check_ending(path: Path) -> None:
-    """Raise H115 for a file that cannot be written by its ending."""
+def check_new(path: Path, *, force: bool = False) -> None:
+    """Raise H115 for a file that cannot be written by its ending, H902 for one that is there."""
     if path.suffix.lower() not in ENDINGS:
         raise Code.UNREADABLE_FILE.error(
             expected=f"a file ending in {' or '.join(ENDINGS)}",
             found=f"{path.name!r}",
             fix="choose one of these endings",
         )
+    if path.exists() and not force:
+        raise Code.FILE_EXISTS.error(found=str(path))
 
 
 def write_pieces(pieces: Iterable[pa.Table], file: BinaryIO, ending: str) -> int:

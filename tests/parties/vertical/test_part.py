@@ -4,6 +4,8 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
+
 from hedgerow.errors import Code
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
@@ -40,15 +42,18 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
             assert not {"bytes", "rounds"} & set(told["progress"])
         before = town.model("office", "tennis").ledger
         asked = json_of(
-            town.command("office", "query", "tennis", "--id", YES, "--id", NO, "--format", "json")
+            town.command(
+                *("office", "query", "tennis", "--id", YES, "--id", NO),
+                *("--proba", "--format", "json"),
+            )
         )
         assert [(row["id"], row["class"]) for row in asked["rows"]] == [("9", "yes"), ("1", "no")]
         leaves = {
-            tuple(node.counts)
+            tuple(np.array(node.counts) / sum(node.counts))
             for node in expected.sites[0].nodes.values()
             if hasattr(node, "counts")
         }
-        assert {(row["no"], row["yes"]) for row in asked["rows"]} <= leaves
+        assert {(row["p(no)"], row["p(yes)"]) for row in asked["rows"]} <= leaves
         # An instance that one site has alone: the asker is not told where the path ended.
         lost = town.command("club", "query", "tennis", "--id", 98)
         assert Code.IDS_DO_NOT_ALIGN.number in lost.stderr
@@ -111,6 +116,19 @@ def test_secret_counts_and_a_site_that_is_killed(tmp_path: Path) -> None:
         assert "keeps the answers" in asked.stderr
         kept = json_of(town.command("club", "query", "tennis", "--kept", "--format", "json"))
         assert [(row["id"], row["class"]) for row in kept["rows"]] == [(9, "yes")]
+        # A file of instances, by the column of ids that the own table has; one is there twice.
+        rows, out = tmp_path / "rows.csv", tmp_path / "answers.csv"
+        rows.write_text(f"id,note\n{NO},a\n{YES},b\n{NO},c\n")
+        done = town.command("club", "query", "tennis", rows, "--out", out)
+        assert done.returncode == 0, done.stderr
+        assert f"3 rows: {out}" in done.stdout
+        assert out.read_text() == f'"id","class"\n{NO},no\n{YES},yes\n{NO},no\n'
+        kept = json_of(town.command("club", "query", "tennis", "--kept", "--format", "json"))
+        assert [row["id"] for row in kept["rows"]] == [YES, NO, YES]
+        rows.write_text(f"day\n{NO}\n")
+        assert "H107" in town.command("club", "query", "tennis", rows).stderr
+        named = ("query", "tennis", rows, "--ids", "day", "--format", "csv")
+        assert town.command("club", *named).stdout == f'"id","class"\n{NO},no\n'
     finally:
         town.stop()
 

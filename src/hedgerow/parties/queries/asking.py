@@ -19,6 +19,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hedgerow import jsonfile
@@ -122,9 +123,24 @@ class ModelAnswers:
     @property
     def labels(self) -> list[Any]:
         """Class label of every row, or its value."""
+        found: NDArray[Any] | None = self.values
+        if found is None:
+            found = np.array([*self.classes, None], dtype=object)[self.index]
+        return list(found.tolist())
+
+    def to_table(self, ids: pa.ChunkedArray | pa.Array | None = None) -> pa.Table:
+        """Return the answers in the columns that every model answers in.
+
+        ``id`` of every row, or ``row`` from 0 where there are none; then ``class`` or ``value``,
+        and ``p(class)`` for each where probabilities were asked for.
+        """
+        columns: dict[str, Any] = {"row": np.arange(len(self))} if ids is None else {"id": ids}
         if self.values is not None:
-            return list(self.values.tolist())
-        return [self.classes[i] for i in self.index]
+            return pa.table(columns | {"value": self.values})
+        columns["class"] = pa.array(self.classes).take(pa.array(self.index))
+        if self.shares is not None:
+            columns |= {f"p({c})": self.shares[:, i] for i, c in enumerate(self.classes)}
+        return pa.table(columns)
 
 
 def read_answers(known: KnownModel, opened: NDArray[np.int64], what: str) -> ModelAnswers:

@@ -36,7 +36,8 @@ from hedgerow.parties.runs.store import job_of_run
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.ledgers import DurableLedger
-from hedgerow.parties.store.models import open_model, read_manifest
+from hedgerow.parties.store.models import list_models, open_model, read_manifest
+from hedgerow.parties.store.own_tables import own_table
 from hedgerow.parties.store.query_log import Asked, QueryKey, charged_row
 from hedgerow.parties.vertical.columns import parsed_ids
 from hedgerow.parties.vertical.job import VerticalJob
@@ -52,6 +53,8 @@ from hedgerow.protocols.vertical_id3.site import Site
 
 MOST_INSTANCES = 10_000
 """Of one question."""
+MOST_ID = 200
+"""Characters of an id."""
 MOST_AT_ONCE = 8
 """Questions that a site takes part in at the same time."""
 _PROGRAM = b"hedgerow/sites asked/1"
@@ -65,10 +68,18 @@ Count = Annotated[int, Field(ge=1, le=MOST_INSTANCES)]
 
 
 class AskFields(RequestFields):
-    """`ids`: of the instances, as people write them."""
+    """The tree that is asked."""
 
     model: RequestedName
-    ids: Annotated[list[Annotated[str, Field(max_length=200)]], Field(min_length=1)]
+
+
+class AskedIds(RequestFields):
+    """`ids`: of the instances, as people write them."""
+
+    ids: Annotated[
+        list[Annotated[str, Field(max_length=MOST_ID)]],
+        Field(min_length=1, max_length=MOST_INSTANCES),
+    ]
 
 
 class MeetSitesFields(RequestFields):
@@ -102,16 +113,17 @@ class SiteAnswers:
     @verb(
         "sites-ask",
         ("site",),
+        largest=1 << 22,
         twice="it is another question: its rows are charged again.",
         leaves=_LEAVES,
     )
     def ask(self, caller: Caller, fields: AskFields, payload: Incoming) -> tuple[Fields, Payload]:
         """Ask the sites about instances, for the operator of this site alone.
 
-        Reply: as payload an object: ``counts``, by instance, class counts of its leaf; null where
-        the class site keeps them; and ``classes``, in words.
+        Payload: an object with ``ids``, at most 10,000. Reply: as payload an object: ``counts``,
+        by instance, class counts of its leaf; null where the class site keeps them; and
+        ``classes``, in words.
         """
-        del payload
         if caller.name != self.config.name:
             raise Code.CALLER_NOT_ALLOWED.error(
                 expected=f"{self.config.name} itself: every site asks for itself",
@@ -119,11 +131,10 @@ class SiteAnswers:
                 fix="ask in the folder of your own site",
             )
         job = _job_of(self.config.state, fields.model)
-        rows = len(fields.ids)
-        if rows > MOST_INSTANCES:
-            raise Code.BAD_REQUEST.error(found=f"{rows} instances, of at most {MOST_INSTANCES}")
+        ids = AskedIds.model_validate(jsonfile.loads(payload.read(), Code.BAD_REQUEST)).ids
+        rows = len(ids)
         part = self._part(fields.model, job)
-        asked = parsed_ids(fields.ids, part.ids)
+        asked = parsed_ids(ids, part.ids)
         part = AnsweringPart(part.site, part.ids, part.bins, asked)
         session = secrets.token_bytes(16)
         with ExitStack() as stack:
@@ -277,13 +288,26 @@ def keep_answers(state: StateFolder, run: str, site: Site) -> None:
             made.add("kept_answers", {"run": run, "number": number, "answer": row})
 
 
-def read_kept(state: StateFolder, model: str) -> tuple[VerticalJob, list[tuple[Any, list[int]]]]:
-    """Return the job of a model and the answers that were kept, in order: ids and class counts."""
+def read_kept(state: StateFolder, model: str) -> tuple[list[Any], NDArray[np.int64], list[str]]:
+    """Return the answers that were kept, in order: ids, class counts (n, k), and the classes."""
     job = _job_of(state, model)
     with open_store(state).snapshot() as made:
         found = made.rows("kept_answers", run=job.run_id)
     rows = [jsonfile.loads(row["answer"], Code.JOURNAL_DAMAGED) for row in found]
-    return job, [(row["id"], row["counts"]) for row in rows]
+    classes = [job.label(i) for i in range(job.n_classes)]
+    counts = np.array([row["counts"] for row in rows], dtype=np.int64).reshape(-1, len(classes))
+    return [row["id"] for row in rows], counts, classes
+
+
+def is_in_pieces(config: PartyConfig, model: str) -> bool:
+    """Whether this party is a site that has pieces of a model."""
+    known = {one.name: one.protocol for one in list_models(config.state)}
+    return config.role == "site" and known.get(model) == VERTICAL
+
+
+def id_column(config: PartyConfig, model: str) -> str:
+    """Return the column of ids of the table that this site has for a model; H934."""
+    return own_table(config.state, _job_of(config.state, model).population).ids
 
 
 def readable_id(name: bytes) -> int | str:
@@ -295,10 +319,21 @@ def readable_id(name: bytes) -> int | str:
 
 def ask_sites(
     config: PartyConfig, model: str, ids: Sequence[str]
-) -> tuple[list[list[int]] | None, list[str]]:
-    """Have this site's own daemon ask; class counts by instance, or None, and the classes."""
+) -> tuple[NDArray[np.int64] | None, list[str]]:
+    """Have this site's own daemon ask; class counts (n, k) by id, or None, and the classes.
+
+    More than a question may have are several questions; an id that is there twice is asked once.
+    """
     seconds = config.timeouts.connect + config.timeouts.step + config.timeouts.request
-    fields = {"model": model, "ids": list(ids)}
-    reply = call_member(config, config.me, "sites-ask", fields, seconds=seconds)
-    found = jsonfile.loads(reply.payload, Code.BAD_REPLY)
-    return found["counts"], found["classes"]
+    names, places = np.unique(np.asarray(ids, dtype=np.str_), return_inverse=True)
+    counts, classes = [], []
+    for at in range(0, len(names), MOST_INSTANCES):
+        asked = json.dumps({"ids": names[at : at + MOST_INSTANCES].tolist()}).encode()
+        fields = {"model": model}
+        reply = call_member(config, config.me, "sites-ask", fields, asked, seconds=seconds)
+        found = jsonfile.loads(reply.payload, Code.BAD_REPLY)
+        counts.append(found["counts"])
+        classes = found["classes"]
+    if not counts or counts[0] is None:
+        return None, classes
+    return np.concatenate(counts).astype(np.int64)[places], classes

@@ -151,7 +151,7 @@ def parsed_ids(texts: list[str], known: NDArray[Any]) -> NDArray[Any]:
     if known.dtype.kind == "U":
         return np.array(texts, dtype=np.str_)
     try:
-        return np.array([int(text) for text in texts], dtype=np.int64)
+        return np.array(texts, dtype=np.str_).astype(np.int64)
     except (ValueError, OverflowError):
         raise Code.WRONG_TYPE.error(
             expected="whole numbers, as the ids of this site are",
