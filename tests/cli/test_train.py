@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,8 +58,17 @@ def test_train_and_look_at_it(place: Town, tmp_path: Path) -> None:
     assert (shown["ok"], shown["state"], shown["depth"]) == (True, "done", 2)
     assert f"{proposed.run_id}: done" in run("runs", "show", proposed.run_id, zoe)
     rows = json.loads(run("runs", "list", zoe, "--format", "json"))["rows"]
-    assert {"run": proposed.run_id, "parties": dict.fromkeys(SERVERS, "done")} in rows
-    assert "typed-model" in run("runs", "list", north)
+    (row,) = [one for one in rows if one["run"] == proposed.run_id]
+    assert (row["model"], row["by"], row["protocol"]) == ("typed-model", "north", "hidden-tree")
+    assert (row["parties"], row["errors"]) == (dict.fromkeys(SERVERS, "done"), {})
+    assert abs(row["since"] - time.time()) < 3600
+    assert {key: shown[key] for key in ("model", "by", "since")} == {
+        key: row[key] for key in ("model", "by", "since")
+    }
+    text = run("runs", "list", north)
+    assert all(word in text for word in ("typed-model", "north", "hidden-tree", proposed.run_id))
+    # A beginning is enough, where no other run begins so.
+    assert f"{proposed.run_id}: done" in run("runs", "show", proposed.run_id[:7], zoe)
     # A server asks the other two.
     alder = str(place.parties["alder"].folder)
     assert "birch: done" in run("runs", "show", proposed.run_id, alder)

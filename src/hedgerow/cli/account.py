@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,6 +20,7 @@ from hedgerow.cli.printing import (
     print_error,
     print_line,
     print_refusals,
+    print_table,
     warn_of_endings,
 )
 
@@ -107,7 +107,7 @@ def show(
     table = Table("fit", "epsilon", "delta")
     for cost in costs:
         table.add_row(cost.fit, f"{cost.epsilon:.6g}", f"{cost.delta:.3g}")
-    Console().print(table)
+    print_table(table)
     limit = f" of epsilon {budget.epsilon:g}, delta {budget.delta:.3g}" if budget else ""
     why = f" ({spent.why})" if spent.why else ""
     print(f"spent: epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}{limit}{why}")
@@ -169,7 +169,6 @@ def _show_charged(config: PartyConfig, format: Format) -> None:
 
 def _print_charged(one: PopulationCharges) -> None:
     """Print the charges to a population, at all servers that tell."""
-    console = Console()
     table = Table("charged", "run", "model", "posted by", "epsilon", "delta", "at")
     for charge, servers in one.lines:
         day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
@@ -178,7 +177,7 @@ def _print_charged(one: PopulationCharges) -> None:
         where = "all" if len(servers) == len(one.accounts) else ", ".join(servers)
         table.add_row(day, *map(escape, texts), *figures, where)
     if one.lines:
-        console.print(table)
+        print_table(table)
     for name, account in one.accounts.items():
         epsilon, delta = account.spent
         limit = (
@@ -226,7 +225,7 @@ def _show_balances(balances: list[Balance], format: Format) -> None:
                 day = datetime.fromtimestamp(charge.time, UTC).strftime("%Y-%m-%d %H:%M")
                 what = escape(charge.what or charge.key)
                 table.add_row(day, what, f"{charge.epsilon:.6g}", f"{charge.delta:.3g}")
-            Console().print(table)
+            print_table(table)
         spent = f"{one.population}: spent epsilon {one.spent.epsilon:.6g}"
         if one.limit is None:
             print(
@@ -292,7 +291,7 @@ def show_trail(
         table.add_row(
             str(entry.n), day, escape(entry.kind), escape(_summary(entry)), entry.hash.hex()[:16]
         )
-    Console().print(table)
+    print_table(table)
 
 
 @trail_app.command("forget")

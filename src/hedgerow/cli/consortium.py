@@ -20,6 +20,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     parse_names,
     print_line,
+    print_table,
 )
 from hedgerow.errors import Code, HedgerowError
 
@@ -432,9 +433,7 @@ def _print_findings(findings: list[Finding], me: str) -> None:
         mark = "[red]✗[/]" if finding.problems else "[green]✓[/]"
         who = f"{mark} {escape(member.name)}\n{member.role}{', this party' * (member.name == me)}"
         table.add_row(who, "\n".join(lines), escape(_server_text(finding)))
-    # The bytes :AB: of a fingerprint are no picture.
-    console = Console(emoji=False)
-    console.print(table)
+    print_table(table)
     for finding in findings:
         for problem in finding.problems:
             print_line(f"{finding.member.name}: {problem.found}\n  what to do: {problem.fix}")

@@ -7,11 +7,17 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import HERE, FolderArgument, Format, FormatOption, print_line
+from hedgerow.cli.printing import (
+    HERE,
+    FolderArgument,
+    Format,
+    FormatOption,
+    print_line,
+    print_table,
+)
 from hedgerow.cli.train import QuietOption, follow
 from hedgerow.errors import Code
 
@@ -100,7 +106,7 @@ def _print(job: EvaluationJob, found: Evaluation) -> None:
     table = Table("class", *(escape(f"answered {label}") for label in found.classes))
     for label, row in zip(found.classes, found.confusion, strict=True):
         table.add_row(escape(str(label)), *(f"{cell:,.0f}" for cell in row))
-    Console().print(table)
+    print_table(table)
     cost = job.costs()["analyst"]
     print_line(
         f"charged to {job.population} at every server, once: epsilon {cost.epsilon:.6g}, "

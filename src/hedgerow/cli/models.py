@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -21,6 +20,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     print_line,
     print_refusals,
+    print_table,
 )
 
 if TYPE_CHECKING:
@@ -45,19 +45,20 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
             line = shelf.line
             names = [", ".join(part) or "-" for part in (line.populations, line.analysts)]
             table.add_row(line.model, line.protocol, *names, line.run, _servers(shelf.servers))
-        Console().print(table)
+        print_table(table)
         print_refusals(refusals)
     raise typer.Exit(0 if well else NOT_ALL)
 
 
 @app.command("show")
 def show(
-    model: Annotated[str, typer.Argument(help="name of the model")],
+    model: Annotated[str, typer.Argument(help="name of the model, or its beginning")],
     folder: FolderArgument = HERE,
     format: FormatOption = Format.text,
 ) -> None:
     """Show whose data a model rests on, what each audience learns of it, and what it has cost."""
-    shown = _client(folder).show(model)
+    client = _client(folder)
+    shown = client.show(client.find(model))
     if format is Format.json:
         print(json.dumps({"ok": shown.is_well, **shown.to_dict()}))
     else:
@@ -68,7 +69,9 @@ def show(
 
 @app.command("fetch")
 def fetch(
-    model: Annotated[str, typer.Argument(help="name of a model that is published")],
+    model: Annotated[
+        str, typer.Argument(help="name of a model that is published, or its beginning")
+    ],
     folder: FolderArgument = HERE,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="write it here, in place of printing it")
@@ -78,7 +81,8 @@ def fetch(
     from hedgerow.parties.consortium.config import PartyConfig
     from hedgerow.parties.queries.asking import Reader
 
-    text = json.dumps(Reader(PartyConfig.load(folder)).fetch(model), indent=1)
+    found = _client(folder).find(model)
+    text = json.dumps(Reader(PartyConfig.load(folder)).fetch(found), indent=1)
     if out is None:
         print(text)
         return
@@ -94,7 +98,7 @@ def _client(folder: Path) -> ModelClient:
 
 
 def _print(shown: Shown) -> None:
-    console, report = Console(), shown.report
+    report = shown.report
 
     print_line(f"{report.model}: protocol {report.protocol}, of run {report.run}")
     print_line(f"  job: {report.job}")
@@ -114,13 +118,13 @@ def _print(shown: Shown) -> None:
         # One text says by which accountant, or why nothing is promised.
         beside = (one.why, "") if math.isfinite(one.epsilon) else ("", one.why)
         table.add_row(escape(one.audience), *figures, escape(one.relation), *map(escape, beside))
-    console.print(table)
+    print_table(table)
     if report.asking:
         print_line("\nrows asked and charged")
         table = Table("by", "asked", "left")
         for by in report.asking:
             table.add_row(by.analyst, f"{by.asked:,}", f"{by.left:,}")
-        console.print(table)
+        print_table(table)
         if report.rows_left is not None:
             print_line(f"{report.rows_left:,} left for all of them together")
     print_line("\nwhat training opened" if report.opened else "\ntraining opened nothing")
@@ -130,7 +134,7 @@ def _print(shown: Shown) -> None:
         counts = f"{value.declared:,}", f"{value.opened:,}"
         table.add_row(*texts, *counts, escape(value.why))
     if report.opened:
-        console.print(table)
+        print_table(table)
     for key, said in shown.differences.items():
         print_line(f"\nThe servers DIFFER in {key}:")
         for server, value in said.items():

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from hedgerow.cli.printing import PUBLISHED, Format, FormatOption, print_forecast
+from hedgerow.cli.printing import PUBLISHED, Format, FormatOption, print_forecast, print_table
 
 if TYPE_CHECKING:
     from hedgerow.parties.runs.job_files import Job
@@ -64,7 +64,7 @@ def plan(
         table.add_row(
             escape(audience), f"{cost.epsilon:.6g}", f"{cost.delta:.3g}", escape(cost.why or "")
         )
-    Console().print(table)
+    print_table(table)
     print("training opens nothing" if not opened else "training opens:")
     for name, audience in opened:
         print(f"  {name}, to {'everybody' if audience == 'public' else audience}")

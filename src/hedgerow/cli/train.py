@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from hedgerow.cli.printing import (
     FormatOption,
     print_forecast,
     print_line,
+    print_table,
 )
 from hedgerow.errors import Code, HedgerowError
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(help="Look at runs; stop and resume them.", no_args_is_help=True)
-RunArgument = Annotated[str, typer.Argument(help="identifier, such as wards-0123456789ab")]
+RunArgument = Annotated[
+    str, typer.Argument(help="identifier, such as wards-0123456789ab, or its beginning")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="show no progress")]
 
 
@@ -79,20 +82,17 @@ def list_(folder: FolderArgument = HERE, format: FormatOption = Format.text) -> 
         for run in fields["runs"] if isinstance(fields, dict) else ():
             runs.setdefault(run["run"], {})[party] = run
     if format is Format.json:
-        rows = [
-            {"run": run, "parties": {party: at["state"] for party, at in known.items()}}
-            for run, known in runs.items()
-        ]
+        rows = [_row(known) for known in runs.values()]
         down = [name for name, fields in told.items() if isinstance(fields, HedgerowError)]
         print(json.dumps({"ok": not down, "unreachable": down, "rows": rows}))
         raise typer.Exit(NOT_ALL if refusals else 0)
-    table = Table("run", "model", "since", *told)
-    for run, known in runs.items():
-        one = next(iter(known.values()))
-        since = datetime.fromtimestamp(float(one["created"]), UTC)
+    table = Table("run", "protocol", "model", "by", "since", *told)
+    for known in runs.values():
+        row = _row(known)
+        texts = [escape(str(row[key])) for key in ("run", "protocol", "model", "by")]
         states = [_state(known.get(s), told[s]) for s in told]
-        table.add_row(escape(run), escape(str(one["model"])), f"{since:%Y-%m-%d %H:%M}", *states)
-    Console().print(table)
+        table.add_row(*texts, _time(row["since"]), *states)
+    print_table(table)
     raise typer.Exit(NOT_ALL if refusals else 0)
 
 
@@ -106,6 +106,7 @@ def show(
 ) -> None:
     """Show how far a run is, what it waits for and why it has failed."""
     client = _client(folder)
+    run = client.find(run)
     if wait:
         follow(client, run, folder, quiet=quiet, format=format)
         return
@@ -122,7 +123,8 @@ def stop(
     run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
 ) -> None:
     """Stop a run; what it has charged stays charged, and it can be resumed."""
-    _print_outcome(_client(folder).stop(run), "stopped", format)
+    client = _client(folder)
+    _print_outcome(client.stop(client.find(run)), "stopped", format)
 
 
 @app.command("resume")
@@ -130,7 +132,8 @@ def resume(
     run: RunArgument, folder: FolderArgument = HERE, format: FormatOption = Format.text
 ) -> None:
     """Take up a run that was stopped or has failed, where it was."""
-    _print_outcome(_client(folder).resume(run), "resumed", format)
+    client = _client(folder)
+    _print_outcome(client.resume(client.find(run)), "resumed", format)
 
 
 @app.command("approve")
@@ -148,6 +151,7 @@ def approve(
     The decision is signed with the key of the party and stays in its trail; the last one counts.
     """
     from hedgerow.parties.consortium.config import PartyConfig
+    from hedgerow.parties.consortium.names import complete
     from hedgerow.parties.consortium.policy import Policy
     from hedgerow.parties.runs.store import job_of_run
     from hedgerow.parties.store.approvals import decide
@@ -156,8 +160,10 @@ def approve(
     config, policy = PartyConfig.load(folder), Policy.load(folder)
     person = by or (policy.approvers[0] if len(policy.approvers) == 1 else "")
     policy.check_approver(person)
-    job = job_of_run(config.state, run)
     store = open_store(config.state)
+    with store.snapshot() as made:
+        run = complete(run, [row["id"] for row in made.runs()], "run")
+    job = job_of_run(config.state, run)
     decide(store, config.identity, job.run_id, job.hash, person, approved=not refuse)
     if format is Format.json:
         print(json.dumps({"ok": True, "run": run, "person": person, "approved": not refuse}))
@@ -234,9 +240,15 @@ def _traffic_text(status: RunStatus) -> str:
 
 def _print(status: RunStatus) -> None:
     print_line(f"{status.run}: {status.state}")
+    print_line(
+        f"  protocol {status.protocol}, model {status.model}, posted by {status.by} at "
+        f"{_time(status.since)}"
+    )
     for party, state in status.parties.items():
         print_line(f"  {party}: {state}")
     traffic = _traffic_text(status)
+    if status.without:
+        print_line(f"  without {', '.join(status.without)}, who did not come")
     if not status.has_ended:
         print_line(f"  {status.describe()}{'; ' if traffic else ''}{traffic}")
     elif status.octets:
@@ -245,6 +257,22 @@ def _print(status: RunStatus) -> None:
         print_line(f"  why: {status.reason}")
     if status.error is not None:
         print_line(f"  {status.error}")
+
+
+def _row(known: dict[str, Fields]) -> dict[str, Any]:
+    """Return what parties tell of a run, as JSON has it."""
+    one = next(iter(known.values()))
+    return {
+        **{key: one[key] for key in ("run", "job", "hash", "protocol", "model", "by")},
+        "since": one["created"],
+        "parties": {party: at["state"] for party, at in known.items()},
+        "attempts": {party: at["attempt"] for party, at in known.items()},
+        "errors": {party: at["error"] for party, at in known.items() if at["error"]},
+    }
+
+
+def _time(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(float(seconds), UTC):%Y-%m-%d %H:%M}"
 
 
 def _state(known: Fields | None, told: Fields | HedgerowError) -> str:

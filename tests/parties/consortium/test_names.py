@@ -3,7 +3,7 @@
 import pytest
 
 from hedgerow.errors import Code, HedgerowError, InputError
-from hedgerow.parties.consortium.names import check_file_name, check_name, is_name
+from hedgerow.parties.consortium.names import check_file_name, check_name, complete, is_name
 
 GOOD = ["a", "7", "alder", "ward-7", "a--b", "0" * 63]
 BAD = [
@@ -66,3 +66,17 @@ def test_other_file_names_are_refused(name: str) -> None:
     with pytest.raises(HedgerowError) as caught:
         check_file_name(name)
     assert caught.value.code is Code.BAD_NAME
+
+
+def test_a_beginning_that_no_other_has() -> None:
+    names = ["ward-1", "ward-10", "tree-1", "../x"]
+    assert complete("t", names, "run") == "tree-1"
+    assert complete("ward-1", names, "run") == "ward-1"
+    # What is unknown is for others to refuse, and so is nothing at all.
+    assert [complete(one, names, "run") for one in ("x", "", "..")] == ["x", "", ".."]
+    with pytest.raises(HedgerowError) as caught:
+        complete("ward", names, "run")
+    assert caught.value.code is Code.BAD_PARAMETER
+    assert "ward-1, ward-10" in caught.value.found
+    with pytest.raises(HedgerowError, match="and 5 more"):
+        complete("w", [f"w{i}" for i in range(15)], "model")

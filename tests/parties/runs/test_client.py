@@ -56,6 +56,7 @@ def test_who_does_not_answer_is_waited_for() -> None:
     assert status.waiting_for == ("c",)
     assert status.parties["c"] == "unreachable"
     assert status.reason == "why"
+    assert merge_status("r", {"a": fields(without=["d"]), "b": fields()}).without == ("d",)
     refuses(Code.SERVICE_UNREACHABLE, lambda: merge_status("r", {"a": GONE, "b": GONE, "c": GONE}))
 
 

@@ -25,6 +25,8 @@ def test_an_answer_is_read() -> None:
     assert (told.state, told.attempt, told.generation) == ("waiting", 2, 1)
     assert not any((told.busy, told.works, told.closed, told.has_ended))
     assert told.waiting_for == ("cedar",)
+    assert told.reason is None
+    assert PeerState.parse(GOOD | {"reason": "a\x1bb"}, "r-1", "birch").reason == "a?b"
     assert PeerState.parse(GOOD | {"busy": "r-1"}, "r-1", "birch").works
     assert PeerState.parse(GOOD | {"busy": "r-2"}, "r-1", "birch").busy
     error = error_fields(Code.PEER_GONE.error(found="nobody"))["error"]

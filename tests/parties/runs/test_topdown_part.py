@@ -34,7 +34,8 @@ def check_the_commands(town: Town, job: TopDownJob, grown: Tree) -> None:
     """The run and its model by the same verbs as any other, and by the client in Python."""
     (row,) = json_of(town.command("north", "runs", "list", "--format", "json"))["rows"]
     called = [name for name in town.serving if town.parties[name].me.takes_calls]
-    assert row == {"run": job.run_id, "parties": dict.fromkeys(called, "done")}
+    assert (row["run"], row["parties"]) == (job.run_id, dict.fromkeys(called, "done"))
+    assert (row["model"], row["by"]) == ("wards", "north")
     (kept,) = json_of(town.command("north", "models", "list", "--format", "json"))["rows"]
     assert (kept["model"], kept["servers"]) == ("wards", dict.fromkeys(called, "kept"))
     rows = people(20, 99).drop_columns(["ill"])
@@ -50,6 +51,28 @@ def check_the_commands(town: Town, job: TopDownJob, grown: Tree) -> None:
     assert model.predict_proba(rows).shape == (20, 2)
     assert [shelf.line.model for shelf in here.models()] == ["wards"]
     assert any(entry.kind == "charge" for entry in here.trail())
+
+
+def test_everybody_is_told_who_is_missing(tmp_path: Path) -> None:
+    town = topdown_town(tmp_path, rejoin=10.0)
+    try:
+        town.start("delta", "north", "south")
+        run = town.post(make_job(least_owners=2), "north")
+        client = town.client("south")
+
+        def waits() -> bool:
+            return client.status(run).waiting_for == ("east",)
+
+        town.until(waits, "east to be missed")
+        town.until_state(run, "done", "delta", "north", "south")
+        status = client.status(run)
+        assert (status.without, status.waiting_for) == (("east",), ())
+        told = town.command("north", "runs", "show", run[:8])
+        assert "without east, who did not come" in told.stdout
+        for name in ("north", "south", "delta"):
+            assert town.model(name, "wards").manifest.members == ("delta", "north", "south")
+    finally:
+        town.stop()
 
 
 @pytest.mark.parametrize("method", ["noisy-counts", "secure-counts"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
@@ -13,6 +14,7 @@ from hedgerow.jsonfile import shown
 # It does not end in a dash, so that it also names an audience of the ledger.
 _WORD = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _NAME = re.compile(_WORD)
+_MOST_NAMED = 10
 _FILE = re.compile(rf"{_WORD}(\.[a-z0-9]{{1,8}})?")
 
 
@@ -37,6 +39,23 @@ def check_file_name(name: object) -> str:
             found=f"file name {shown(repr(name))}",
         )
     return name
+
+
+def complete(beginning: str, names: Iterable[str], what: str) -> str:
+    """Return the one of the names that begins so, or is so; H501 if several begin so.
+
+    What none of them begins with is returned as it is.
+    """
+    known = sorted({name for name in names if is_name(name)})
+    found = [name for name in known if name.startswith(beginning)] if beginning else []
+    if beginning in found or len(found) < 2:
+        return beginning if beginning in found or not found else found[0]
+    more = "" if len(found) <= _MOST_NAMED else f" and {len(found) - _MOST_NAMED} more"
+    raise Code.BAD_PARAMETER.error(
+        expected=f"a {what} by its name, or by a beginning that no other has",
+        found=f"{beginning}, with which {', '.join(found[:_MOST_NAMED])}{more} begin",
+        fix="write more of the name",
+    )
 
 
 Name = Annotated[str, AfterValidator(check_name)]

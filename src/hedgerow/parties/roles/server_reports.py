@@ -20,7 +20,7 @@ from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.consortium.names import Name, check_name
+from hedgerow.parties.consortium.names import Name, check_name, complete
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
 from hedgerow.privacy.statement import plain
 
@@ -279,6 +279,10 @@ class ModelClient(MembersClient):
     @property
     def _servers(self) -> tuple[str, ...]:
         return tuple(server.name for server in self._config.servers)
+
+    def find(self, model: str) -> str:
+        """Return the model whose name begins so; H501 if several do, as it is if none does."""
+        return complete(model, [shelf.line.model for shelf in self.list()[0]], "model")
 
     def show(self, model: str) -> Shown:
         """Ask all servers about a model.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member
-from hedgerow.parties.consortium.names import check_name
+from hedgerow.parties.consortium.names import check_name, complete
 from hedgerow.parties.runs.posting import sign_job
 from hedgerow.parties.wire.client import MembersClient, Reply, call_member
 from hedgerow.parties.wire.requests import Fields, parse_error
@@ -28,7 +28,8 @@ class RunStatus:
 
     `level`, `nodes` are of the level under way, -1 where nobody has said; `octets` and `seconds` of
     this attempt; `left` are expected seconds to the end of the last level; `parties` says
-    ``unreachable`` of one that does not answer.
+    ``unreachable`` of one that does not answer. `since` is when it was posted, in seconds of the
+    epoch; `without` are those whom it has gone on without.
     """
 
     run: str
@@ -44,6 +45,11 @@ class RunStatus:
     parties: dict[str, str] = field(default_factory=dict)
     error: HedgerowError | None = None
     reason: str | None = None
+    without: tuple[str, ...] = ()
+    protocol: str = ""
+    model: str = ""
+    by: str = ""
+    since: float = 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -63,8 +69,15 @@ class RunStatus:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         plain = {key: value for key, value in vars(self).items() if key not in ("error", "octets")}
-        error = None if self.error is None else self.error.code.number
-        return plain | {"bytes": self.octets, "error": error}
+        plain |= {"bytes": self.octets, "error": None}
+        if self.error is not None:
+            plain |= {
+                "error": self.error.code.number,
+                "expected": self.error.expected,
+                "found": self.error.found,
+                "fix": self.error.fix,
+            }
+        return plain
 
 
 class RunClient(MembersClient):
@@ -91,6 +104,14 @@ class RunClient(MembersClient):
         self.check(job)
         self._send(job, check=False)
         return job.run_id
+
+    def find(self, run: str) -> str:
+        """Return the run whose identifier begins so; H501 if several do.
+
+        One that nobody lists is returned as it is: whoever is asked says what is wrong with it.
+        """
+        listed = [fields for fields in self.list().values() if isinstance(fields, dict)]
+        return complete(run, [one["run"] for fields in listed for one in fields["runs"]], "run")
 
     def _send(self, job: Job, *, check: bool) -> tuple[str, ...]:
         config, text = self._config, job.to_toml().encode()
@@ -190,10 +211,15 @@ def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus
     waiting += [name for name, error in told.items() if isinstance(error, HedgerowError)]
     failed = {n: f for n, f in known.items() if f.get("state") == "failed"}
     errors = [parse_error(fields.get("error"), name) for name, fields in failed.items()]
+    without = [str(name) for fields in known.values() for name in fields.get("without") or ()]
     reasons = [fields["reason"] for fields in known.values() if fields.get("reason")]
     return RunStatus(
         run=run,
         state=state,
+        protocol=str(first.get("protocol", "")),
+        model=str(first.get("model", "")),
+        by=str(first.get("by", "")),
+        since=_seconds(first, "created"),
         attempt=max(_number(fields, "attempt") for fields in known.values()),
         level=min((_number(line, "level") for line in lines), default=-1),
         depth=_number(first, "depth"),
@@ -204,6 +230,7 @@ def merge_status(run: str, told: dict[str, Fields | HedgerowError]) -> RunStatus
         parties=parties,
         error=next((error for error in errors if error is not None), None),
         reason=str(reasons[0]) if reasons else None,
+        without=tuple(dict.fromkeys(without)),
     )
 
 
@@ -237,6 +264,6 @@ def _number(fields: Fields, key: str) -> int:
     return value if type(value) is int else -1
 
 
-def _seconds(fields: Fields) -> float:
-    value = fields.get("seconds", 0.0)
+def _seconds(fields: Fields, key: str = "seconds") -> float:
+    value = fields.get(key, 0.0)
     return float(value) if isinstance(value, int | float) else 0.0

@@ -84,14 +84,16 @@ class Watch:
     """What is known about an open run besides its row in the store; gone with the process.
 
     `since` it waits, and `left` a worker last, by `time.monotonic`; `fruitless` are attempts in a
-    row that got nothing done; `reason` is why servers are waited for.
+    row that got nothing done; `reason` is why members are waited for, `without` whom the last
+    attempt has begun without.
     """
 
     since: float = field(default_factory=time.monotonic)
     left: float = field(default_factory=time.monotonic)
     fruitless: int = 0
     waiting_for: tuple[str, ...] = ()
-    reason: HedgerowError | None = None
+    reason: str | None = None
+    without: tuple[str, ...] = ()
     progress: Line = field(default_factory=dict)
 
     def restart(self) -> None:
@@ -221,15 +223,15 @@ class RunManager:
         run = self.store.get(run_id)
         with self._lock:
             watch = self._watch(run)
-            why = self._objection(run) or watch.reason
-            reason = None if why is None else str(why)
+            objection = self._objection(run)
             return {
                 **run.to_fields(),
                 "depth": run.job.levels,
                 "party": self.config.name,
                 "members": [seat.name for seat in run.job.seats(self.config)],
                 "waiting_for": list(watch.waiting_for),
-                "reason": reason,
+                "reason": watch.reason if objection is None else str(objection),
+                "without": list(self._without(run)),
                 "progress": watch.progress,
                 "worker": None if self._child is None else self._child.run == run.id,
             }
@@ -450,7 +452,7 @@ class RunManager:
                 if isinstance(found, PeerState):
                     watch = self._watch(run)
                     watch.restart()
-                    watch.waiting_for = found.waiting_for
+                    watch.waiting_for, watch.reason = found.waiting_for, found.reason
                     if found.closed and run.state == "done":
                         self._close(run)
                 elif self._misses(run, told):
@@ -506,7 +508,7 @@ class RunManager:
         watch = self._watch(run)
         watch.waiting_for = tuple(missing)
         reasons = [error for error in missing.values() if error is not None]
-        watch.reason = reasons[0] if reasons else None
+        watch.reason = str(reasons[0]) if reasons else None
         if any(error.code is Code.APPROVAL_AWAITED for error in reasons):
             # People take longer than machines, and their time has a limit of its own.
             watch.since = time.monotonic()
@@ -541,6 +543,7 @@ class RunManager:
     def _spawn(self, run: PartyRun, attempt: int, session: bytes, members: Sequence[str]) -> None:
         watch = self._watch(run)
         watch.waiting_for, watch.reason, watch.progress = (), None, {}
+        watch.without = self._missing(run.job, members)
         log = self.config.state.path("runs", run.id, "worker.log")
         with contextlib.ExitStack() as stack:
             doorway = None
@@ -671,6 +674,17 @@ class RunManager:
                 expected=f"members of {job.run_id}, as many as it needs: {', '.join(seats)}",
                 found=", ".join(members),
             )
+
+    def _without(self, run: PartyRun) -> tuple[str, ...]:
+        """Return who was missing in the last attempt; once there is a model, it says who."""
+        if run.state == "done" and run.job.makes_model:
+            with contextlib.suppress(HedgerowError):
+                took_part = models.read_manifest(self.config.state, run.job.model_name).members
+                return self._missing(run.job, took_part) if took_part else ()
+        return self._watch(run).without
+
+    def _missing(self, job: Job, there: Sequence[str]) -> tuple[str, ...]:
+        return tuple(seat.name for seat in job.seats(self.config) if seat.name not in there)
 
     def _watch(self, run: PartyRun) -> Watch:
         return self._watches.setdefault(run.id, Watch())

@@ -13,7 +13,7 @@ from hedgerow.parties.runs.store import ENDED, OPEN, PartyRun
 from hedgerow.parties.store.peer_trails import PeerTrails, TrailClaim
 from hedgerow.parties.wire.client import Reply, call_member
 from hedgerow.parties.wire.inbox import Inbox
-from hedgerow.parties.wire.requests import Fields, parse_error
+from hedgerow.parties.wire.requests import Fields, parse_error, printable
 
 _LONGEST_ASK = 15.0
 _AT_ONCE = 32
@@ -36,6 +36,7 @@ class PeerState:
     works: bool
     met: bool
     waiting_for: tuple[str, ...]
+    reason: str | None
 
     @property
     def has_ended(self) -> bool:
@@ -59,7 +60,10 @@ class PeerState:
         closed, other = fields.get("closed") is True, busy not in (None, run)
         works = busy == run
         met = works and fields.get("met") is True
-        return cls(state, attempt, generation, closed, error, other, works, met, tuple(names))
+        why = fields.get("reason")
+        reason = printable(why) if isinstance(why, str) else None
+        names = tuple(names)
+        return cls(state, attempt, generation, closed, error, other, works, met, names, reason)
 
 
 class Peers:

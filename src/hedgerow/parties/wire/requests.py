@@ -145,7 +145,7 @@ def parse_error(found: Any, party: str) -> HedgerowError | None:
     if not all(isinstance(text, str) for text in found.values()):
         raise bad.error(found="an error whose parts are no text")
     name, expected, what, fix = (
-        _harmless(found[part]) for part in ("code", "expected", "found", "fix")
+        printable(found[part]) for part in ("code", "expected", "found", "fix")
     )
     if name in Code.__members__:
         error = Code[name].error(expected=expected, found=_with_place(what, party), fix=fix)
@@ -163,6 +163,6 @@ def _with_place(found: str, party: str) -> str:
     return f"{found[: told.start()]} (at {told[1]}, says {party})"
 
 
-def _harmless(text: str) -> str:
+def printable(text: str) -> str:
     """Leave out what could steer a terminal or break a line."""
     return "".join(c if c.isprintable() else "?" for c in text[:_MAX_TEXT])
