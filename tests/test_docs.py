@@ -11,13 +11,16 @@ import pytest
 from typer.testing import CliRunner
 
 from hedgerow.cli.main import app
+from hedgerow.parties.runs.jobs import load_job
 from tests.command_lines import check_command
+from tests.test_readme_commands import DOMAIN
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 FILE = re.compile(r"`((?:src|tests|tools|bench|docs|examples|reproduce)/[\w./-]+\.\w+)`")
+TOML = re.compile(r"^```toml\n(.*?)^```", re.M | re.S)
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 WITH_CODE = [page for page in PAGES if BLOCK.search(page.read_text())]
 
@@ -82,3 +85,16 @@ def test_consortia_are_founded_as_printed(
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert (tmp_path / words[2]).is_dir()
+
+
+def test_the_jobs_of_the_examples_are_jobs(tmp_path: Path) -> None:
+    """Those of owners and of sites; the one of three servers is that of the reference."""
+    page = (ROOT / "docs/how-to/consortium.md").read_text()
+    jobs = [text for text in TOML.findall(page) if "protocol =" in text]
+    (tmp_path / "domain.toml").write_text(DOMAIN)
+    found = []
+    for text in jobs:
+        path = tmp_path / "job.toml"
+        path.write_text(text)
+        found.append(load_job(path).protocol)
+    assert found == ["topdown", "vertical-id3"]

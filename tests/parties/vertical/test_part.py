@@ -58,12 +58,13 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
         lost = town.command("club", "query", "tennis", "--id", 98)
         assert Code.IDS_DO_NOT_ALIGN.number in lost.stderr
         assert "observatory" not in lost.stderr
+        check_files(town, tmp_path)
         # Every site counts the rows of all, and of each.
         more = town.command("office", "query", "tennis", "--id", YES, "--id", NO)
         assert Code.POLICY_REFUSES.number in more.stderr
         assert "queries_per_analyst" in more.stderr
         shown = json_of(town.command("office", "models", "show", "tennis", "--format", "json"))
-        assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"office": 2, "club": 1}
+        assert {row["analyst"]: row["asked"] for row in shown["asking"]} == {"office": 2, "club": 3}
         assert {row["audience"] for row in shown["learned"]} >= {"public", "site 2"}
         assert all(math.isinf(float(r["epsilon"])) for r in shown["learned"])
         # Of setting up and of growing: a name may be in both.
@@ -84,6 +85,20 @@ def test_the_tree_is_that_of_one_process_and_sites_ask_it(tmp_path: Path) -> Non
             assert b"token" not in reply.payload
     finally:
         town.stop()
+
+
+def check_files(town: VerticalTown, folder: Path) -> None:
+    """Ask about a file of instances, one of which is there twice, by a column of ids."""
+    rows, out = folder / "rows.csv", folder / "answers.csv"
+    rows.write_text(f"day,note\n{NO},a\n{YES},b\n{NO},c\n")
+    # By default the column that the site's own table has.
+    refused = town.command("club", "query", "tennis", rows, "--out", out)
+    assert Code.MISSING_COLUMN.number in refused.stderr
+    rows.write_text(rows.read_text().replace("day", "id"))
+    done = town.command("club", "query", "tennis", rows, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert f"3 rows: {out}" in done.stdout
+    assert out.read_text() == f'"id","class"\n{NO},"no"\n{YES},"yes"\n{NO},"no"\n'
 
 
 def call(town: VerticalTown, verb: str, fields):
@@ -116,19 +131,6 @@ def test_secret_counts_and_a_site_that_is_killed(tmp_path: Path) -> None:
         assert "keeps the answers" in asked.stderr
         kept = json_of(town.command("club", "query", "tennis", "--kept", "--format", "json"))
         assert [(row["id"], row["class"]) for row in kept["rows"]] == [(9, "yes")]
-        # A file of instances, by the column of ids that the own table has; one is there twice.
-        rows, out = tmp_path / "rows.csv", tmp_path / "answers.csv"
-        rows.write_text(f"id,note\n{NO},a\n{YES},b\n{NO},c\n")
-        done = town.command("club", "query", "tennis", rows, "--out", out)
-        assert done.returncode == 0, done.stderr
-        assert f"3 rows: {out}" in done.stdout
-        assert out.read_text() == f'"id","class"\n{NO},no\n{YES},yes\n{NO},no\n'
-        kept = json_of(town.command("club", "query", "tennis", "--kept", "--format", "json"))
-        assert [row["id"] for row in kept["rows"]] == [YES, NO, YES]
-        rows.write_text(f"day\n{NO}\n")
-        assert "H107" in town.command("club", "query", "tennis", rows).stderr
-        named = ("query", "tennis", rows, "--ids", "day", "--format", "csv")
-        assert town.command("club", *named).stdout == f'"id","class"\n{NO},no\n'
     finally:
         town.stop()
 
