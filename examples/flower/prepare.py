@@ -9,6 +9,7 @@ domain.toml and job.toml beside this file. Real owners each make their own folde
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,17 @@ def prepare(folder: Path, **changes: Any) -> TopDownJob:
     """
     job = TopDownJob.load(HERE / "job.toml")
     job = job.model_copy(update={"plan": job.plan.model_copy(update=changes)})
+    rows, k = breast_cancer(job), len(job.owners)
+    parts = [rows.take(list(range(i, rows.num_rows, k))) for i in range(k)]
+    make_folders(folder, job, dict(zip(job.owners, parts, strict=True)))
+    return job
+
+
+def make_folders(folder: Path, job: TopDownJob, tables: Mapping[str, pa.Table]) -> None:
+    """Make the folders of a job's owners, each with its table."""
     make_private(folder)
     make_private(folder / "owners")
     write_new(folder / "job.toml", job.to_toml())
-    rows = breast_cancer(job)
     policy = Policy(
         largest_epsilon_per_job=job.plan.epsilon,
         allowed_protocols=("topdown",),
@@ -45,17 +53,14 @@ def prepare(folder: Path, **changes: Any) -> TopDownJob:
         # Two jobs like this one in all.
         populations={job.population: 2 * job.plan.epsilon},
     )
-    for i, name in enumerate(job.owners):
+    for name, table in tables.items():
         own = folder / "owners" / name
         make_private(own)
         about = {"name": name, "table": "table.parquet"}
         write_new(own / "owner.toml", tomli_w.dumps(about))
         write_new(own / "job.toml", job.to_toml())
         write_new(own / "policy.toml", policy_toml(policy))
-        pq.write_table(
-            rows.take(list(range(i, rows.num_rows, len(job.owners)))), own / about["table"]
-        )
-    return job
+        pq.write_table(table, own / about["table"])
 
 
 def breast_cancer(job: TopDownJob) -> pa.Table:

