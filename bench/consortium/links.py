@@ -1,7 +1,7 @@
 """Links between parties on loopback, which can be slow and can be cut: TCP relays.
 
-Every caller has a door of its own to every port of every server, so that one link can be cut, or
-all links of a party. What a cut does to the connections on it:
+Every caller has a door of its own to every port of every party that takes calls, so that one link
+can be cut, or all links of a party. What a cut does to the connections on it:
 
 - ``reset``: they end at once for both sides, and new ones are refused.
 - ``silence``: nothing comes through, and nobody is told; what was sent arrives when it is mended.
@@ -20,8 +20,12 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from hedgerow.parties.consortium.config import Member, PartyConfig
+from hedgerow.parties.consortium.founding import party_toml
+
 Cut = Literal["reset", "silence", "lost"]
 CUTS: tuple[Cut, ...] = ("reset", "silence", "lost")
+_PORTS = ("port", "run_port")
 _PIECE, _PIECES = 1 << 16, 1 << 12
 _LINGER = struct.pack("ii", 1, 0)
 """Makes the kernel send a reset when a socket is closed."""
@@ -37,9 +41,9 @@ class Link:
 
 
 class Links:
-    """Doors in front of the ports of servers.
+    """Doors in front of the ports of those who take calls.
 
-    `ports`: of each server, on this machine; it listens there later on. `delay`: seconds one way;
+    `ports`: of each of them, on this machine; it listens there later on. `delay`: seconds one way;
     may be set at any time. `doors`: dict of (str, int) to int; port of a caller's door by the
     caller and the port behind it.
     """
@@ -175,6 +179,20 @@ class Links:
                 break
             await pieces.put((self._loop.time() + self.delay, piece))
         await task
+
+
+def reroute(config: PartyConfig, doors: Mapping[tuple[str, int], int]) -> PartyConfig:
+    """Make a party call the others at its doors, from its next start on; return what it reads."""
+
+    def behind(member: Member) -> Member:
+        if not member.takes_calls or member.name == config.name:
+            return member
+        ports = {key: doors.get((config.name, getattr(member, key)), 0) for key in _PORTS}
+        return member.model_copy(update=ports)
+
+    changed = config.model_copy(update={"members": tuple(map(behind, config.members))})
+    (config.folder / "party.toml").write_text(party_toml(changed))
+    return PartyConfig.load(config.folder)
 
 
 def _end(link: Link) -> None:

@@ -19,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.consortium.links import reroute
 from hedgerow.errors import Code, HedgerowError
-from hedgerow.parties.consortium.config import Member, PartyConfig, Timeouts
-from hedgerow.parties.consortium.founding import found_consortium, list_members, party_toml
+from hedgerow.parties.consortium.config import PartyConfig, Timeouts
+from hedgerow.parties.consortium.founding import found_consortium, list_members
 from hedgerow.parties.consortium.members import introduce_all
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.queries.asking import Analyst
@@ -115,23 +116,7 @@ class Consortium:
 
     def reroute(self, doors: dict[tuple[str, int], int]) -> None:
         """Make everybody call servers at other ports, by caller and port."""
-        for config in list(self.parties.values()):
-            caller = config.name
-            members = [
-                Member(
-                    name=member.name,
-                    role="server",
-                    host=member.host,
-                    port=doors[caller, member.port],
-                    run_port=doors[caller, member.run_port],
-                )
-                if member.role == "server" and member.name != config.name
-                else member
-                for member in config.members
-            ]
-            text = party_toml(config.model_copy(update={"members": tuple(members)}))
-            (config.folder / "party.toml").write_text(text)
-            self.parties[config.name] = PartyConfig.load(config.folder)
+        self.parties = {name: reroute(config, doors) for name, config in self.parties.items()}
 
     def start(self, *names: str) -> None:
         """Start servers and wait until they take requests."""

@@ -37,3 +37,13 @@ def jit(function: Kernel, signature: Any = None) -> Kernel:
         if "no locator available" not in str(error):
             raise
     return cast(Kernel, njit(signature, nogil=True, error_model="numpy")(function))
+
+
+@jit
+def _nothing() -> None:
+    pass
+
+
+def load_compiler() -> None:
+    """Load what Numba needs for the first call of any kernel: half a second, mostly imports."""
+    _nothing()

@@ -2,15 +2,17 @@
 
 import multiprocessing
 import os
+import runpy
+import signal
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, BinaryIO
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(
-    ["tests.parties.runs.run_daemon", "tests.parties.store.writers", __name__]
-)
+_forks.set_forkserver_preload(["tests.parties.loaded", __name__])
 
 
 def fork(function: Callable[..., None], *args: Any) -> BaseProcess:
@@ -34,3 +36,48 @@ def _print_into(writing: Connection, function: Callable[..., None], args: tuple[
         os.dup2(writing.fileno(), stream)
     writing.close()
     function(*args)
+
+
+class Program:
+    """The command ``hedgerow`` with arguments, forked; what it writes goes behind a log.
+
+    A ``sitecustomize.py`` on the PYTHONPATH of the environment is run first, as Python would.
+    """
+
+    def __init__(self, arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+        self._process = fork(_be_program, arguments, log, environment)
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def poll(self) -> int | None:
+        """Return its exit code, if it has ended."""
+        return self._process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self._process.is_alive():
+            os.kill(self.pid, number)
+
+    def wait(self, seconds: float | None = None) -> None:
+        self._process.join(seconds)
+
+    def end(self) -> None:
+        """Stop it, the hard way if need be."""
+        self.send_signal(signal.SIGCONT)
+        self._process.terminate()
+        self._process.join(20)
+        self._process.kill()
+        self._process.join()
+
+
+def _be_program(arguments: list[str], log: Path, environment: dict[str, str]) -> None:
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    for stream in (1, 2):
+        os.dup2(descriptor, stream)
+    os.environ.update(environment)
+    for folder in environment.get("PYTHONPATH", "").split(os.pathsep):
+        if (found := Path(folder) / "sitecustomize.py").exists():
+            runpy.run_path(str(found))
+    from hedgerow.cli.main import main
+
+    sys.argv = ["hedgerow", *arguments]
+    main()

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.consortium.links import Links, reroute
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.founding import found_consortium, list_members
@@ -21,6 +21,7 @@ from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.models import StoredModel, open_model
 from tests.parties.consortia import introduce
+from tests.parties.forks import Program
 from tests.parties.free_ports import free_ports
 
 PROGRAM = Path(sys.executable).with_name("hedgerow")
@@ -31,7 +32,7 @@ PATIENCE = 240.0
 class Town:
     """Members by name; what is started here ends with it.
 
-    `wrong` is called when something was waited for in vain, and returns what to say then.
+    `links`: through which everybody calls everybody, if they can be cut.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Town:
         populations: dict[str, float] | None = None,
         rejoin: float = 90.0,
         step: float = 90.0,
+        linked: bool = False,
         **policy: Any,
     ) -> None:
         self.root = root
@@ -67,25 +69,31 @@ class Town:
             path.write_text(text)
             self.parties[member.name] = PartyConfig.load(path.parent)
         introduce(self.parties)
+        self.links: Links | None = None
+        if linked:
+            ports = {member.name: member.ports for member in members if member.takes_calls}
+            self.links = Links(ports, list(self.parties)).__enter__()
+            self.parties = {
+                name: reroute(config, self.links.doors) for name, config in self.parties.items()
+            }
         self.serving = [m.name for m in members if m.role != "analyst"]
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, Program] = {}
 
     def start(self, *names: str, **environment: str) -> None:
         """Let parties serve, by default all of them; return when those who take calls answer."""
         for name in names or self.serving:
-            with (self.root / f"{name}.err").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [PROGRAM, "serve", str(self.parties[name].folder)],
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **environment},
-                )
+            arguments = ["serve", str(self.parties[name].folder)]
+            self.processes[name] = Program(arguments, self.root / f"{name}.err", environment)
         for name in names or self.serving:
             self.until(lambda name=name: self.is_serving(name), f"{name} to serve")
 
     def is_serving(self, name: str) -> bool:
-        assert self.processes[name].poll() is None, self.log(name)
-        return b" serves " in (self.root / f"{name}.err").read_bytes()
+        """Whether a party takes part; one that was killed as it began is for `restart_dead`."""
+        if (code := self.processes[name].poll()) is not None:
+            assert code == -signal.SIGKILL, self.log(name)
+            return True
+        path = self.root / f"{name}.err"
+        return path.exists() and b" serves " in path.read_bytes()
 
     def kill(self, name: str) -> None:
         """End a party as a power cut does; its worker goes with it."""
@@ -96,13 +104,11 @@ class Town:
 
     def stop(self) -> None:
         for process in self.processes.values():
-            process.terminate()
+            process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.end()
+        if self.links is not None:
+            self.links.__exit__(None, None, None)
 
     def command(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder of a party."""
@@ -146,7 +152,7 @@ class Town:
         """Start again who was killed from within."""
         for name, process in list(self.processes.items()):
             if process.poll() is not None:
-                assert process.returncode == -signal.SIGKILL, self.log(name)
+                assert process.poll() == -signal.SIGKILL, self.log(name)
                 del self.processes[name]
                 (self.root / f"{name}.err").unlink()
                 start(name)

@@ -105,16 +105,9 @@ class Town:
             daemon.join()
 
     def worker(self, name: str) -> int | None:
-        """Return the process of a server's worker."""
-        daemon = self.daemons[name].pid
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with contextlib.suppress(OSError):
-                pid, _, rest = path.read_text().partition(" (")
-                parent = int(rest.rpartition(")")[2].split()[1])
-                line = (path.parent / "cmdline").read_bytes()
-                if parent == daemon and b"hedgerow.parties.runs.worker" in line:
-                    return int(pid)
-        return None
+        """Return the process of a server's worker, a child of its only child."""
+        forkers = children(self.daemons[name].pid)
+        return next((pid for forker in forkers for pid in children(forker)), None)
 
     def kill_worker(self, name: str) -> bool:
         pid = self.worker(name)
@@ -199,6 +192,17 @@ class Town:
             forest = stored_forest(engine, plan, shares)
             bare = Encoded(plan.layout.domain, rows.bins, None, rows.present)
             return answers_of(forest, plan, bare, "class", ledger)
+
+
+def children(parent: int) -> list[int]:
+    """Return the processes that a process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            pid, _, rest = path.read_text().partition(" (")
+            if int(rest.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(pid))
+    return found
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """A worker alone: what it says, how it ends, and that it does not outlive its daemon."""
 
 import json
-import subprocess
-import sys
+import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +13,14 @@ import pytest
 from hedgerow.net.meter import Meter, Reading, Traffic
 from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import PartyConfig
-from hedgerow.parties.runs.child import Child
+from hedgerow.parties.runs.child import Child, Forker
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.worker import REFUSED, TRY_AGAIN
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.meters import RunMeter, add_readings, attempt_sums, read_meter
 from tests.parties.roles.upload_servers import consortium
-from tests.parties.runs.run_servers import job, set_line
+from tests.parties.runs.run_servers import children, job, set_line
 
 
 def reading(**steps: int) -> Reading:
@@ -75,33 +75,31 @@ def port() -> Iterator[RunPort]:
         yield made
 
 
-def started(config: PartyConfig, run: str, port: RunPort) -> subprocess.Popen[str]:
-    with port.expect(SESSION) as doorway:
-        return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "hedgerow.parties.runs.worker",
-                str(config.folder),
-                run,
-                "1",
-                SESSION.hex(),
-                str(doorway.fileno()),
-                "alder",
-                "birch",
-                "cedar",
-            ],
-            pass_fds=(doorway.fileno(),),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+@pytest.fixture
+def forker() -> Iterator[Forker]:
+    made = Forker()
+    yield made
+    made.close()
 
 
-def child_of(config: PartyConfig, port: RunPort, ends: list[Child]) -> Child:
+class Started:
+    """A worker with both ends of its pipes here."""
+
+    def __init__(self, forker: Forker, config: PartyConfig, run: str, port: RunPort) -> None:
+        (stdin, held), (said, stdout), (logged, stderr) = os.pipe(), os.pipe(), os.pipe()
+        self.stdin = os.fdopen(held, "w")
+        self.stdout, self.stderr = os.fdopen(said), os.fdopen(logged)
+        arguments = [str(config.folder), run, "1", SESSION.hex(), "alder", "birch", "cedar"]
+        with port.expect(SESSION) as doorway:
+            forker.fork(arguments, [stdin, stdout, stderr, doorway.fileno()])
+        for descriptor in (stdin, stdout, stderr):
+            os.close(descriptor)
+
+
+def child_of(forker: Forker, config: PartyConfig, port: RunPort, ends: list[Child]) -> Child:
     with port.expect(SESSION) as doorway:
         return Child(
+            forker,
             config.folder,
             job().run_id,
             1,
@@ -115,38 +113,39 @@ def child_of(config: PartyConfig, port: RunPort, ends: list[Child]) -> Child:
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.splitlines() if line]
 
 
-def test_it_ends_when_its_daemon_does(config: PartyConfig, port: RunPort) -> None:
-    with started(config, job().run_id, port) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        said = json.loads(process.stdout.readline())
-        assert (said["event"], said["waiting_for"]) == ("meeting", ["birch", "cedar"])
-        process.stdin.close()
-        begun = time.monotonic()
-        assert process.wait(30) == TRY_AGAIN
-        assert time.monotonic() - begun < 15
+def test_it_ends_when_its_daemon_does(forker: Forker, config: PartyConfig, port: RunPort) -> None:
+    worker = Started(forker, config, job().run_id, port)
+    said = json.loads(worker.stdout.readline())
+    assert (said["event"], said["waiting_for"]) == ("meeting", ["birch", "cedar"])
+    worker.stdin.close()
+    begun = time.monotonic()
+    assert lines_of(worker.stdout.read())[-1] == {"event": "ended", "code": TRY_AGAIN}
+    assert time.monotonic() - begun < 15
 
 
-def test_it_ends_with_a_number_and_no_traceback(config: PartyConfig, port: RunPort) -> None:
-    with started(config, "nobody-1", port) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        # Its standard input stays open until it has ended.
-        out, err = process.stdout.read(), process.stderr.read()
-        assert process.wait(60) == REFUSED
-    assert lines_of(out)[-1]["error"]["code"] == "UNKNOWN_RUN"
+def test_it_ends_with_a_number_and_no_traceback(
+    forker: Forker, config: PartyConfig, port: RunPort
+) -> None:
+    worker = Started(forker, config, "nobody-1", port)
+    # Its standard input stays open until it has ended.
+    out, err = worker.stdout.read(), worker.stderr.read()
+    *_, said, ended = lines_of(out)
+    assert ended == {"event": "ended", "code": REFUSED}
+    assert said["error"]["code"] == "UNKNOWN_RUN"
     assert "Traceback" not in out + err
 
 
 @pytest.mark.slow
-def test_whoever_does_not_come_is_tried_again(config: PartyConfig, port: RunPort) -> None:
+def test_whoever_does_not_come_is_tried_again(
+    forker: Forker, config: PartyConfig, port: RunPort
+) -> None:
     path = config.folder / "party.toml"
     path.write_text(path.read_text().replace("step = 60 ", "step = 1 "))
     ends: list[Child] = []
-    child = child_of(config, port, ends)
+    child = child_of(forker, config, port, ends)
     end = time.monotonic() + 60
     while not ends and time.monotonic() < end:
         time.sleep(0.05)
@@ -156,11 +155,13 @@ def test_whoever_does_not_come_is_tried_again(config: PartyConfig, port: RunPort
     assert (child.again, child.met, child.done) == (True, False, False)
 
 
-def test_a_worker_that_is_killed_says_so(config: PartyConfig, port: RunPort) -> None:
+def test_a_worker_that_is_killed_says_so(
+    forker: Forker, config: PartyConfig, port: RunPort
+) -> None:
     set_line(config.folder / "party.toml", "consortium", '"wards"')
     ends: list[Child] = []
     log = config.state.path("runs", job().run_id, "worker.log")
-    child = child_of(config, port, ends)
+    child = child_of(forker, config, port, ends)
     child.kill()
     while not ends:
         time.sleep(0.01)
@@ -168,3 +169,18 @@ def test_a_worker_that_is_killed_says_so(config: PartyConfig, port: RunPort) -> 
     assert child.error is not None
     assert "signal 9" in child.error.found
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_forker_that_was_killed_is_started_again(
+    forker: Forker, config: PartyConfig, port: RunPort
+) -> None:
+    ends: list[Child] = []
+    for _ in range(2):
+        before = set(children(os.getpid()))
+        child = child_of(forker, config, port, ends)
+        (process,) = set(children(os.getpid())) - before
+        os.kill(process, signal.SIGKILL)
+        child.kill()
+        while child not in ends:
+            time.sleep(0.01)
+        assert child.again

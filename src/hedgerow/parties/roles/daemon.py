@@ -30,6 +30,7 @@ from hedgerow.parties.queries.answering import QueryService
 from hedgerow.parties.roles.catalogue import Catalogue, ChargeVerbs
 from hedgerow.parties.roles.numbers import party_numbers
 from hedgerow.parties.roles.owner_account import Bookkeeper
+from hedgerow.parties.runs.child import Forker
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
 from hedgerow.parties.store.durable import Claim, remove_leftovers
@@ -65,7 +66,12 @@ class Daemon:
     """
 
     def __init__(
-        self, config: PartyConfig, policy: Policy, *, limits: ServiceLimits | None = None
+        self,
+        config: PartyConfig,
+        policy: Policy,
+        *,
+        limits: ServiceLimits | None = None,
+        forker: Forker | None = None,
     ) -> None:
         self.config, self.policy = config, policy
         if config.role == "analyst":
@@ -85,15 +91,15 @@ class Daemon:
             if config.me.takes_calls:
                 self.port = RunPort(config.listen or config.me.host, config.me.run_port)
                 undoing.callback(self.port.close)
-            self._join(key, limits)
+            self._join(key, limits, forker)
             undoing.pop_all()
 
-    def _join(self, key: bytes | None, limits: ServiceLimits | None) -> None:
+    def _join(self, key: bytes | None, limits: ServiceLimits | None, forker: Forker | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
         self.begun = time.monotonic()
         self.inbox = Inbox()
-        self.runs = RunManager(config, policy, self.port, inbox=self.inbox)
+        self.runs = RunManager(config, policy, self.port, inbox=self.inbox, forker=forker)
         beside_servers = config.role == "owner" and bool(config.servers)
         self.bookkeeper = Bookkeeper(config) if beside_servers else None
         self.answers: QueryService | None = None
@@ -225,6 +231,7 @@ def serve(
     SIGHUP reads policy and certificates again, see `Daemon.reload`. Once it is told to stop,
     requests that were taken have `patience` seconds.
     """
+    forker = Forker().start()
     # A handler may interrupt anything, so it does nothing but this, which it may.
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
 
@@ -234,8 +241,8 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, note)
-    with logging_to(config, policy):
-        daemon = Daemon(config, policy).start()
+    with contextlib.closing(forker), logging_to(config, policy):
+        daemon = Daemon(config, policy, forker=forker).start()
         if ready is not None:
             ready()
         while _next(signals) == signal.SIGHUP:

@@ -27,7 +27,7 @@ from hedgerow.net.port import RunPort
 from hedgerow.parties.consortium.config import Member, PartyConfig
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.runs import admission
-from hedgerow.parties.runs.child import Child, Line
+from hedgerow.parties.runs.child import Child, Forker, Line
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.runs.parts import part_of
@@ -104,7 +104,7 @@ class Watch:
 class RunManager:
     """The runs of a party, and its one worker; looks at open runs every `poll` seconds.
 
-    `inbox` has letters for members that take no calls.
+    `inbox` has letters for members that take no calls, `forker` begins workers.
     """
 
     def __init__(
@@ -115,6 +115,7 @@ class RunManager:
         accounts: Accounts | None = None,
         *,
         inbox: Inbox | None = None,
+        forker: Forker | None = None,
         poll: float = POLL,
     ) -> None:
         self.config, self.policy, self.port = config, policy, port
@@ -122,6 +123,7 @@ class RunManager:
         self.store = RunStore(config.state)
         self._lock = threading.RLock()
         self._wake = threading.Event()
+        self._forker = forker or Forker()
         self._child: Child | None = None
         self._watches: dict[str, Watch] = {}
         for run in self.store.all():
@@ -145,6 +147,7 @@ class RunManager:
             self._thread.join()
         with self._lock:
             self._end_child()
+        self._forker.close()
 
     def accept(self, text: str, by: str, signature: bytes = b"", *, check: bool = False) -> Fields:
         """Take a job, or with `check` say whether it would be taken; see `admission.admit`.
@@ -550,6 +553,7 @@ class RunManager:
             if self.port is not None:
                 doorway = stack.enter_context(self.port.expect(session)).fileno()
             self._child = Child(
+                self._forker,
                 self.config.folder,
                 run.id,
                 attempt,
@@ -560,7 +564,7 @@ class RunManager:
                 on_line=self._on_line,
                 on_end=self._on_end,
             )
-        _log(run, attempt=attempt, worker=self._child.pid)
+        _log(run, attempt=attempt)
 
     def _on_line(self, child: Child, line: Line) -> None:
         with self._lock:

@@ -1,10 +1,12 @@
-"""One attempt of a run at one party: a process of its own, started by the daemon.
+"""Attempts of runs at one party, each in a process of its own, started by the daemon.
 
-``python -m hedgerow.parties.runs.worker FOLDER RUN ATTEMPT SESSION DOORWAY MEMBER...``
+One process forks them (`child.Forker`): it has loaded what an attempt needs and holds nothing of
+any. The daemon forks it when it starts; ``python -m hedgerow.parties.runs.worker``, with a socket
+for orders as its standard input, takes the place of one that was lost.
 
-It says how it gets on in lines of JSON on its standard output, the last of which is ``done`` or
-``error``. Its standard input is a pipe that the daemon holds open: when the daemon ends, however it
-ends, the pipe closes and the worker ends too.
+A worker says how it gets on in lines of JSON on its standard output, the last of which is ``done``
+or ``error``; the forker adds its exit code. Its standard input is a pipe that the daemon holds
+open: when the daemon ends, however it ends, the pipe closes and the worker ends too.
 
 1. Meet those who take part in the session of the attempt; the program is the hash of the job.
 2. Do what this party does in such a job (`part.Part`), and keep what comes of it.
@@ -15,6 +17,8 @@ from __future__ import annotations
 import json
 import logging
 import os
+import select
+import signal
 import socket
 import sys
 import threading
@@ -22,15 +26,15 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from hedgerow.compiled import load_compiler
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.meeting import Listener
 from hedgerow.net.port import Doorway
 from hedgerow.net.tls import TLSNetwork
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.state_key import operator_key
-from hedgerow.parties.runs.child import DONE
 from hedgerow.parties.runs.memory import RunMemory
 from hedgerow.parties.runs.part import Attempt
 from hedgerow.parties.runs.parts import part_of
@@ -43,8 +47,11 @@ from hedgerow.parties.store.meters import RunMeter
 from hedgerow.parties.wire.logs import JsonLines
 from hedgerow.parties.wire.requests import error_fields
 
-REFUSED, DEFECT, TRY_AGAIN = 1, 70, 75
-"""Exit codes: the run cannot be done; a defect; another attempt may help."""
+DONE, REFUSED, DEFECT, TRY_AGAIN = 0, 1, 70, 75
+"""Exit codes: all is well; the run cannot be done; a defect; another attempt may help."""
+ENDED = "ended"
+"""Event of the last line of a worker, which the forker writes: it has the exit code."""
+_MAX_ORDER = 1 << 17
 
 _AGAIN = {
     Code.NETWORK_CLOSED,
@@ -157,16 +164,17 @@ class RunWorker:
         self.meter.write(self.network.meter.snapshot())
 
 
-def main(arguments: Sequence[str]) -> int:
+def attempt_run(
+    folder: str, run: str, attempt: str, session: str, *members: str, doorway: int | None
+) -> int:
     """Be a worker; return its exit code."""
     _end_with_daemon()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
-    folder, run, attempt, session, pipe, *members = arguments
     try:
-        doorway = None if int(pipe) < 0 else Doorway(socket.socket(fileno=int(pipe)))
-        parts = Path(folder), run, int(attempt), bytes.fromhex(session), doorway, members
+        listener = None if doorway is None else Doorway(socket.socket(fileno=doorway))
+        parts = Path(folder), run, int(attempt), bytes.fromhex(session), listener, members
         RunWorker(*parts).work()
     except HedgerowError as error:
         _logger.warning("attempt", extra={"event": {"run": run, "outcome": error.code.number}})
@@ -201,5 +209,90 @@ def _end_with_daemon() -> None:
     threading.Thread(target=watch, name="daemon", daemon=True).start()
 
 
+class _Forking:
+    """The process that forks workers.
+
+    `workers`: the process and the output of each, by the number that the daemon gives it.
+    """
+
+    def __init__(self, orders: socket.socket) -> None:
+        self.orders = orders
+        self.workers: dict[int, tuple[int, int]] = {}
+        self.ended, self.wake = socket.socketpair()
+
+    def take_orders(self) -> None:
+        """Fork and kill until the daemon ends."""
+        load_compiler()
+        # Ctrl-C is for the daemon, which ends its worker.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self.wake.setblocking(False)
+        signal.set_wakeup_fd(self.wake.fileno())
+        while True:
+            ready, _, _ = select.select([self.orders, self.ended], [], [])
+            if self.ended in ready:
+                self.ended.recv(1 << 10)
+                for number in list(self.workers):
+                    self._bury(number, os.WNOHANG)
+            if self.orders in ready:
+                data, descriptors, _, _ = socket.recv_fds(self.orders, _MAX_ORDER, 4)
+                if not data:
+                    return
+                order = json.loads(data)
+                if isinstance(order, int):
+                    self._kill(order)
+                else:
+                    self._fork(order, descriptors)
+
+    def _fork(self, order: list[str], descriptors: list[int]) -> None:
+        number, *arguments = order
+        pid = os.fork()
+        if not pid:
+            self._become_worker(arguments, descriptors)
+        stdin, output, *others = descriptors
+        self.workers[int(number)] = pid, output
+        for descriptor in (stdin, *others):
+            os.close(descriptor)
+
+    def _become_worker(self, arguments: list[str], descriptors: list[int]) -> NoReturn:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for own in (self.orders, self.ended, self.wake):
+            own.close()
+        for _, output in self.workers.values():
+            os.close(output)
+        for name, descriptor in enumerate(descriptors[:3]):
+            os.dup2(descriptor, name)
+            os.close(descriptor)
+        code = DEFECT
+        try:
+            code = attempt_run(*arguments, doorway=next(iter(descriptors[3:]), None))
+        finally:
+            # Nothing that the forker has loaded is this process's to put in order.
+            os._exit(code)
+
+    def _kill(self, number: int) -> None:
+        if number in self.workers:
+            os.kill(self.workers[number][0], signal.SIGKILL)
+            self._bury(number)
+        self.orders.send(b".")
+
+    def _bury(self, number: int, options: int = 0) -> None:
+        """Tell with which code a worker has ended, if it has."""
+        pid, descriptor = self.workers[number]
+        found, status = os.waitpid(pid, options)
+        if found:
+            del self.workers[number]
+            code = os.waitstatus_to_exitcode(status)
+            with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as output:
+                # It may have ended in the middle of a line.
+                output.write(f"\n{json.dumps({'event': ENDED, 'code': code})}\n".encode())
+
+
+def take_orders(orders: socket.socket) -> None:
+    """Fork and kill workers as the daemon orders, until it ends."""
+    _Forking(orders).take_orders()
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    take_orders(socket.socket(fileno=0))

@@ -1,0 +1,265 @@
+"""Towns of every protocol with everything that its acts need: trainings, and questions to a model.
+
+A case is disturbed by somebody else; whatever that is, an act ends as an undisturbed one does, and
+every account has paid for it once.
+"""
+
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.queries.asking import Analyst
+from hedgerow.parties.roles.uploading import share_upload
+from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.store.accounts import balances_in
+from hedgerow.parties.store.database import open_store
+from hedgerow.tables import Domain, Target
+from tests.parties.roles.upload_servers import DOMAIN, people, write_csv
+from tests.parties.runs.run_servers import job as server_job
+from tests.parties.runs.topdown_jobs import NO_NOISE, topdown_town
+from tests.parties.runs.topdown_jobs import make_job as topdown_job
+from tests.parties.towns import PATIENCE, Town
+from tests.parties.vertical.site_towns import VerticalTown
+from tests.parties.vertical.site_towns import make_job as vertical_job
+
+SERVERS = ("alder", "birch", "cedar")
+BESIDE_SERVERS: dict[str, Any] = {
+    "servers": SERVERS,
+    "owners": ("north",),
+    "analysts": ("zoe",),
+    "populations": {"patients": float("inf")},
+    "allow_exact": True,
+    "largest_delta_per_job": 1e-6,
+    "queries_per_model": 1_000_000,
+    "queries_per_analyst": 1_000_000,
+}
+ROWS = 6
+Start = Callable[..., None]
+
+
+class Case(ABC):
+    """A town, and one party of each role to be disturbed."""
+
+    def __init__(self, town: Town, victims: Sequence[str], start: Start) -> None:
+        self.town, self.victims = town, tuple(victims)
+        self._start = lambda *names: start(town, *names)
+
+    def again(self) -> None:
+        """Start whoever was killed."""
+        self.town.restart_dead(self._start)
+
+    @abstractmethod
+    def act(self, name: str) -> None:
+        """Do one act to its end, whoever has to be started again."""
+
+    @abstractmethod
+    def result(self, name: str) -> Any:
+        """Return what has come of an act, at all parties: the same for every act."""
+
+    @abstractmethod
+    def check(self, acts: Sequence[str]) -> None:
+        """Check that every account has paid for every act once."""
+
+
+class Training(Case):
+    """Every act is a job of another name; `made` is what has come of one."""
+
+    def __init__(
+        self,
+        town: Town,
+        victims: Sequence[str],
+        start: Start,
+        *,
+        by: str,
+        job: Callable[[str], Job],
+        made: Callable[[Job], Any],
+    ) -> None:
+        super().__init__(town, victims, start)
+        self.by, self.job, self.made = by, job, made
+        self.seats = [seat.name for seat in job("any").seats(town.parties[by])]
+
+    def act(self, name: str) -> None:
+        town, job = self.town, self.job(name)
+        town.post_again(job, self.by, self._start)
+
+        def done() -> bool:
+            self.again()
+            rows = [self._run_at(seat, job.run_id) for seat in self.seats]
+            if any(row is not None and row["state"] == "failed" for row in rows):
+                raise AssertionError(town.errors(job.run_id))
+            return all(row is not None and row["closed"] for row in rows)
+
+        town.until(done, f"{name} to be done")
+
+    def _run_at(self, seat: str, run: str) -> Any:
+        with open_store(self.town.parties[seat].state).snapshot() as made:
+            return made.run(run)
+
+    def result(self, name: str) -> Any:
+        return self.made(self.job(name))
+
+    def check(self, acts: Sequence[str]) -> None:
+        expected = Counter(self.job(name).account_key for name in acts)
+        for name in self.seats:
+            for balance in balances_in(self.town.parties[name].folder):
+                paid = Counter(charge.key for charge in balance.spent.charges)
+                assert paid in (Counter(), expected), name
+
+
+def on_servers(
+    root: Path,
+    start: Start,
+    protocol: str,
+    *,
+    domain: Domain = DOMAIN,
+    plan: dict[str, Any] | None = None,
+    **options: Any,
+) -> Training:
+    """A protocol of the three servers, without noise: it would choose between equal splits."""
+    town = Town(root, **BESIDE_SERVERS | {"allowed_protocols": (protocol,)} | options)
+    start(town, *SERVERS)
+    rows = people(60)
+    if not domain.target.classes:
+        ill = pa.array([float(value == "yes") for value in rows["ill"].to_pylist()])
+        rows = rows.set_column(rows.column_names.index("ill"), "ill", ill)
+    path = write_csv(root / "people.csv", rows)
+    share_upload(town.parties["north"], path, domain, id="north-1", population="patients")
+    published = protocol == "open-tree"
+
+    def job(name: str) -> Job:
+        fields = {"plan": {"max_depth": 2, **(plan or {})}, "domain": domain.to_dict()}
+        analysts = [] if published else ["zoe"]
+        return server_job(name, protocol=protocol, analysts=analysts, **fields)
+
+    def made(job: Job) -> Any:
+        config = town.parties
+        stored = {
+            name: town.model(name, job.model_name, operator_key(config[name].folder))
+            for name in SERVERS
+        }
+        shown: Any = [each.tree for each in stored.values()]
+        if not published:
+            asked = rows.slice(0, ROWS).drop_columns(["id", "ill"])
+            shown = Analyst(config["zoe"], timeout=PATIENCE).ask(job.model_name, asked).labels
+        return shown, [each.ledger for each in stored.values()]
+
+    return Training(town, ("alder", "birch"), start, by="north", job=job, made=made)
+
+
+def topdown(root: Path, start: Start, method: str, **options: Any) -> Training:
+    secret = method == "secure-counts"
+    town = topdown_town(root, secret=secret, **{"populations": {"patients": 1e9}} | options)
+    start(town)
+    # On shares the choice itself has noise: below the root two splits are nearly as good.
+    splits, depth = (1, 1) if secret else (3, 2)
+    plan = {"method": method, "epsilon": NO_NOISE, "n_splits": splits, "max_depth": depth}
+
+    def made(job: Job) -> Any:
+        stored = [town.model(name, job.model_name) for name in town.processes]
+        return [(each.tree, each.ledger) for each in stored]
+
+    return Training(
+        town,
+        ("north", "delta", *(("alder", "birch") if secret else ())),
+        start,
+        by="north",
+        job=lambda name: topdown_job(name=name, model=f"{name}-model", plan=plan),
+        made=made,
+    )
+
+
+def vertical(root: Path, start: Start, **options: Any) -> Training:
+    secret = bool(options.get("secret"))
+    town = VerticalTown(root, **options)
+    start(town)
+    more = {"cardinality": "secret"} if secret else {}
+
+    def made(job: Any) -> Any:
+        town.check_tree(job)
+        return [town.model(name, job.model_name).ledger for name in town.processes]
+
+    return Training(
+        town,
+        ("club", "observatory", *(("alder", "birch") if secret else ())),
+        start,
+        by="office",
+        job=lambda name: vertical_job(name=name, model=f"{name}-model", **more),
+        made=made,
+    )
+
+
+class Asking(Case):
+    """Every act is a question to one model whose answers have noise; it is charged and drawn once.
+
+    `result` asks about nothing more: it is what the stores of the servers say.
+    """
+
+    def __init__(self, root: Path, start: Start, **options: Any) -> None:
+        plan = {"noise": "votes", "n_trees": 3, "epsilon": 1e6, "queries": 100_000}
+        limits = {"largest_epsilon_per_job": 1e7}
+        before = on_servers(root, start, "hidden-tree", plan=plan, **limits | options)
+        super().__init__(before.town, ("alder", "birch", "cedar"), start)
+        before.act("asked")
+        self.model = before.job("asked").model_name
+        self.rows = people(60).slice(0, ROWS).drop_columns(["id", "ill"])
+        self.analyst = Analyst(self.town.parties["zoe"], timeout=PATIENCE)
+        self.known = self.analyst.find(self.model)
+        self._labels: dict[str, list[Any]] = {}
+
+    def act(self, name: str) -> None:
+        failed: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                self._labels[name] = self.analyst.ask(self.known, self.rows).labels
+            except BaseException as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while thread.is_alive():
+            self.again()
+            thread.join(0.02)
+        self.again()
+        if failed:
+            raise failed[0]
+
+    def result(self, name: str) -> Any:
+        return self._labels[name]
+
+    def check(self, acts: Sequence[str]) -> None:
+        every = []
+        for name in SERVERS:
+            with open_store(self.town.parties[name].state).snapshot() as made:
+                rows = list(made.each_question(self.model))
+            every.append({row["id"]: (row["n"], row["draw"]) for row in rows})
+            assert len(every[-1]) == len(rows) == len(acts), name
+            # The third server gives no half, and may hear of the end with the next question.
+            assert all(row["done"] for row in rows) or name == SERVERS[2], name
+        assert every[0] == every[1] == every[2]
+        assert all(n == ROWS and draw for n, draw in every[0].values())
+
+
+NUMBERS = DOMAIN.model_copy(update={"target": Target(name="ill", bounds=(0.0, 1.0))})
+CASES: dict[str, Callable[..., Case]] = {
+    "open-tree": lambda root, start, **o: on_servers(root, start, "open-tree", **o),
+    "hidden-tree": lambda root, start, **o: on_servers(root, start, "hidden-tree", **o),
+    "hidden-regression": lambda root, start, **o: on_servers(
+        root, start, "hidden-regression", domain=NUMBERS, **o
+    ),
+    "hidden-boosting": lambda root, start, **o: on_servers(
+        root, start, "hidden-boosting", plan={"n_rounds": 2, "max_depth": 1}, **o
+    ),
+    "topdown, noisy counts": lambda root, start, **o: topdown(root, start, "noisy-counts", **o),
+    "topdown, secret counts": lambda root, start, **o: topdown(root, start, "secure-counts", **o),
+    "vertical-id3, ring": vertical,
+    "vertical-id3, secret counts": lambda root, start, **o: vertical(root, start, secret=True, **o),
+    "questions": Asking,
+}
+"""By protocol: a folder, how parties are started there, and options of the town."""
