@@ -177,7 +177,7 @@ class Life:
             if lines[-1]["event"] == "begin":
                 begun = time.monotonic()
                 if self.fault is not None:
-                    self.fault.begin(phase, process)
+                    self.fault.begin_in(phase, process)
             if time.monotonic() - begun > _PATIENCE:
                 process.kill()
                 raise RuntimeError(f"{verb} has not ended after {_PATIENCE} s: {lines[-1]}")

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bench.consortium.links import reroute
+from bench.consortium.links import Links, reroute
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import PartyConfig, Timeouts
 from hedgerow.parties.consortium.founding import found_consortium, list_members
@@ -257,3 +257,16 @@ def consortium(root: Path, **options: Any) -> Iterator[Consortium]:
         yield made
     finally:
         made.stop()
+
+
+@contextmanager
+def linked(folder: Path, **timeouts: Any) -> Iterator[tuple[Consortium, Links]]:
+    """Yield a consortium whose servers are up, and the links through which they are called."""
+    town = Consortium(folder, **timeouts)
+    with Links(town.ports, list(town.parties)) as links:
+        town.reroute(links.doors)
+        try:
+            town.start()
+            yield town, links
+        finally:
+            town.stop()

@@ -5,39 +5,48 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.consortium.chaos import chaos
-from bench.consortium.links import Links
+from bench.consortium.chaos import PROTOCOLS, chaos, protocol_of
 from bench.consortium.load import load
-from bench.consortium.parties import Consortium, consortium
+from bench.consortium.parties import consortium, linked
 from bench.consortium.wan import adult, wan
 from bench.harness import row
 
 
-@contextmanager
-def linked(folder: Path, **timeouts: Any) -> Iterator[tuple[Consortium, Links]]:
-    """Yield a consortium whose servers are up, and the links through which they are called."""
-    town = Consortium(folder, **timeouts)
-    with Links(town.ports, list(town.parties)) as links:
-        town.reroute(links.doors)
-        try:
-            town.start()
-            yield town, links
-        finally:
-            town.stop()
+def chaos_rows(runs: int = 100, seed: int = 0, limit: float = 7200.0) -> list[dict[str, Any]]:
+    """Kill parties and cut their links, by protocol; see `chaos`."""
+    seeds, rows, begun = range(seed, seed + runs), [], time.monotonic()
+    for protocol in PROTOCOLS:
+        own = [each for each in seeds if protocol_of(each) == protocol]
+        left = limit - (time.monotonic() - begun)
+        if own and left > 0:
+            average = round(os.getloadavg()[0], 1)
+            found = chaos(protocol, own, limit=left, say=_say)
+            rows.append(row(f"chaos: {protocol}", found.pop("median_s"), load=average, **found))
+    _say(chaos_table(rows))
+    return rows
 
 
-def chaos_rows(runs: int = 30, seed: int = 0, limit: float = 3600.0) -> list[dict[str, Any]]:
-    """Kill parties and cut their links; see `chaos`."""
-    with tempfile.TemporaryDirectory(prefix="hedgerow-") as folder:
-        average = round(os.getloadavg()[0], 1)
-        with linked(Path(folder), step=8.0, rejoin=20.0, connect=5.0) as (town, links):
-            found = chaos(town, links, range(seed, seed + runs), limit=limit, say=_say)
-    return [row("chaos: a run with a fault, median", found.pop("median_s"), load=average, **found)]
+def chaos_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return how the runs of each protocol went, as a table of Markdown."""
+    lines = [
+        "| protocol | runs | as undisturbed | with a number | wrong | s alone, median, longest |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for each in rows:
+        alone = each["undisturbed_s"]
+        alone = max(alone.values()) if isinstance(alone, dict) else alone
+        numbers = ", ".join(f"{k}: {n}" for k, n in each["ended_with_a_number"].items())
+        lines.append(
+            f"| {each['case'].removeprefix('chaos: ')} | {each['runs']} | "
+            f"{each['finished_as_undisturbed']} | {numbers or 0} | {len(each['wrong'])} | "
+            f"{alone}, {each['ours']}, {each['longest_s']} |"
+        )
+    return "\n".join(lines)
 
 
 def load_rows(analysts: int = 50, queries: int = 10_000, each: int = 1) -> list[dict[str, Any]]:
@@ -67,7 +76,7 @@ PARTS: dict[str, Callable[..., list[dict[str, Any]]]] = {
     "wan": wan_rows,
 }
 QUICK: dict[str, dict[str, Any]] = {
-    "chaos": {"runs": 3},
+    "chaos": {"runs": 10},
     "load": {"analysts": 4, "queries": 60},
     "wan": {},
 }

@@ -7,12 +7,14 @@ every account has paid for it once.
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.state_key import operator_key
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
@@ -44,7 +46,9 @@ Start = Callable[..., None]
 
 
 class Case(ABC):
-    """A town, and one party of each role to be disturbed."""
+    """A town, and one party of each role to be disturbed; `orders` disturb an act, too."""
+
+    orders: tuple[str, ...] = ()
 
     def __init__(self, town: Town, victims: Sequence[str], start: Start) -> None:
         self.town, self.victims = town, tuple(victims)
@@ -58,6 +62,10 @@ class Case(ABC):
     def act(self, name: str) -> None:
         """Do one act to its end, whoever has to be started again."""
 
+    def order(self, name: str, order: str) -> None:
+        """Have those who take part in an act stop it, or resume it."""
+        raise NotImplementedError
+
     @abstractmethod
     def result(self, name: str) -> Any:
         """Return what has come of an act, at all parties: the same for every act."""
@@ -69,6 +77,8 @@ class Case(ABC):
 
 class Training(Case):
     """Every act is a job of another name; `made` is what has come of one."""
+
+    orders = ("stop",)
 
     def __init__(
         self,
@@ -96,6 +106,17 @@ class Training(Case):
             return all(row is not None and row["closed"] for row in rows)
 
         town.until(done, f"{name} to be done")
+
+    def order(self, name: str, order: str) -> None:
+        """Stop or resume the run, until all who know of it have heard, and it is not too late."""
+        client, run = self.town.client(self.by), self.job(name).run_id
+
+        def heard() -> bool:
+            told = (client.stop if order == "stop" else client.resume)(run)
+            refused = {e.code for e in told.values() if isinstance(e, HedgerowError)}
+            return not refused - {Code.WRONG_RUN_STATE, Code.UNKNOWN_RUN}
+
+        self.town.until(heard, f"{name} to {order}")
 
     def _run_at(self, seat: str, run: str) -> Any:
         with open_store(self.town.parties[seat].state).snapshot() as made:
@@ -189,7 +210,7 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
         ("club", "observatory", *(("alder", "birch") if secret else ())),
         start,
         by="office",
-        job=lambda name: vertical_job(name=name, model=f"{name}-model", **more),
+        job=lambda name: vertical_job(name=name, **more),
         made=made,
     )
 
@@ -263,3 +284,22 @@ CASES: dict[str, Callable[..., Case]] = {
     "questions": Asking,
 }
 """By protocol: a folder, how parties are started there, and options of the town."""
+
+
+@contextmanager
+def town_case(name: str, root: Path, **environment: str) -> Iterator[Case]:
+    """A case in a folder; its parties are ended with it.
+
+    What they wait for ends after a minute or two: no act that is disturbed may take as long.
+    """
+    towns: list[Town] = []
+
+    def start(town: Town, *names: str) -> None:
+        towns[:] = [town]
+        town.start(*names, **environment)
+
+    try:
+        yield CASES[name](root, start, linked=True, step=60.0, rejoin=120.0)
+    finally:
+        for town in towns:
+            town.stop()

@@ -6,6 +6,7 @@ import runpy
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -81,3 +82,16 @@ def _be_program(arguments: list[str], log: Path, environment: dict[str, str]) ->
 
     sys.argv = ["hedgerow", *arguments]
     main()
+
+
+def offspring(parent: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have, in that order."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            pid, _, rest = path.read_text().partition(" (")
+            parents[int(pid)] = int(rest.rpartition(")")[2].split()[1])
+    found = [parent]
+    for one in found:
+        found += [pid for pid, above in parents.items() if above == one]
+    return found[1:]

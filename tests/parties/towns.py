@@ -32,7 +32,8 @@ PATIENCE = 240.0
 class Town:
     """Members by name; what is started here ends with it.
 
-    `links`: through which everybody calls everybody, if they can be cut.
+    `links`: through which everybody calls everybody, if they can be cut. `away`: who was killed and
+    is not to be started again yet.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Town:
             }
         self.serving = [m.name for m in members if m.role != "analyst"]
         self.processes: dict[str, Program] = {}
+        self.away: set[str] = set()
 
     def start(self, *names: str, **environment: str) -> None:
         """Let parties serve, by default all of them; return when those who take calls answer."""
@@ -103,12 +105,23 @@ class Town:
         (self.root / f"{name}.err").unlink()
 
     def stop(self) -> None:
+        self._end()
+        if self.links is not None:
+            self.links.__exit__(None, None, None)
+
+    def _end(self) -> None:
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
             process.end()
-        if self.links is not None:
-            self.links.__exit__(None, None, None)
+
+    def restart(self) -> None:
+        """Stop whoever serves, and start it again."""
+        names = list(self.processes)
+        self._end()
+        for name in names:
+            (self.root / f"{name}.err").unlink()
+        self.start(*names)
 
     def command(self, name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run a command in the folder of a party."""
@@ -151,7 +164,7 @@ class Town:
     def restart_dead(self, start: Callable[..., None]) -> None:
         """Start again who was killed from within."""
         for name, process in list(self.processes.items()):
-            if process.poll() is not None:
+            if process.poll() is not None and name not in self.away:
                 assert process.poll() == -signal.SIGKILL, self.log(name)
                 del self.processes[name]
                 (self.root / f"{name}.err").unlink()

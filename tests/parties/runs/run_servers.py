@@ -26,7 +26,7 @@ from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.protocol import stored_forest
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.tables import Encoded, encode
-from tests.parties.forks import fork
+from tests.parties.forks import fork, offspring
 from tests.parties.roles.upload_servers import DOMAIN, SERVERS, consortium, people, write_csv
 from tests.parties.runs.run_daemon import serve_runs
 from tests.protocols.hidden.hidden_runs import answers_of
@@ -105,9 +105,8 @@ class Town:
             daemon.join()
 
     def worker(self, name: str) -> int | None:
-        """Return the process of a server's worker, a child of its only child."""
-        forkers = children(self.daemons[name].pid)
-        return next((pid for forker in forkers for pid in children(forker)), None)
+        """Return the process of a server's worker, which its forker has begun."""
+        return next(iter(offspring(self.daemons[name].pid)[1:]), None)
 
     def kill_worker(self, name: str) -> bool:
         pid = self.worker(name)
@@ -192,17 +191,6 @@ class Town:
             forest = stored_forest(engine, plan, shares)
             bare = Encoded(plan.layout.domain, rows.bins, None, rows.present)
             return answers_of(forest, plan, bare, "class", ledger)
-
-
-def children(parent: int) -> list[int]:
-    """Return the processes that a process has started."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            pid, _, rest = path.read_text().partition(" (")
-            if int(rest.rpartition(")")[2].split()[1]) == parent:
-                found.append(int(pid))
-    return found
 
 
 @contextlib.contextmanager

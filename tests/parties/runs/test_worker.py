@@ -19,8 +19,9 @@ from hedgerow.parties.runs.worker import REFUSED, TRY_AGAIN
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.meters import RunMeter, add_readings, attempt_sums, read_meter
+from tests.parties.forks import offspring
 from tests.parties.roles.upload_servers import consortium
-from tests.parties.runs.run_servers import children, job, set_line
+from tests.parties.runs.run_servers import job, set_line
 
 
 def reading(**steps: int) -> Reading:
@@ -176,9 +177,9 @@ def test_a_forker_that_was_killed_is_started_again(
 ) -> None:
     ends: list[Child] = []
     for _ in range(2):
-        before = set(children(os.getpid()))
+        before = set(offspring(os.getpid()))
         child = child_of(forker, config, port, ends)
-        (process,) = set(children(os.getpid())) - before
+        (process,) = set(offspring(os.getpid())) - before
         os.kill(process, signal.SIGKILL)
         child.kill()
         while child not in ends:
