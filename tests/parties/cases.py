@@ -182,7 +182,7 @@ def topdown(root: Path, start: Start, method: str, **options: Any) -> Training:
     plan = {"method": method, "epsilon": NO_NOISE, "n_splits": splits, "max_depth": depth}
 
     def made(job: Job) -> Any:
-        stored = [town.model(name, job.model_name) for name in town.processes]
+        stored = [town.model(name, job.model_name) for name in sorted(town.processes)]
         return [(each.tree, each.ledger) for each in stored]
 
     return Training(
@@ -203,7 +203,7 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
 
     def made(job: Any) -> Any:
         town.check_tree(job)
-        return [town.model(name, job.model_name).ledger for name in town.processes]
+        return [town.model(name, job.model_name).ledger for name in sorted(town.processes)]
 
     return Training(
         town,

@@ -11,7 +11,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -66,6 +66,7 @@ class Inbox:
         self._changed = threading.Condition()
         self._waiting: dict[str, deque[_Letter]] = {}
         self._fetched: dict[str, dict[str, _Letter]] = {}
+        self._turns: Counter[str] = Counter()
         self._closing = False
 
     def ask(
@@ -98,7 +99,8 @@ class Inbox:
     @verb(
         "inbox",
         ("owner", "analyst", "site"),
-        twice="a letter that was fetched is not given again; a reply counts once.",
+        twice="a letter that was fetched is not given again, and who left it is told; a reply "
+        "counts once.",
         leaves="nothing. Letters are this party's own, in memory: 64 for each member.",
     )
     def fetch(
@@ -113,10 +115,11 @@ class Inbox:
         end = time.monotonic() + min(fields.wait, MAX_WAIT_SECONDS)
         with self._changed:
             self._take_reply(caller.name, fields)
+            turn = self._begin_turn(caller.name)
             room = self._waiting.setdefault(caller.name, deque())
-            while not room:
+            while not room or turn != self._turns[caller.name]:
                 left = end - time.monotonic()
-                if left <= 0 or self._closing:
+                if left <= 0 or self._closing or turn != self._turns[caller.name]:
                     return {}, None
                 self._changed.wait(left)
             letter = room.popleft()
@@ -129,6 +132,22 @@ class Inbox:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
+
+    def _begin_turn(self, name: str) -> int:
+        """Let a member fetch anew, which asks for one letter after the other.
+
+        So a request of it that still waits comes from a process that is gone, and would take a
+        letter to nobody; and a letter that was fetched and is not answered by now never will be.
+        """
+        for letter in self._fetched.pop(name, {}).values():
+            letter.error = Code.REQUEST_CUT_OFF.error(
+                expected=f"an answer of {name} to {letter.verb}",
+                found="none: it was cut off, and fetches letters again",
+            )
+            letter.done.set()
+        self._turns[name] += 1
+        self._changed.notify_all()
+        return self._turns[name]
 
     def _take_reply(self, name: str, fields: InboxFields) -> None:
         if fields.letter is None:
