@@ -4,7 +4,7 @@
 ``python -m bench.consortium chaos|load|wan [--quick]`` runs one of them; see its ``--help``.
 
 Chaos: 100 runs, of all protocols in turn, in each of which a party gets SIGKILL, is frozen or has
-its links cut at a random moment, or the run is stopped and resumed; those of the first protocol go
+its links cut at a random moment, or the run is stopped and resumed; those of the last protocol go
 from an upload to answers, every third with noise, and may hit the owner or the analyst. To do one
 again: ``--seed N --runs 1``. Load: 50 analysts ask 10,000 rows of a model whose budget is just
 that. WAN: adult at depth 3 with 40 ms of delay for a round trip. `wrong` lists whatever should not

@@ -1,6 +1,6 @@
 """Chaos: parties are killed and cut off at random moments, and nothing is lost or charged twice.
 
-A run of the first protocol is a life: an upload, a training on it and some queries to the model,
+A run of the last protocol is a life: an upload, a training on it and some queries to the model,
 each by a process of its owner or analyst (`bench.consortium.life`). In every run one party, a
 server or the client, gets SIGKILL or has its links cut, at a moment of one of the three that the
 run's seed decides, and comes back after a while (`bench.consortium.faults`). A run is good if it
@@ -34,7 +34,7 @@ Say = Callable[[str], None]
 
 
 LIFE = "hidden-tree, from upload to answers"
-PROTOCOLS = (LIFE, *CASES)
+PROTOCOLS = (*CASES, LIFE)
 
 
 def protocol_of(seed: int) -> str:
@@ -69,7 +69,7 @@ def case_chaos(
             span = time.monotonic() - started
         expected = case.result(acts[0])
         for seed in seeds:
-            if time.monotonic() - begun > limit:
+            if faults and time.monotonic() - begun > limit:
                 break
             acts.append(f"act-{seed}")
             faults.append(CaseFault(case, acts[-1], seed, span))
@@ -139,7 +139,7 @@ def life_chaos(
     found: dict[int, Outcome] = {}
     faults: dict[int, Fault] = {}
     for seed in seeds:
-        if time.monotonic() - begun > limit:
+        if found and time.monotonic() - begun > limit:
             break
         kind = kind_of(seed)
         faults[seed] = Fault(town, links, seed, models[kind].spans)

@@ -18,15 +18,20 @@ from bench.harness import row
 
 
 def chaos_rows(runs: int = 100, seed: int = 0, limit: float = 7200.0) -> list[dict[str, Any]]:
-    """Kill parties and cut their links, by protocol; see `chaos`."""
-    seeds, rows, begun = range(seed, seed + runs), [], time.monotonic()
-    for protocol in PROTOCOLS:
-        own = [each for each in seeds if protocol_of(each) == protocol]
+    """Kill parties and cut their links; see `chaos`.
+
+    `limit`: seconds for all of it, of which every protocol has its part.
+    """
+    seeds = {name: list[int]() for name in PROTOCOLS}
+    for each in range(seed, seed + runs):
+        seeds[protocol_of(each)].append(each)
+    rows, begun = [], time.monotonic()
+    wanted = [name for name in PROTOCOLS if seeds[name]]
+    for number, name in enumerate(wanted):
+        average = round(os.getloadavg()[0], 1)
         left = limit - (time.monotonic() - begun)
-        if own and left > 0:
-            average = round(os.getloadavg()[0], 1)
-            found = chaos(protocol, own, limit=left, say=_say)
-            rows.append(row(f"chaos: {protocol}", found.pop("median_s"), load=average, **found))
+        found = chaos(name, seeds[name], limit=left / (len(wanted) - number), say=_say)
+        rows.append(row(f"chaos: {name}", found.pop("median_s"), load=average, **found))
     _say(chaos_table(rows))
     return rows
 
