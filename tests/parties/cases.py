@@ -120,7 +120,7 @@ class Training(Case):
 
     def _run_at(self, seat: str, run: str) -> Any:
         with open_store(self.town.parties[seat].state).snapshot() as made:
-            return made.run(run)
+            return made.row("runs", id=run)
 
     def result(self, name: str) -> Any:
         return self.made(self.job(name))
@@ -131,6 +131,11 @@ class Training(Case):
             for balance in balances_in(self.town.parties[name].folder):
                 paid = Counter(charge.key for charge in balance.spent.charges)
                 assert paid in (Counter(), expected), name
+            # Nothing that was kept on the way is there any more.
+            state, run = self.town.parties[name].state, self.job(acts[-1]).run_id
+            with open_store(state).snapshot() as made:
+                assert made.memory(run) is None, name
+            assert not list(state.path("runs", run, "stages").glob("*")), name
 
 
 def on_servers(

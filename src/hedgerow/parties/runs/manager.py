@@ -617,9 +617,9 @@ class RunManager:
 
     def _close(self, run: PartyRun) -> None:
         """All have the model: what was kept on the way is not needed any more."""
-        self.store.change(run, "done", closed=True)
+        # Before it is closed: of what is closed nothing more is done after a restart.
         forget_stages(self.config.state, run.id)
-        self.store.forget(run)
+        self.store.change(run, "done", closed=True)
         self._watch(run).restart()
         _log(run)
 

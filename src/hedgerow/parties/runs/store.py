@@ -153,12 +153,6 @@ class RunStore:
         with self._store.transaction("peers") as made:
             self.trails.write(made)
 
-    def forget(self, run: PartyRun) -> None:
-        """Forget what members had to remember of a run while it went on."""
-        with self._store.transaction("forget a memory") as made:
-            made.drop("memories", run=run.id)
-            made.drop("heard", run=run.id)
-
     def get(self, run: object) -> PartyRun:
         """Return a run; H890 if it is not here."""
         with self._lock:
@@ -228,6 +222,10 @@ class RunStore:
                     "by": run.by,
                 },
             )
+            if run.closed:
+                # What had to be remembered while it went on: nobody comes back to it.
+                made.drop("memories", run=run.id)
+                made.drop("heard", run=run.id)
             self.trails.write(made)
             if signature:
                 made.put("posts", {"run": run.id, "signature": signature})
