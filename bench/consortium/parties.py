@@ -224,12 +224,12 @@ class Consortium:
     def ledger(self, name: str, run: str) -> list[str]:
         """Return the lines of the ledger of a run at a server."""
         with open_store(self.parties[name].state).snapshot() as made:
-            return made.ledger_lines(run)
+            return [row["line"] for row in made.rows("ledger_lines", run=run)]
 
     def asked(self, name: str, model: str) -> tuple[Counter[tuple[str, str, int]], dict[str, str]]:
         """Return how often each query was charged at a server, and the draw that answers each."""
         with open_store(self.parties[name].state).snapshot() as made:
-            rows = list(made.each_question(model))
+            rows = made.rows("questions", model=model)
         charged = Counter((row["analyst"], row["id"], row["n"]) for row in rows)
         return charged, {row["id"]: row["draw"] for row in rows if row["done"]}
 

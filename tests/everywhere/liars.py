@@ -89,7 +89,8 @@ def _about_stages(orders: Orders, run: str) -> None:
     def begin(self: Stages, state: Any, *more: Any) -> None:
         if isinstance(orders.claim, int):
             with open_store(state).transaction("forget") as made:
-                made.drop_stages(run, orders.claim)
+                for row in made.rows("stages", run=run)[orders.claim :]:
+                    made.drop("stages", run=run, number=row["number"])
         init(self, state, *more)
         if orders.claim in (LATER, UNKNOWN) and self.kept:
             other = replace(self.kept[-1], tag=os.urandom(32))

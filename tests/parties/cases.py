@@ -134,7 +134,7 @@ class Training(Case):
             # Nothing that was kept on the way is there any more.
             state, run = self.town.parties[name].state, self.job(acts[-1]).run_id
             with open_store(state).snapshot() as made:
-                assert made.memory(run) is None, name
+                assert made.row("memories", run=run) is None, name
             assert not list(state.path("runs", run, "stages").glob("*")), name
 
 
@@ -263,7 +263,7 @@ class Asking(Case):
         every = []
         for name in SERVERS:
             with open_store(self.town.parties[name].state).snapshot() as made:
-                rows = list(made.each_question(self.model))
+                rows = made.rows("questions", model=self.model)
             every.append({row["id"]: (row["n"], row["draw"]) for row in rows})
             assert len(every[-1]) == len(rows) == len(acts), name
             # The third server gives no half, and may hear of the end with the next question.

@@ -75,3 +75,24 @@ def read_key(config: PartyConfig) -> Ed25519PrivateKey:
     key = serialization.load_pem_private_key(config.identity.key.read_bytes(), None)
     assert isinstance(key, Ed25519PrivateKey)
     return key
+
+
+_IN_STATE = (
+    # The store, and the shares that its rows name.
+    *("party.db", "party.db-wal", "party.db-shm"),
+    *("uploads/*/part.vault", "models/*/shares.bin", "runs/*/stages/*.bin"),
+    # Empty files that are held.
+    *("daemon.lock", "uploads.lock", "runs/*/lock", "queries/*/lock"),
+    # For people alone: nothing reads them.
+    *("log.jsonl", "log.jsonl.1", "runs/*/worker.log", "runs/*/owner-only.json"),
+)
+
+
+def stray_files(folder: Path) -> list[Path]:
+    """Return what a party keeps outside its store, but for shares, locks and logs."""
+    state = folder / "state"
+    known = {path for pattern in _IN_STATE for path in state.glob(pattern)}
+    # A writer that was killed leaves a file whose name begins so, until the next start.
+    found = {path for path in state.rglob("*") if path.is_file() and path.name[0] != "."}
+    assert all(not path.stat().st_size for path in known if path.name.endswith("lock"))
+    return sorted(found - known)

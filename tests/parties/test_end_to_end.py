@@ -26,6 +26,7 @@ from hedgerow.secure.replicated.outside import Dealt, bits_of_parts
 from hedgerow.secure.secret import pack
 from hedgerow.tables import Encoded
 from tests.parties.cli_town import ANALYST, OWNERS, PARTIES, SERVERS, CliTown, cli_town
+from tests.parties.consortia import stray_files
 from tests.parties.roles.upload_servers import DOMAIN, people, reveal, write_csv
 
 ROWS, SLOTS, ASKED = 300, 350, 40
@@ -255,6 +256,11 @@ def test_the_shares_of_all_servers_together_are_the_rows(story: Story) -> None:
 def _held(story: Story, name: str, id: str) -> Dealt:
     config = story.config(name)
     return open_upload(config.state, operator_key(config.folder), id)[1]
+
+
+def test_all_that_counts_is_in_the_store(story: Story) -> None:
+    for name in (*SERVERS, *OWNERS):
+        assert stray_files(story.config(name).folder) == []
 
 
 def test_no_share_is_in_a_log(story: Story) -> None:

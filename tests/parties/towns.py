@@ -20,7 +20,7 @@ from hedgerow.parties.runs.client import RunClient
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.models import StoredModel, open_model
-from tests.parties.consortia import introduce
+from tests.parties.consortia import introduce, stray_files
 from tests.parties.forks import Program
 from tests.parties.free_ports import free_ports
 
@@ -108,6 +108,8 @@ class Town:
         self._end()
         if self.links is not None:
             self.links.__exit__(None, None, None)
+        for config in self.parties.values():
+            assert stray_files(config.folder) == []
 
     def _end(self) -> None:
         for process in self.processes.values():

@@ -162,7 +162,7 @@ def approve(
     policy.check_approver(person)
     store = open_store(config.state)
     with store.snapshot() as made:
-        run = complete(run, [row["id"] for row in made.runs()], "run")
+        run = complete(run, [row["id"] for row in made.rows("runs")], "run")
     job = job_of_run(config.state, run)
     decide(store, config.identity, job.run_id, job.hash, person, approved=not refuse)
     if format is Format.json:
