@@ -81,6 +81,7 @@ _IN_STATE = (
     # The store, and the shares that its rows name.
     *("party.db", "party.db-wal", "party.db-shm"),
     *("uploads/*/part.vault", "models/*/shares.bin", "runs/*/stages/*.bin"),
+    "runs/*/halves.bin",
     # Empty files that are held.
     *("daemon.lock", "uploads.lock", "runs/*/lock", "queries/*/lock"),
     # For people alone: nothing reads them.
