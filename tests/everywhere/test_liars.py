@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hedgerow.parties.runs.job_files import Job
+from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.store.accounts import balances_in
 from tests.everywhere.liars import LATER, ORDERS, SEEN, UNKNOWN
@@ -32,8 +33,6 @@ pytestmark = pytest.mark.slow
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LiarsTown"]:
     made = LiarsTown(tmp_path_factory.mktemp("town"))
     try:
-        made.start()
-        made.upload()
         yield made
     finally:
         made.stop()
@@ -42,10 +41,21 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator["LiarsTown"]:
 class LiarsTown(Everybody):
     """A consortium in which one member may lie."""
 
+    is_shared = False
+
     def start(self, *names: str, **environment: str) -> None:
+        if not names:
+            return
         before = filter(None, [os.environ.get("PYTHONPATH")])
         path = os.pathsep.join([str(LYING), str(ROOT), *before])
         super().start(*names, **environment, PYTHONPATH=path)
+
+    def meet(self, job: Job) -> None:
+        """Let those serve who take part in a job, and have what it needs."""
+        self.start(*[name for name in self.members(job) if name not in self.processes])
+        if isinstance(job, ServerJob) and not self.is_shared:
+            self.upload()
+            self.is_shared = True
 
     def lie(self, name: str, **orders: Any) -> None:
         folder = self.parties[name].folder
@@ -67,6 +77,7 @@ class LiarsTown(Everybody):
 
     def run_out(self, job: Job, liar: str, by: str, attempts: int = 4) -> None:
         """Post a job and let the liar try, until it is refused or has tried often enough."""
+        self.meet(job)
         run = self.post(job, by)
         others = [name for name in self.members(job) if name != liar]
 
@@ -170,6 +181,7 @@ def test_a_database_that_was_set_back(town: LiarsTown, liar: str, of: str, tmp_p
     job = jobs[of].model_copy(update={"name": f"set-back-{of}"})
     by = "office" if of == "site" else "north"
     state = town.parties[liar].folder / "state"
+    town.meet(job)
     town.kill(liar)
     shutil.copytree(state, tmp_path / "older")
     town.start(liar)
