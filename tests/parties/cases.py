@@ -16,11 +16,15 @@ import pyarrow as pa
 
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.evaluation.client import Evaluator
+from hedgerow.parties.evaluation.job import EvaluationJob
+from hedgerow.parties.evaluation.part import read_half
 from hedgerow.parties.queries.asking import Analyst
 from hedgerow.parties.roles.uploading import share_upload
 from hedgerow.parties.runs.job_files import Job
 from hedgerow.parties.store.accounts import balances_in
 from hedgerow.parties.store.database import open_store
+from hedgerow.secure.replicated.outside import join_halves
 from hedgerow.tables import Domain, Target
 from tests.parties.roles.upload_servers import DOMAIN, people, write_csv
 from tests.parties.runs.run_servers import job as server_job
@@ -89,9 +93,11 @@ class Training(Case):
         by: str,
         job: Callable[[str], Job],
         made: Callable[[Job], Any],
+        paid_before: Sequence[str] = (),
     ) -> None:
         super().__init__(town, victims, start)
         self.by, self.job, self.made = by, job, made
+        self.paid_before = Counter(paid_before)
         self.seats = [seat.name for seat in job("any").seats(town.parties[by])]
 
     def act(self, name: str) -> None:
@@ -130,7 +136,7 @@ class Training(Case):
         for name in self.seats:
             for balance in balances_in(self.town.parties[name].folder):
                 paid = Counter(charge.key for charge in balance.spent.charges)
-                assert paid in (Counter(), expected), name
+                assert paid in (Counter(), self.paid_before, expected), name
             # Nothing that was kept on the way is there any more.
             state, run = self.town.parties[name].state, self.job(acts[-1]).run_id
             with open_store(state).snapshot() as made:
@@ -220,6 +226,41 @@ def vertical(root: Path, start: Start, **options: Any) -> Training:
     )
 
 
+def evaluation(root: Path, start: Start, **options: Any) -> Training:
+    """A model is trained before, on other people than those that every act is paid for by."""
+    more = {
+        "populations": {"patients": float("inf"), "guests": float("inf")},
+        "allowed_protocols": ("hidden-tree", "evaluation"),
+        "allowed_posters": ("north", "zoe"),
+    }
+    before = on_servers(root, start, "hidden-tree", **more | options)
+    town = before.town
+    path = write_csv(root / "guests.csv", people(40))
+    share_upload(town.parties["north"], path, DOMAIN, id="north-2", population="guests")
+    before.act("evaluated")
+    model = before.job("evaluated").model_name
+    first = Evaluator(town.parties["zoe"]).propose(model, ["north-2"], None)
+
+    def made(job: Job) -> Any:
+        kept = [
+            read_half(config.state, job.run_id, number, operator_key(config.folder))
+            for number, config in enumerate(town.parties[name] for name in SERVERS)
+        ]
+        assert len({one.draw for one in kept}) == 1
+        halves = [one.half for one in kept if one.half is not None]
+        return join_halves(*halves).tolist(), [one.ledger for one in kept]
+
+    return Training(
+        town,
+        ("alder", "birch"),
+        start,
+        by="zoe",
+        job=lambda name: EvaluationJob.read(first.to_dict() | {"name": name}, "it"),
+        made=made,
+        paid_before=[before.job("evaluated").account_key],
+    )
+
+
 class Asking(Case):
     """Every act is a question to one model whose answers have noise; it is charged and drawn once.
 
@@ -286,6 +327,7 @@ CASES: dict[str, Callable[..., Case]] = {
     "topdown, secret counts": lambda root, start, **o: topdown(root, start, "secure-counts", **o),
     "vertical-id3, ring": vertical,
     "vertical-id3, secret counts": lambda root, start, **o: vertical(root, start, secret=True, **o),
+    "evaluation": evaluation,
     "questions": Asking,
 }
 """By protocol: a folder, how parties are started there, and options of the town."""
