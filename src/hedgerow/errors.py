@@ -5,7 +5,7 @@ Every refusal of Hedgerow has one number in one enumeration, `Code`; its texts a
 
 Ranges: 1xx tables, 2xx privacy, 3xx leakage, 4xx trees and models, 5xx estimators,
 6xx audit, 7xx secret arrays, 80x and 81x network, 82x to 84x messages of protocols,
-85x to 89x, 93x and 94x parties, 9xx else command line.
+85x to 89x, 93x and 94x parties, 95x oblivious transfer, 9xx else command line.
 """
 
 from __future__ import annotations
@@ -287,6 +287,12 @@ class Code(Enum):
     CHARGES_DIFFER = 945
     UPLOAD_WITHDRAWN = 946
     UPLOAD_IN_USE = 947
+    BAD_TRANSFER_MESSAGE = 950
+    BAD_TRANSFER_POINT = 951
+    TRANSFER_CHECK_FAILED = 952
+    TRANSFER_USED_TWICE = 953
+    TRANSFER_SESSION_USED = 954
+    TRANSFER_NOT_READY = 955
 
     @property
     def number(self) -> str:

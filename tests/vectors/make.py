@@ -9,6 +9,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ from hedgerow import (
     Target,
 )
 from hedgerow.crypto.commutative import Curve25519Cipher
+from hedgerow.crypto.oblivious_transfer import (
+    Receiver,
+    Sender,
+    SenderTrees,
+    path_bits,
+    receive_random,
+    send_random,
+)
+from hedgerow.crypto.oblivious_transfer.hashing import TweakableHash
 from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.estimators.account import Account
@@ -46,6 +56,7 @@ from tests.parties.store.old_journals import write_journal
 KEY = bytes(range(32))
 ABOUT = {"server": "alder", "kind": "upload", "number": 7}
 PURPOSE = "vector"
+KNOWN = np.array([3, 1 << 20])
 
 
 def stream(label: str) -> Callable[[int], bytes]:
@@ -123,6 +134,50 @@ def cipher() -> dict[str, Any]:
             {"hex": "02" + "00" * 31, "error": "BAD_ELEMENT"},
         ],
     }
+
+
+def transfers() -> dict[str, Any]:
+    hashed = TweakableHash(KEY[:16])(np.arange(8, dtype=np.uint64).reshape(2, 2, 2), 9, 7, KNOWN)
+    sender, receiver = transfer_pair()
+    points, first = receiver.begin(), sender.begin()
+    planted = receiver.plant(first)
+    sender.finish(points, planted)
+    choices = [1, 0, 0, 1, 1]
+    message, received = receiver.extend(np.array(choices), 6)
+    sent = sender.extend(message, len(choices), 6)
+    index = [0, 4, 2]
+    tree_message, tree_rows = receiver.extend(path_bits(np.array(index), 5), 1 << 60)
+    trees, corrections = SenderTrees.send(sender.extend(tree_message, len(tree_rows), 1 << 60), 5)
+    end = message.size - 1
+    return {
+        "hash": {"key": KEY[:16].hex(), "hex": hashed.astype("<u8").tobytes().hex()},
+        "set-up": {
+            "sender": {"sha256": hashlib.sha256(first).hexdigest()},
+            "receiver": {"sha256": hashlib.sha256(points).hexdigest()},
+            "trees": {"sha256": hashlib.sha256(planted).hexdigest()},
+        },
+        "choices": choices,
+        "hex": message.tobytes().hex(),
+        "keys": send_random(sent).astype("<u8").tobytes().hex(),
+        "chosen": receive_random(received).astype("<u8").tobytes().hex(),
+        "index": index,
+        "corrections": corrections.astype("<u8").tobytes().hex(),
+        "seeds": trees.seeds().astype("<u8").tobytes().hex(),
+        "tampered": [
+            *tampered(message.tobytes(), *((at, "TRANSFER_CHECK_FAILED") for at in (0, end))),
+            {"hex": message.tobytes()[:-1].hex(), "error": "BAD_TRANSFER_MESSAGE"},
+        ],
+    }
+
+
+def transfer_pair() -> tuple[Sender, Receiver]:
+    """Return both sides of oblivious transfers before their set-up, with public randomness."""
+    draws = (count(), count())
+
+    def drawn(side: int) -> Callable[[int], bytes]:
+        return lambda n: stream(f"transfer/{side}/{next(draws[side])}")(n)
+
+    return Sender(PURPOSE.encode(), (2, 1), drawn(0)), Receiver(PURPOSE.encode(), (2, 1), drawn(1))
 
 
 def sealed() -> dict[str, Any]:
@@ -398,6 +453,7 @@ SETS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "prg": lambda folder: prg(),
     "cipher": lambda folder: cipher(),
     "sealed": lambda folder: sealed(),
+    "transfers": lambda folder: transfers(),
     "vault": vault,
     "journal": journal,
     "accounts": accounts,

@@ -1,5 +1,6 @@
 """Today's code against answers that were written down once; see README.md."""
 
+import hashlib
 import json
 import secrets
 from collections.abc import Callable
@@ -10,9 +11,18 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 
 from hedgerow import Ledger, read_model
 from hedgerow.crypto.commutative import CipherKey, Curve25519Cipher
+from hedgerow.crypto.oblivious_transfer import (
+    ReceiverTrees,
+    SenderTrees,
+    path_bits,
+    receive_random,
+    send_random,
+)
+from hedgerow.crypto.oblivious_transfer.hashing import TweakableHash
 from hedgerow.crypto.prg import Prg
 from hedgerow.crypto.sealed import SealingKey, seal
 from hedgerow.errors import Code, HedgerowError
@@ -31,7 +41,7 @@ from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
-from tests.vectors.make import stream, table
+from tests.vectors.make import KNOWN, stream, table, transfer_pair
 
 V1, V2 = (Path(__file__).parent / version for version in ("v1", "v2"))
 SETS = [V1]
@@ -99,6 +109,45 @@ def test_the_cipher_of_sites(vectors: Callable[[str], Any]) -> None:
         curve.check(np.frombuffer(data, dtype=np.uint8).reshape(1, 32), "a site")
 
     refuses_all(found["tampered"], check)
+
+
+def test_oblivious_transfers(vectors: Callable[[str], Any]) -> None:
+    found = vectors("transfers")
+    x = np.arange(8, dtype=np.uint64).reshape(2, 2, 2)
+    made = TweakableHash(bytes.fromhex(found["hash"]["key"]))(x, 9, 7, KNOWN)
+    assert made.astype("<u8").tobytes().hex() == found["hash"]["hex"]
+
+    sender, receiver = transfer_pair()
+    points, first = receiver.begin(), sender.begin()
+    planted = receiver.plant(first)
+    for name, said in (("sender", first), ("receiver", points), ("trees", planted)):
+        assert hashlib.sha256(said).hexdigest() == found["set-up"][name]["sha256"]
+    sender.finish(points, planted)
+
+    def words(hexadecimal: str) -> NDArray[np.uint64]:
+        return np.frombuffer(bytes.fromhex(hexadecimal), dtype="<u8").astype(np.uint64)
+
+    choices, index = np.array(found["choices"]), np.array(found["index"])
+    message, received = receiver.extend(choices, 6)
+    assert message.tobytes().hex() == found["hex"]
+    both = send_random(sender.extend(message, choices.size, 6))
+    np.testing.assert_array_equal(both.ravel(), words(found["keys"]))
+    np.testing.assert_array_equal(receive_random(received).ravel(), words(found["chosen"]))
+
+    message, rows = receiver.extend(path_bits(index, 5), 1 << 60)
+    trees, corrections = SenderTrees.send(sender.extend(message, len(rows), 1 << 60), 5)
+    np.testing.assert_array_equal(corrections, words(found["corrections"]))
+    np.testing.assert_array_equal(trees.seeds().ravel(), words(found["seeds"]))
+    theirs = ReceiverTrees.receive(rows, index, 5, corrections).seeds()
+    assert ((theirs == trees.seeds()).all(axis=2).sum(axis=1) == 4).all()
+
+    def read(data: bytes) -> None:
+        again, other = transfer_pair()
+        points = other.begin()
+        again.finish(points, other.plant(again.begin()))
+        again.extend(np.frombuffer(data, dtype=np.uint8), choices.size, 6)
+
+    refuses_all(found["tampered"], read)
 
 
 def test_sealed_messages(vectors: Callable[[str], Any]) -> None:

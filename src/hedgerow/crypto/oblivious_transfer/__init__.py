@@ -44,3 +44,50 @@ All but one (`all_but_one`), B up to 256, a row of ``depth(B)`` transfers for ea
 
 The sender keeps 16 bytes per record, the receiver 16 per level; seeds are made block by block.
 """
+
+from hedgerow.crypto.oblivious_transfer.all_but_one import ReceiverTrees, SenderTrees, path_bits
+from hedgerow.crypto.oblivious_transfer.extension import (
+    BEGIN_RECEIVER,
+    BEGIN_SENDER,
+    PLANT,
+    Receiver,
+    Sender,
+    message_bytes,
+)
+from hedgerow.crypto.oblivious_transfer.rows import ReceivedRows, SentRows
+from hedgerow.crypto.oblivious_transfer.transfers import (
+    depth,
+    index_bits,
+    receive_chosen,
+    receive_correlated,
+    receive_one_of,
+    receive_random,
+    send_chosen,
+    send_correlated,
+    send_one_of,
+    send_random,
+)
+
+__all__ = [
+    "BEGIN_RECEIVER",
+    "BEGIN_SENDER",
+    "PLANT",
+    "ReceivedRows",
+    "Receiver",
+    "ReceiverTrees",
+    "Sender",
+    "SenderTrees",
+    "SentRows",
+    "depth",
+    "index_bits",
+    "message_bytes",
+    "path_bits",
+    "receive_chosen",
+    "receive_correlated",
+    "receive_one_of",
+    "receive_random",
+    "send_chosen",
+    "send_correlated",
+    "send_one_of",
+    "send_random",
+]
