@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import cProfile
 import pstats
-import statistics
 import time
 from collections.abc import Callable
 from itertools import count
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.harness import row
+from bench.harness import row, seconds
 from hedgerow.crypto.oblivious_transfer import (
     ReceivedRows,
     Receiver,
@@ -124,17 +123,6 @@ def cases(pair: Pair) -> dict[str, tuple[int, Callable[[], object]]]:
     }
 
 
-def processor_seconds(work: Callable[[], object]) -> float:
-    """Return the median processor time of some work, after one call that compiles."""
-    work()
-    times = []
-    for _ in range(REPEATS):
-        begin = time.process_time()
-        work()
-        times.append(time.process_time() - begin)
-    return statistics.median(times)
-
-
 def profiled(work: Callable[[], object]) -> dict[str, float]:
     """Return the share of some work's time in each of its parts."""
     profile = cProfile.Profile(time.process_time)
@@ -150,17 +138,21 @@ def profiled(work: Callable[[], object]) -> dict[str, float]:
 
 def run() -> list[dict[str, Any]]:
     """Time the set-up, then each kind of transfer."""
-    setup, pair = processor_seconds(Pair), Pair()
+    pair, clock = Pair(), time.process_time
     rows = [
-        row("set-up of a pair, 128 base transfers", setup, bytes=pair.bytes),
-        row("a new session for a pair", processor_seconds(pair.resume)),
+        row(
+            "set-up of a pair, 128 base transfers",
+            seconds(Pair, REPEATS, clock),
+            bytes=pair.bytes,
+        ),
+        row("a new session for a pair", seconds(pair.resume, REPEATS, clock)),
     ]
     for name, (n, work) in cases(pair).items():
         before = pair.bytes
-        seconds = processor_seconds(work)
+        taken = seconds(work, REPEATS, clock)
         each = (pair.bytes - before) / (REPEATS + 1) / n
-        rate = round(n / seconds / 1e6, 2)
-        rows.append(row(name, seconds, millions_per_s=rate, bytes_each=round(each, 2)))
+        rate = round(n / taken / 1e6, 2)
+        rows.append(row(name, taken, millions_per_s=rate, bytes_each=round(each, 2)))
     shares = profiled(cases(pair)["extension alone, 10^6"][1])
     rows.append(row("extension alone, by part", 1.0, unit="share", **shares))
     return rows

@@ -13,6 +13,13 @@ from bench.__main__ import names
 from bench.hidden import CASES, case_rows, growth_rows, hidden_plan
 from bench.hidden_parties import table_of
 from bench.peers.mpyc_id3 import in_the_clear
+from bench.transfers import PARTS, Pair, cases, profiled
+from hedgerow.crypto.oblivious_transfer import (
+    BEGIN_RECEIVER,
+    BEGIN_SENDER,
+    PLANT,
+    message_bytes,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -60,6 +67,18 @@ def test_hidden_cases_have_rows_of_their_own() -> None:
     # Seconds and bytes of the predictions of (b) and (c); (d) has the training alone.
     assert {each["unit"] for each in rows if each["case"].startswith("e: 1,000")} == {"s", "bytes"}
     assert len([each for each in rows if each["case"].startswith("e")]) == 2 * 5
+
+
+def test_transfers_are_counted_on_both_sides() -> None:
+    pair = Pair()
+    assert pair.bytes == BEGIN_SENDER + BEGIN_RECEIVER + PLANT
+    n, work = cases(pair)["a batch of 1,000"]
+    before = pair.bytes
+    work()
+    assert pair.bytes - before == message_bytes(n)
+    shares = profiled(work)
+    assert set(shares) == set(PARTS)
+    assert 0 < sum(shares.values()) <= 1
 
 
 def test_growth_is_between_neighbours() -> None:

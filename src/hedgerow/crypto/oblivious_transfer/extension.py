@@ -35,7 +35,7 @@ is used once (H953). Which leaf is written where in memory depends on Delta, in 
 process; kernels do not.
 
 Reveals: nothing. Cost: set-up 4,128 bytes from receiver to sender after the base transfers; a batch
-4 bytes for each transfer from receiver to sender, and 560 to 1,072 more.
+4 bytes for each transfer from receiver to sender, and 560 to 1,068 more.
 """
 
 from __future__ import annotations

@@ -91,7 +91,8 @@ def receive_chosen(
 
 def index_bits(index: ArrayLike, of: int) -> NDArray[np.uint8]:
     """Return the choices that get value `index`, shape (n,), of `of` values: (depth(of) n,)."""
-    return _level_bits(checked_index(index, of), of).reshape(-1)
+    levels = np.arange(depth(of))[:, None]
+    return (checked_index(index, of) >> levels & 1).astype(np.uint8).reshape(-1)
 
 
 def send_one_of(rows: SentRows, messages: Values) -> Values:
@@ -111,9 +112,9 @@ def _pads_of_all(rows: SentRows, q: Words, at: int, n: int, like: Values) -> Val
     values = np.arange(like.shape[1], dtype=np.uint64)
     blocks = np.zeros((*like.shape, 2), dtype=np.uint64)
     for level, row in enumerate(q):
-        for bit, x in enumerate((row, row ^ rows.delta)):
-            those = values[values >> np.uint64(level) & np.uint64(1) == bit]
-            blocks[:, those] ^= _hashed(rows, x, those, level * n + at)
+        ones = values >> np.uint64(level) & np.uint64(1)
+        x = row[:, None] ^ ones[:, None] * rows.delta
+        blocks ^= rows.hash(x, rows.counter, rows.first + level * n + at, values)
     return _truncated(blocks.reshape(-1, 1, 2), like.dtype, None).reshape(like.shape)
 
 
@@ -143,11 +144,6 @@ def checked_index(index: ArrayLike, of: int) -> NDArray[np.int64]:
     if array.ndim != 1 or array.dtype.kind not in "iu" or ((array < 0) | (array >= of)).any():
         raise ValueError(f"indices must be numbers below {of} along one axis")
     return array.astype(np.int64)
-
-
-def _level_bits(index: NDArray[np.int64], of: int) -> NDArray[np.uint8]:
-    levels = np.arange(depth(of))[:, None]
-    return (index >> levels & 1).astype(np.uint8)
 
 
 def take_levels(rows: SentRows | ReceivedRows, n: int, of: int) -> Words:
