@@ -60,13 +60,15 @@ def test_the_receiver_lacks_the_seed_of_its_index_alone(pair, of: int) -> None:
 @pytest.mark.parametrize("of", [2, 6, 8])
 def test_trees_are_those_of_the_definition(pair, of: int) -> None:
     index, levels = RNG.integers(0, of, 5), depth(of)
-    sent, _ = extend(pair, path_bits(index, of), next(COUNTER))
+    choices = np.concatenate([np.zeros(9, dtype=np.uint8), path_bits(index, of)])
+    whole, _ = extend(pair, choices, next(COUNTER))
+    _, sent = whole.split([9, 5 * levels])
     q, delta, counter = numbers(sent._rows), number(sent.delta), sent.counter
     trees, message = SenderTrees.send(sent, of)
     key, seeds = pair[0]._context.hash("row hash", 16), trees.seeds()
     corrections = message.reshape(levels - 1, 5, 2)
     for j in range(5):
-        grown = ggm_leaves(key, q[j], delta, levels, counter, j)
+        grown = ggm_leaves(key, q[j], delta, levels, counter, 9 + j)
         for level, nodes in enumerate(grown):
             total = 0
             for node in nodes:
@@ -77,7 +79,9 @@ def test_trees_are_those_of_the_definition(pair, of: int) -> None:
                 for node in nodes[::2]:
                     left ^= node
                 assert number(corrections[level - 1, j]) == left ^ q[5 * level + j]
-        plain = [tmmo(key, leaf, counter, (1 << levels) + y, j) for y, leaf in enumerate(grown[-1])]
+        plain = [
+            tmmo(key, leaf, counter, (1 << levels) + y, 9 + j) for y, leaf in enumerate(grown[-1])
+        ]
         assert numbers(seeds[j]) == plain[:of]
 
 

@@ -205,6 +205,7 @@ def ended(pair: Pair, message: NDArray[np.uint8], n: int, counter: int) -> None:
     refused(Code.TRANSFER_CHECK_FAILED, lambda: sender.extend(message, n, counter))
     refused(Code.TRANSFER_NOT_READY, lambda: sender.extend(message, n, counter + 1))
     refused(Code.TRANSFER_NOT_READY, lambda: sender.bind(b"after"))
+    assert not sender._streams
 
 
 def test_a_message_of_another_batch_is_refused() -> None:

@@ -156,13 +156,16 @@ def test_pads_of_one_of_many_are_sums_over_the_bits_of_the_index(pair, batch) ->
             assert int(message[j, v]) == pad & ((1 << 64) - 1)
 
 
-def test_a_split_batch_serves_several_uses(batch) -> None:
+def test_a_split_batch_serves_several_uses(pair, batch) -> None:
     choices = bits(1_000)
     sent, received = batch(choices)
     parts = [side.split([300, 0, 700]) for side in (sent, received)]
-    whole, rest = (side[2] for side in parts)
-    both, mine = send_random(whole), receive_random(rest)
+    last, q = parts[0][2], numbers(parts[0][2]._rows)
+    both, mine = send_random(last), receive_random(parts[1][2])
     np.testing.assert_array_equal(both[choices[300:], np.arange(700)], mine)
+    # Tweaks are those of the whole batch: no two parts have one in common.
+    for j in (0, 699):
+        assert number(both[0, j]) == tmmo(hash_key(pair), q[j], sent.counter, 0, 300 + j)
     x = values("uint32", 300)
     y0, message = send_correlated(parts[0][0], x)
     y = receive_correlated(parts[1][0], message, np.dtype("uint32"))
