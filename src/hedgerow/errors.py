@@ -114,6 +114,7 @@ class Spec(NamedTuple):
 
 RETIRED = {
     210: "seeded noise has no guarantee",
+    308: "key that has placed these records before",
     842: "a site was lost",
     843: "no tree of this job yet",
     877: "request was made before",
@@ -163,7 +164,6 @@ class Code(Enum):
     BAD_DECLARATION = 305
     NOT_CHARGED = 306
     OPENING_NOT_KEPT = 307
-    ALIGN_KEY_USED = 308
     BAD_MODEL_FILE = 401
     MODEL_VERSION = 402
     BAD_TREE = 403

@@ -75,10 +75,11 @@ def test_columns(parties) -> None:
             run(
                 *("upload", f"{name}.csv", str(parties[name].folder), "--domain", "domain.toml"),
                 *("--population", "patients", "--id", f"columns-{name}", "--ids", "id"),
-                *("--align-key", "align.key", "--quiet"),
+                *("--align-key", "align.key", "--id-type", "number", "--quiet"),
             )
     left, right = (
         read_manifest(parties["birch"].state, f"columns-{n}") for n in ("north", "south")
     )
     assert left.alignment == right.alignment != ""
+    assert left.ids == right.ids == "number"
     assert (left.has_target, right.has_target) == (False, True)

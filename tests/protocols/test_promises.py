@@ -33,7 +33,7 @@ from hedgerow.protocols.private_tree import PrivateTreeOptions
 from hedgerow.protocols.registry import hidden_protocol, server_protocol
 from hedgerow.protocols.run import evaluate, train
 from hedgerow.protocols.sharing.integrate import dealt as dealt_rows
-from hedgerow.protocols.sharing.table import horizontal_uploads
+from hedgerow.protocols.sharing.uploaded import table_openings
 from hedgerow.protocols.topdown.options import TopDownOptions
 from hedgerow.protocols.topdown.owner import Owner
 from hedgerow.protocols.topdown.plan import OUT_OF_RANGE, TopDownPlan
@@ -147,15 +147,16 @@ class Case(NamedTuple):
     """Whether it follows from the tree how often something is opened."""
 
 
-def on_servers(protocol: str | ServerProtocol, servers: int = 0) -> Callable[[Any], list[Trained]]:
-    """Return a training on a tiny table with private coins, in the clear or on three servers."""
+def on_servers(
+    protocol: str | ServerProtocol, servers: int = 0, columns: int = 0
+) -> Callable[[Any], list[Trained]]:
+    """Return a training on a tiny table with private coins, in the clear or on three servers.
+
+    Of one owner, or of several that hold columns.
+    """
 
     def train(plan: ServerPlan) -> list[Trained]:
         ledger = Ledger(domain=plan.domain)
-        leakage = Leakage(plan.openings(), ledger=ledger)
-        engine: Any = ClearEngine(leakage)
-        if servers:
-            engine = ReplicatedEngine(Simulator(3), leakage)
         rng = np.random.default_rng(0)
         n = plan.n_slots
         bins = np.stack([rng.integers(0, k, n) for k in DOMAIN.n_bins], axis=1)
@@ -167,11 +168,17 @@ def on_servers(protocol: str | ServerProtocol, servers: int = 0) -> Callable[[An
             None if plan.domain.target is None else labels.astype(dtype),
             rng.random(n) < 0.8,
         )
-        uploads = horizontal_uploads(plan.layout, [n], 3)
-        table = shared_table(engine, plan.layout, plan.ring, uploads, {3: slots}, units)
+        kind = "vertical" if columns else "horizontal"
+        owners = dealt_rows(plan.layout, slots, n, columns or 1, kind)
+        openings = [*table_openings(owners.uploads, "server"), *plan.openings()]
+        leakage = Leakage(openings, ledger=ledger)
+        engine: Any = ClearEngine(leakage)
+        if servers:
+            engine = ReplicatedEngine(Simulator(3), leakage)
+        table = shared_table(engine, plan.layout, plan.ring, owners.uploads, owners.tables, units)
         trainer = protocol if isinstance(protocol, ServerProtocol) else server_protocol(protocol)
         trainer.train(table, plan, ledger)
-        return [Trained(ledger, plan.releases(), [leakage], plan.openings())]
+        return [Trained(ledger, plan.releases(), [leakage], openings)]
 
     return train
 
@@ -210,6 +217,9 @@ def server_cases() -> list[Case]:
     found.append(Case("trees on three servers", three, on_servers("hidden-tree", 3), 1.0))
     grouped = plan_hidden(DOMAIN, epsilon=1.0, depth=2, grower="grouped")
     found.append(Case("grouped on three servers", grouped, on_servers("hidden-tree", 3), 1.0))
+    for columns in (1, 2, 3):
+        train = on_servers("hidden-tree", 3, columns)
+        found.append(Case(f"trees on columns of {columns}", grouped, train, 1.0))
     opened = plan_hidden(DOMAIN, epsilon=1.0, depth=2).opened()
     found.append(Case("open on three servers", opened, on_servers("open-tree", 3), 1.0))
     return found

@@ -202,15 +202,17 @@ class Conformance:
     def test_shuffle_moves_rows_of_several_arrays_alike(self, engine: Engine) -> None:
         n = 257
         one, two = np.arange(n), np.arange(3 * n).reshape(n, 3)
-        x, y = share(engine, one, Z16), share(engine, two, Z64)
+        three = np.random.default_rng(0).random((n, 70)) < 0.5
+        x, y, z = share(engine, one, Z16), share(engine, two, Z64), share_bits(engine, three)
         permutation = engine.permutation(n)
         assert permutation.n == n
-        mixed = engine.shuffle(x, permutation), engine.shuffle(y, permutation)
+        mixed = [engine.shuffle(each, permutation) for each in (x, y, z)]
         order = reveal(mixed[0]).astype(int)
         assert sorted(order) == list(range(n))
         assert not np.array_equal(order, one)
         assert np.array_equal(reveal(mixed[1]), two[order])
-        for before, after in zip((x, y), mixed, strict=True):
+        assert np.array_equal(reveal(mixed[2]), three[order])
+        for before, after in zip((x, y, z), mixed, strict=True):
             assert np.array_equal(reveal(engine.unshuffle(after, permutation)), reveal(before))
         again = reveal(engine.shuffle(x, engine.permutation(n)))
         assert not np.array_equal(again, order)
@@ -340,13 +342,15 @@ def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:
         np.ones((3, 70)),
         engine.permutation(7),
     )
-    bits = share_bits(engine, ones)
+    bits, seven_rows = share_bits(engine, ones), share_bits(engine, np.ones((7, 70)))
     found: list[tuple[str, dict[str, Any], Any]] = [
         ("and_", {"shape": (3, 70)}, partial(engine.and_, bits, bits[:1])),
         ("open", {"shape": (3, 70), "ring": None, "to": engine.everyone}, partial(reveal, bits)),
         ("input_bits", {"shape": (3, 70), "owner": 0}, partial(share_bits, engine, ones)),
         ("random_bits", {"shape": (3, 70)}, partial(engine.random_bits, (3, 70))),
         ("permutation", {"shape": (7,)}, partial(engine.permutation, 7)),
+        ("shuffle", {"shape": (7, 70)}, partial(engine.shuffle, seven_rows, permutation)),
+        ("unshuffle", {"shape": (7, 70)}, partial(engine.unshuffle, seven_rows, permutation)),
     ]
     for ring in (Z16, Z32, Z64):
         x, seven = share(engine, numbers, ring), {"shape": (7, 5), "ring": ring}

@@ -1,6 +1,7 @@
 """Engines for tests, and a way to look at secrets that only tests have."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Permutation, Secret, SecretBits, pack, words
+from hedgerow.secure.secret import AnySecret, Engine, Permutation, Secret, SecretBits, pack, words
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240
@@ -100,10 +101,10 @@ class IdealEngine(Engine):
         object.__setattr__(permutation, "engine", self)
         return permutation
 
-    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         return self._moved("shuffle", x, permutation)
 
-    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         return self._moved("unshuffle", x, permutation)
 
     def cost(self, primitive: str, **public: Any) -> Cost:
@@ -113,11 +114,11 @@ class IdealEngine(Engine):
         given = [self._joined(a) if isinstance(a, (Secret, SecretBits)) else a for a in arguments]
         return self._shared(getattr(self.trusted, primitive)(*given))
 
-    def _moved(self, primitive: str, x: Secret, permutation: Permutation) -> Secret:
+    def _moved(self, primitive: str, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Every party moves its own shares."""
         object.__setattr__(permutation, "engine", self.trusted)
         try:
-            own = [Secret(self.trusted, x.ring, share) for share in x.data]
+            own = [replace(x, engine=self.trusted, data=share) for share in x.data]
             moved = [getattr(self.trusted, primitive)(share, permutation).data for share in own]
         finally:
             object.__setattr__(permutation, "engine", self)

@@ -38,7 +38,9 @@ def calls(engine: Engine) -> list[tuple[str, list[Any]]]:
         ("truncate", [x, 3]),
         ("permutation", [2]),
         ("shuffle", [x, p]),
+        ("shuffle", [b, p]),
         ("unshuffle", [x, p]),
+        ("unshuffle", [b, p]),
     ]
     public = {name for name, of in vars(Engine).items() if isfunction(of) and name[0] != "_"}
     assert {name for name, _ in found} | NOT_CALLED == public

@@ -12,10 +12,8 @@ from hedgerow.tables import (
     Domain,
     Encoded,
     Target,
-    align,
     encode,
     horizontal,
-    pad,
     vertical,
 )
 from tests.tables.table_strategies import encodeds, records, relaxed
@@ -130,69 +128,21 @@ def test_vertical_refused(groups, target_at, number):
 
 @relaxed
 @given(encodeds(), st.data())
-def test_partition_then_align_restores(encoded, data):
+def test_columns_beside_columns_are_the_table(encoded, data):
     columns = data.draw(st.permutations(range(encoded.n_features)))
     cut = data.draw(st.integers(1, encoded.n_features))
     groups = [group for group in (columns[:cut], columns[cut:]) if group]
     target_at = data.draw(st.integers(0, len(groups) - 1))
     parts = vertical(encoded, groups, target_at=target_at)
-    aligned = align([shuffled(part, data) for part in parts])
     together = Encoded(
         domain=encoded.domain,
         bins=np.asfortranarray(
-            np.hstack([part.bins for part in aligned])[:, np.argsort(columns)],
+            np.hstack([part.bins for part in parts])[:, np.argsort(columns)],
             dtype=encoded.domain.dtype,
         ),
-        target=aligned[target_at].target,
-        present=aligned[0].present,
-        ids=aligned[0].ids,
+        target=parts[target_at].target,
+        present=parts[0].present,
+        ids=parts[0].ids,
     )
     assert records(together) == records(encoded)
-    assert all(np.array_equal(part.ids, aligned[0].ids) for part in aligned)
-    assert np.all(aligned[0].ids[:-1] < aligned[0].ids[1:])
-
-
-def test_align_leaves_out_absent_slots():
-    parts = [pad(part, 30) for part in vertical(table(), [["a"], ["b", "c"]])]
-    assert [part.n_slots for part in align(parts)] == [20, 20]
-
-
-def test_common_ids():
-    whole = table()
-    first = whole.select(["a"]).rows(np.array([9, 3, 5, 1]))
-    second = whole.select(["b", "c"], target=False).rows(np.array([5, 2, 3]))
-    with pytest.raises(HedgerowError, match=r"H111.*2 ids of part 0.*such as 1"):
-        align([first, second])
-    aligned = align([first, second], keep="common")
-    assert [part.ids.tolist() for part in aligned] == [[3, 5], [3, 5]]
-    np.testing.assert_array_equal(aligned[1].bins, whole.bins[[3, 5], 1:])
-    with pytest.raises(HedgerowError, match=r"H111.*no id"):
-        align([first, second.rows(np.array([1]))], keep="common")
-
-
-@pytest.mark.parametrize(
-    ("ids", "number"),
-    [
-        (np.array([0, 1, 1]), "H110"),
-        (np.array(["0", "1", "2"]), "H111"),
-        (np.array([0, 1, 3]), "H111"),
-        (None, "H111"),
-    ],
-)
-def test_align_refused(ids, number):
-    good = table(3)
-    bad = Encoded(good.domain, good.bins, good.target, good.present, ids)
-    with pytest.raises(HedgerowError, match=number):
-        align([good, bad])
-
-
-def test_align_keeps_one_of_two():
-    parts = vertical(table(), [["a"], ["b", "c"]])
-    for keep in ("some", "", None, True):
-        with pytest.raises(HedgerowError, match=r"H501.*keep as one of 'all', 'common'"):
-            align(parts, keep=keep)
-
-
-def test_align_of_nothing():
-    with pytest.raises(HedgerowError, match="H501"):
-        align([])
+    assert all(np.array_equal(part.ids, encoded.ids) for part in parts)

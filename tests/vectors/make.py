@@ -45,12 +45,14 @@ from hedgerow.net.frames import FrameKind, Header, plan_digest
 from hedgerow.net.network import Route
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.store.models import ModelManifest, write_model
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry
 from hedgerow.parties.store.vault import write_arrays
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import PassSet, Sum, to_bytes
+from hedgerow.tables.ids import id_tags, key_check
 from tests.parties.store.old_journals import write_journal
 
 KEY = bytes(range(32))
@@ -100,6 +102,38 @@ def frames() -> dict[str, Any]:
         },
         "tampered": tampered(packed, (0, "BAD_FRAME"), (4, "WRONG_VERSION")),
     }
+
+
+def tags() -> dict[str, Any]:
+    """What owners of columns compute alike, and the manifest that tells of it."""
+    texts = ["7", "007", "p-7", "é", "-12"]
+    manifest = UploadManifest(
+        version=3,
+        id="north-1",
+        population="patients",
+        owner="north",
+        rows=70,
+        seeds=("0" * 64, "1" * 64),
+        correction="2" * 64,
+        alignment=key_check(KEY),
+        ids="text",
+        domain=Domain(
+            attributes=(Attribute(name="age", kind="numeric", bounds=(0, 100), bins=4),),
+            target=Target(name="ill", classes=("no", "yes")),
+        ),
+    )
+    return {
+        "key": KEY.hex(),
+        "check": key_check(KEY),
+        "texts": dict(zip(texts, (t.hex() for t in _tags(np.array(texts))), strict=True)),
+        "numbers": {str(n): _tags(np.array([n]))[0].hex() for n in (7, -12, 1 << 62)},
+        "manifest": manifest.to_json(),
+        "digest": manifest.digest,
+    }
+
+
+def _tags(ids: np.ndarray) -> list[bytes]:
+    return [tag.tobytes() for tag in id_tags(KEY, ids)]
 
 
 def prg() -> dict[str, Any]:
@@ -451,6 +485,7 @@ def kept_models(folder: Path) -> dict[str, Any]:
 SETS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "frames": lambda folder: frames(),
     "prg": lambda folder: prg(),
+    "tags": lambda folder: tags(),
     "cipher": lambda folder: cipher(),
     "sealed": lambda folder: sealed(),
     "transfers": lambda folder: transfers(),

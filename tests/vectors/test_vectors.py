@@ -36,11 +36,13 @@ from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import StateFolder
 from hedgerow.parties.store.journal import locked_journal
+from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.parties.store.models import list_models, open_model
 from hedgerow.parties.store.trail import CHARGE, TrailEntry, next_entry, verify
 from hedgerow.parties.store.vault import read_arrays
 from hedgerow.protocols.topdown.wire import Ask, TopDownAnswer
 from hedgerow.protocols.vertical_id3.messages import from_bytes, to_bytes
+from hedgerow.tables.ids import id_tags, key_check
 from tests.vectors.make import KNOWN, stream, table, transfer_pair
 
 V1, V2 = (Path(__file__).parent / version for version in ("v1", "v2"))
@@ -90,6 +92,27 @@ def test_streams(vectors: Callable[[str], Any]) -> None:
     assert len(found["streams"]) == 8
     for case in found["streams"]:
         assert words.fill(case["address"], 5, case["dtype"]).tolist() == case["words"]
+
+
+def test_tags_and_the_manifests_of_columns() -> None:
+    found = load(V2, "tags")
+    key = bytes.fromhex(found["key"])
+    assert key_check(key) == found["check"]
+    for kind, cases in (("texts", np.str_), ("numbers", np.int64)):
+        for text, tag in found[kind].items():
+            assert id_tags(key, np.array([text]).astype(cases))[0].tobytes().hex() == tag
+    assert found["texts"]["7"] == found["numbers"]["7"]
+    manifest = UploadManifest.from_json(found["manifest"])
+    assert (manifest.to_json(), manifest.digest) == (found["manifest"], found["digest"])
+    assert manifest.alignment == found["check"]
+    for one, other in (
+        ('"version":3', '"version":1'),
+        ('"text"', '"word"'),
+        ("alignment", "align"),
+    ):
+        with pytest.raises(HedgerowError) as refused:
+            UploadManifest.from_json(found["manifest"].replace(one, other))
+        assert refused.value.code is Code.BAD_UPLOAD
 
 
 def test_the_cipher_of_sites(vectors: Callable[[str], Any]) -> None:

@@ -45,7 +45,12 @@ _FLAGS = {
         "domain": "--domain",
     },
     "account": {"epsilon": "--epsilon", "delta": "--delta", "fit_delta": "--fit-delta"},
-    "upload": {"slots": "--slots", "ids": "--ids", "align_key": "--align-key"},
+    "upload": {
+        "slots": "--slots",
+        "ids": "--ids",
+        "align_key": "--align-key",
+        "id_type": "--id-type",
+    },
 }
 _FOR_SHELLS = re.compile(r"--[a-z]|`hedgerow |\bhedgerow [a-z]")
 # These read tables that a file of the party names, and take no flags for them.

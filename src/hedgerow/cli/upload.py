@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +26,13 @@ if TYPE_CHECKING:
     from hedgerow.parties.roles.uploading import Receipt
 
 
+class IdType(StrEnum):
+    """What ids are."""
+
+    text = "text"
+    number = "number"
+
+
 def upload(
     table: Annotated[Path, typer.Argument(help="CSV, Parquet or Arrow file")],
     folder: FolderArgument = HERE,
@@ -44,11 +52,15 @@ def upload(
         str | None, typer.Option(help="column of the target, if not named as in the domain")
     ] = None,
     ids: Annotated[
-        str | None, typer.Option(help="column of ids, where owners hold columns of one table")
+        str | None,
+        typer.Option(help="column of ids, where owners hold columns: they are joined by it"),
     ] = None,
     align_key: Annotated[
         Path | None, typer.Option(help="key file of these owners; made by `hedgerow align-key`")
     ] = None,
+    id_type: Annotated[
+        IdType, typer.Option(help="what these owners say their ids are; it is public")
+    ] = IdType.text,
     lifetime_epsilon: LifetimeOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="show no progress")] = False,
     delimiter: DelimiterOption = ",",
@@ -85,6 +97,7 @@ def upload(
             target=target,
             ids=ids,
             align_key=align_key,
+            id_type=id_type.value,
             text=TextFormat(delimiter, encoding),
             lifetime_epsilon=lifetime_epsilon,
             # Before the first part is through nobody knows how long it takes.
@@ -118,7 +131,7 @@ def align_key(
     path: Annotated[Path, typer.Argument(help="file to make")],
     format: FormatOption = Format.text,
 ) -> None:
-    """Make a key with which owners of columns place the same records in the same slots."""
+    """Make a key with which owners of columns hide their ids from servers that join records."""
     from hedgerow.parties.roles.uploading import make_align_key
 
     make_align_key(path)
@@ -126,7 +139,7 @@ def align_key(
         print(json.dumps({"ok": True, "file": str(path)}))
         return
     print(f"{path}: hand it to the other owners of columns of this table, and to no server.")
-    print("Make a new one for another set of records.")
+    print("It does for every version of their tables.")
 
 
 def _print(receipt: Receipt, servers: list[str], format: Format) -> None:

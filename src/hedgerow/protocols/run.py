@@ -149,7 +149,7 @@ def train(
     job = _job("train", protocol, plan, engine) | {
         "uploads": [asdict(upload) for upload in owners.uploads],
         "domain_is_public": domain_is_public,
-        "marks": [[reason, list(audiences)] for reason, audiences in (*marks, *owners.marks)],
+        "marks": [[reason, list(audiences)] for reason, audiences in marks],
         "seed": seed,
     }
     held = deal_uploads(plan.layout, owners.uploads, owners.tables, _entropy(seed))

@@ -84,12 +84,22 @@ def is_zero(parts: list[Bits]) -> Bits:
         unlike = half = a ^ b
         if len(half) > 1:
             unlike = half[:1].concatenate(half[1:] ^ half[:-1] ^ (a[:-1] & b[:-1]))
-    planes = ~unlike
+    return all_of(~unlike)
+
+
+def all_of(planes: Bits) -> Bits:
+    """Return the conjunction (n,) of planes: k - 1 ANDs in ceil(log2 k) rounds."""
     while len(planes) > 1:
         pairs = len(planes) // 2
         both = planes[:pairs] & planes[pairs : 2 * pairs]
         planes = both.concatenate(planes[2 * pairs :])
     return planes[0]
+
+
+def less(a: Bits, b: Bits) -> Bits:
+    """Return 1 where a < b, both without sign, (n,): what b + ~a carries out of k bits."""
+    above = zeros(a)
+    return carry_into_top(b.concatenate(above), (~a).concatenate(above))
 
 
 def carry_into_top(a: Bits, b: Bits) -> Bits:

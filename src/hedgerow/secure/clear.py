@@ -13,7 +13,16 @@ from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.kernels import transpose
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Engine, Permutation, Secret, SecretBits, pack, unpack, words
+from hedgerow.secure.secret import (
+    AnySecret,
+    Engine,
+    Permutation,
+    Secret,
+    SecretBits,
+    pack,
+    unpack,
+    words,
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,11 +140,11 @@ class ClearEngine(Engine):
         """Draw a permutation."""
         return ClearPermutation(self, np.argsort(self.source.words(n), kind="stable"))
 
-    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Permute the rows."""
         return x[_order(permutation)]
 
-    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Undo `shuffle`."""
         return x[np.argsort(_order(permutation), kind="stable")]
 

@@ -55,9 +55,7 @@ def cost_equal(engine: Engine, size: int, ring: Ring, bits: int | None = None) -
     total = cost_summands(engine, size, ring, bits)
     if engine.n_addends > 1 and planes > 1:
         total += _cost_and(engine, planes - 1, size)
-    while planes > 1:
-        total += _cost_and(engine, planes // 2, size)
-        planes -= planes // 2
+    total += cost_all_of(engine, planes, size)
     return total + engine.cost("b2a", shape=(size,), ring=ring)
 
 
@@ -97,6 +95,15 @@ def cost_carry_into_top(engine: Engine, bits: int, size: int) -> Cost:
         pairs = positions // 2
         total += _cost_and(engine, 2 * pairs - 1, size)
         positions -= pairs
+    return total
+
+
+def cost_all_of(engine: Engine, planes: int, size: int) -> Cost:
+    """State the cost of `circuits.all_of` for `size` elements."""
+    total = NOTHING
+    while planes > 1:
+        total += _cost_and(engine, planes // 2, size)
+        planes -= planes // 2
     return total
 
 

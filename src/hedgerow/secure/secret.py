@@ -33,7 +33,7 @@ from hedgerow.privacy import Leakage
 from hedgerow.secure import circuits
 from hedgerow.secure.axes import axes_used, data_axis, lift, take
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.kernels import add_product
+from hedgerow.secure.kernels import add_product, transpose
 from hedgerow.secure.ring import Ring
 
 WORD = 64
@@ -391,6 +391,33 @@ def stack(parts: Sequence[AnySecret], axis: int = 0) -> AnySecret:
     return first.like(np.stack([p.data for p in parts], axis=_joint(parts, axis, 1)))
 
 
+def turned(bits: SecretBits) -> SecretBits:
+    """Return bits (a, b) as (b, a): planes of rows, or rows of planes; local.
+
+    Blocks of 64 x 64 bits are turned by one call for every 64 of the shorter side.
+    """
+    *lead, a, width = bits.data.shape
+    rows, b = words(a), bits.n
+    out = np.empty((*lead, b, rows), np.uint64)
+    block = np.empty((WORD, max(rows, width)), np.uint64)
+    for at in np.ndindex(*lead):
+        before, after = bits.data[at], out[at]
+        if width <= rows:
+            for j in range(width):
+                transpose(np.ascontiguousarray(before[:, j]), block)
+                some = after[WORD * j : WORD * (j + 1)]
+                some[:] = block[: len(some)]
+            continue
+        for j in range(rows):
+            some = before[WORD * j : WORD * (j + 1)]
+            # A word of every plane after the other, with zeros for planes that are not there.
+            values = np.zeros((width, WORD), np.uint64)
+            values[:, : len(some)] = some.T
+            transpose(values.reshape(-1), block)
+            after[:, j] = block.T.reshape(-1)[:b]
+    return SecretBits(bits.engine, a, out)
+
+
 def check_width(ring: Ring, bits: int | None) -> int:
     """Return how many bits of an element are meant, all by default; H501 for more than it has."""
     if bits is None:
@@ -601,11 +628,14 @@ class Engine(ABC):
         """Draw a secret permutation of n rows."""
         raise self._cannot_shuffle()
 
-    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
-        """Permute the rows (first axis); several arrays may use one permutation."""
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
+        """Permute the rows (first axis); several arrays may use one permutation.
+
+        Those of bits (n, ...) are whole: the axis that is packed is never theirs.
+        """
         raise self._cannot_shuffle()
 
-    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Undo `shuffle`."""
         raise self._cannot_shuffle()
 
@@ -614,8 +644,8 @@ class Engine(ABC):
         """State rounds and bytes of a primitive from public parameters.
 
         Shapes are those of the result, for `addends` and `open` of the argument, for bits as in
-        `SecretBits.shape`. ``ring`` is that of the result, None where bits are opened. Further
-        ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`, ``shift`` for
+        `SecretBits.shape`. ``ring`` is that of the result, None where bits are opened or shuffled.
+        Further ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`, ``shift`` for
         `truncate`, ``owner`` for inputs and ``to`` for `open`.
         """
 

@@ -19,7 +19,7 @@ from hedgerow.privacy import Opening
 from hedgerow.secure.compare import cost_a2b
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Z16, Z32, Z64, Ring
-from hedgerow.secure.secret import Engine, Secret, SecretBits, concatenate, stack
+from hedgerow.secure.secret import AnySecret, Engine, Secret, SecretBits, concatenate, stack
 
 SHUFFLED = "shuffled destinations"
 """Name of the opening, unless the caller has several to tell apart."""
@@ -81,8 +81,8 @@ def destinations(keys: SecretBits, *, name: str = SHUFFLED) -> Secret:
     return d
 
 
-def permute(x: Secret, d: Secret, *, name: str = SHUFFLED) -> Secret:
-    """Move row i of x to place d[i]; d is a permutation of 0 to n - 1.
+def permute(x: AnySecret, d: Secret, *, name: str = SHUFFLED) -> AnySecret:
+    """Move row i of x, of numbers or of bits, to place d[i]; d is a permutation of 0 to n - 1.
 
     1. x and d are shuffled by a fresh permutation.
     2. The shuffled d is opened and the rows are moved by it.
@@ -132,8 +132,8 @@ def cost_destinations(engine: Engine, bits: int, n: int) -> Cost:
     return total
 
 
-def cost_permute(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
-    """State the cost of `permute` of rows of a shape over a ring."""
+def cost_permute(engine: Engine, shape: tuple[int, ...], ring: Ring | None) -> Cost:
+    """State the cost of `permute` of rows of a shape over a ring, or of bits."""
     n, places = shape[0], position_ring(shape[0])
     return (
         engine.cost("permutation", shape=(n,))

@@ -5,7 +5,7 @@ from hedgerow.tables.batches import Batches
 from hedgerow.tables.domain import Domain
 from hedgerow.tables.encode import Encoded, encode
 from hedgerow.tables.padding import check_capacity, pad
-from hedgerow.tables.partition import align, horizontal, vertical
+from hedgerow.tables.partition import horizontal, vertical
 from hedgerow.tables.reading import read_batches, read_table
 from hedgerow.tables.text import TextFormat
 
@@ -16,7 +16,6 @@ __all__ = [
     "Encoded",
     "Target",
     "TextFormat",
-    "align",
     "check_capacity",
     "encode",
     "horizontal",

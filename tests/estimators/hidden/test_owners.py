@@ -65,7 +65,6 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     (age, ward), ys, ids = columns()
     fit = model_of(partition="vertical").fit_owners
     assert code_of(fit, [age, ward], ys) is Code.IDS_DO_NOT_ALIGN
-    assert code_of(fit, [age, ward], ys, [ids[0], ids[1] + 1]) is Code.IDS_DO_NOT_ALIGN
     twice = np.append(ids[1][:-1], ids[1][0])
     assert code_of(fit, [age, ward], ys, [ids[0], twice]) is Code.DUPLICATE_ID
     assert code_of(fit, [age, age], ys, ids) is Code.DUPLICATE_COLUMN
@@ -75,7 +74,9 @@ def test_columns_that_do_not_fit_are_refused() -> None:
     )
     assert code_of(fit, [age, ward], [None, None], ids) is Code.BAD_TARGET
     assert code_of(fit, [age, ward], [ys[0], ys[0]], ids) is Code.BAD_TARGET
-    assert code_of(fit, [age, ward], ys, ids, slots=[100, 200]) is Code.BAD_PARAMETER
+    assert code_of(fit, [age, ward], ys, ids, slots=[100, 200]) is Code.CAPACITY_EXCEEDED
+    assert code_of(fit, [age, ward], ys, ids, slots=[200]) is Code.WRONG_SHAPE
+    assert code_of(fit, [age, ward], ys, ids, slots=[900, 901]) is Code.CAPACITY_EXCEEDED
     assert code_of(fit, [age, ward], ys[:1], ids) is Code.WRONG_SHAPE
     assert code_of(fit, [], [], []) is Code.WRONG_SHAPE
 
@@ -114,25 +115,40 @@ def test_too_few_slots_are_told_to_the_owner_whose_they_are() -> None:
     assert "130 rows of owner 1" in given.expected
     assert "more in slots=" in given.fix
     crowded = refusal([ROWS[:40], ROWS[40:]], [ILL[:40], ILL[40:]])
-    assert "equal parts: pass slots=" in crowded.fix
+    assert "pass slots= with a number" in crowded.fix
     many = refusal(parts, ys, slots=[DOMAIN.capacity, 1])
     assert many.fix.startswith("give fewer slots=")
     # What is advised helps.
     model_of().fit_owners(parts, ys, slots=[130, 150])
 
 
-def test_ids_that_differ_are_no_matter_of_an_option_that_is_not_there() -> None:
-    tables, ys, ids = columns()
-    error = refusal(tables, ys, [ids[0], ids[1] + 1], partition="vertical")
-    assert error.code is Code.IDS_DO_NOT_ALIGN
-    assert "keep=" not in error.fix
-    assert "leave out, at every owner" in error.fix
-    both = np.isin(ids[0], ids[1] + 1), np.isin(ids[1] + 1, ids[0])
-    model_of(partition="vertical").fit_owners(
-        [table[kept] for table, kept in zip(tables, both, strict=True)],
-        [ys[0][both[0]], None],
-        [ids[0][both[0]], (ids[1] + 1)[both[1]]],
+@pytest.mark.parametrize("owners", [2, 3])
+def test_records_that_all_have_are_trained_on(owners: int) -> None:
+    """The tree is that of the inner join, in slots of each owner's own number."""
+    kept = [slice(0, 150), slice(40, 200), slice(60, 190)][:owners]
+    both = slice(max(k.start for k in kept), min(k.stop for k in kept))
+    tables = [ROWS[["age"]], ROWS[["ward"]], ROWS[["age", "ward"]]][:owners]
+    domain = DOMAIN
+    if owners == 3:
+        more = DOMAIN.attributes[0].model_copy(update={"name": "again"})
+        domain = DOMAIN.model_copy(update={"attributes": (*DOMAIN.attributes, more)})
+        tables[2] = ROWS[["age"]].rename(columns={"age": "again"})
+    joined = pd.concat(tables, axis=1)[both]
+    ys = [ILL[kept[0]]] + [None] * (owners - 1)
+    model = model_of(domain=domain, partition="vertical").fit_owners(
+        [table[own] for table, own in zip(tables, kept, strict=True)],
+        ys,
+        [IDS[own] for own in kept],
+        slots=[180, 160, 150][:owners],
     )
+    assert model.plan_.n_slots == [160, 150][owners - 2]
+    whole = model_of(domain=domain).fit(joined, ILL[both])
+    asked = pd.concat(tables, axis=1)
+    np.testing.assert_array_equal(model.predict(asked), whole.predict(asked))
+
+
+def test_ids_that_are_missing_or_of_another_kind() -> None:
+    tables, ys, ids = columns()
     texts = refusal(tables, ys, [ids[0], [f"r{i}" for i in ids[1]]], partition="vertical")
     assert "to whole numbers, or of all to strings" in texts.fix
     none = refusal(tables, ys, [ids[0], None], partition="vertical")

@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from hedgerow import Attribute, CARTClassifier, Domain, HiddenTreeClassifier, Ledger, Target
 from hedgerow.errors import Code, HedgerowError, HedgerowWarning
+from hedgerow.protocols.sharing.join import openings
 
 DOMAIN = Domain(
     attributes=(
@@ -141,11 +142,13 @@ def test_the_ledger_is_the_same_on_every_engine(engine: str, mechanism: str) -> 
         assert model.privacy_.to_json() == before
 
 
-def test_alignment_voids_the_guarantee_against_owners_alone() -> None:
+def test_a_join_tells_no_owner_whose_records_there_are() -> None:
     model = model_of(noise="splits+leaves", n_owners=2, partition="vertical").fit(ROWS, ILL)
-    assert model.privacy_.total("owner 1").epsilon == math.inf
+    assert model.privacy_.total("owner 1").epsilon == 0.0
     assert model.privacy_.total("analyst").epsilon == pytest.approx(1.0)
     assert model.privacy_.total("server 0").epsilon == 0.0
+    opened = {row["name"] for row in model.what_was_learned("server 0")}
+    assert opened == {one.name for one in openings([1, 1], "server")}
 
 
 def test_seeds_and_domains_from_the_data_are_not_private() -> None:

@@ -22,10 +22,13 @@ from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.journal import locked_journal
 from hedgerow.parties.store.uploads import list_uploads, open_upload
 from hedgerow.privacy import Leakage, Opening
+from hedgerow.protocols.sharing.join import TAG_PLANES
+from hedgerow.protocols.sharing.table import TaggedTable
 from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated import ReplicatedEngine
 from hedgerow.secure.replicated.outside import bits_of_parts
 from hedgerow.tables import Attribute, Domain, Target, encode
+from hedgerow.tables.ids import key_check
 from tests.parties.consortia import OWNERS
 from tests.parties.roles.upload_servers import (
     DOMAIN,
@@ -65,30 +68,37 @@ def test_parts_have_the_columns_that_are_there(tmp_path) -> None:
     refuses(Code.MISSING_COLUMN, lambda: encode_part(both, DOMAIN, "outcome", "id"))
 
 
-def test_slots_follow_from_the_key_alone(tmp_path) -> None:
-    table = people()
-    turned = table.take(np.random.default_rng(1).permutation(len(table)))
-    one, two = (encode(t, DOMAIN, "ill", ids="id") for t in (table, turned))
-    (first, alignment), (second, same) = (place_records(e, 100, KEY) for e in (one, two))
-    assert alignment == same
-    np.testing.assert_array_equal(first.ids, second.ids)
-    np.testing.assert_array_equal(first.bins, second.bins)
-    elsewhere, other = place_records(one, 100, OTHER)
-    assert other != alignment
-    assert not np.array_equal(first.present, elsewhere.present)
-    # Without a key every placement is new.
-    drawn = [place_records(one, 100, None)[0].present for _ in range(2)]
-    assert not np.array_equal(*drawn)
-    assert place_records(one, 100, None)[1] == ""
+def tags_of(ids, key: bytes = KEY) -> list[bytes]:
+    """Return the tags of people with these ids, in order."""
+    placed = place_records(encode(people(), DOMAIN, "ill", ids=ids), 100, key)
+    assert isinstance(placed, TaggedTable)
+    assert np.array_equal(np.lexsort(placed.tags.T[::-1]), np.arange(100))
+    return [tag.tobytes() for tag in placed.tags[placed.present]]
 
 
-def test_a_text_that_spells_a_number_is_that_id(tmp_path) -> None:
-    def mark(ids) -> str:
-        return place_records(encode(people(), DOMAIN, "ill", ids=ids), 100, KEY)[1]
+def test_tags_follow_from_ids_and_the_key_alone() -> None:
+    ids = np.arange(60)
+    assert tags_of(ids) == tags_of(ids[::-1])
+    assert set(tags_of(ids)).isdisjoint(tags_of(ids, OTHER))
+    assert len(set(tags_of(ids)) & set(tags_of(ids + 20))) == 40
+    # Without a key there are none, and every placement is new.
+    one = encode(people(), DOMAIN, "ill", ids="id")
+    drawn = [place_records(one, 100, None) for _ in range(2)]
+    assert not any(isinstance(placed, TaggedTable) for placed in drawn)
+    assert not np.array_equal(*(placed.present for placed in drawn))
 
-    numbers = mark(np.arange(60))
-    assert mark([str(i) for i in range(60)]) == numbers
-    assert mark([f"{i:02}" for i in range(60)]) != numbers
+
+def test_a_text_that_spells_a_number_is_that_id() -> None:
+    numbers = tags_of(np.arange(60))
+    assert tags_of([str(i) for i in range(60)]) == numbers
+    assert len(set(tags_of([f"{i:02}" for i in range(60)])) & set(numbers)) == 50
+
+
+def test_ids_are_of_the_kind_that_their_owner_says() -> None:
+    one = encode(people(), DOMAIN, "ill", ids=[f"p{i}" for i in range(60)])
+    place_records(one, 100, KEY, "text")
+    refuses(Code.WRONG_TYPE, lambda: place_records(one, 100, KEY, "number"))
+    place_records(encode(people(), DOMAIN, "ill", ids="id"), 100, KEY, "number")
 
 
 def test_repeated_ids_are_refused() -> None:
@@ -218,15 +228,15 @@ def test_no_part_alone_depends_on_the_table(parties, tmp_path) -> None:
     assert abs(alone - 0.5) < 0.02
 
 
-def test_owners_of_columns_use_the_same_slots(parties, tmp_path) -> None:
+def test_owners_of_columns_share_tags(parties, tmp_path) -> None:
     table = people(seed=5)
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
     north = write_csv(tmp_path / "north.csv", table.select(["id", "age", "sex"]))
-    south = write_csv(tmp_path / "south.csv", shuffled.select(["ill", "ward", "id"]))
+    south = write_csv(tmp_path / "south.csv", shuffled.select(["ill", "ward", "id"]).slice(9))
     key = tmp_path / "align.key"
     make_align_key(key)
     with serving(parties):
-        for name, path in zip(OWNERS, (north, south), strict=True):
+        for name, path, slots in zip(OWNERS, (north, south), (90, 70), strict=True):
             share_upload(
                 parties[name],
                 path,
@@ -235,18 +245,24 @@ def test_owners_of_columns_use_the_same_slots(parties, tmp_path) -> None:
                 population="patients",
                 ids="id",
                 align_key=key,
+                slots=slots,
             )
     manifests = [parts(parties, f"columns-{name}")[0] for name in OWNERS]
     assert [m.domain.names for m in manifests] == [("age", "sex"), ("ward",)]
     assert [m.has_target for m in manifests] == [False, True]
-    assert manifests[0].alignment == manifests[1].alignment != ""
+    assert [(m.version, m.ids, m.rows) for m in manifests] == [(3, "text", 90), (3, "text", 70)]
+    assert manifests[0].alignment == manifests[1].alignment == key_check(read_state_key(key))
     left, right = (restored(parties, f"columns-{name}") for name in OWNERS)
-    np.testing.assert_array_equal(left[0], right[0])
-    whole = np.concatenate([left[:4], right[1:3], left[4:], right[3:]])
-    assert records(whole) == records(planes_of(encode(table, DOMAIN, "ill")))
+    tags = []
+    for planes, records_ in ((left, 60), (right, 51)):
+        packed = np.packbits(planes[-TAG_PLANES:].T, axis=1)
+        assert np.array_equal(np.lexsort(packed.T[::-1]), np.arange(len(packed)))
+        assert planes[0].sum() == records_
+        tags.append({tag.tobytes() for tag in packed[planes[0]]})
+    assert tags[1] < tags[0]
 
 
-def test_other_ids_or_keys_do_not_look_aligned(parties, tmp_path) -> None:
+def test_the_check_of_a_key_says_nothing_about_ids(parties, tmp_path) -> None:
     key, other = tmp_path / "align.key", tmp_path / "other.key"
     make_align_key(key)
     make_align_key(other)
@@ -255,7 +271,7 @@ def test_other_ids_or_keys_do_not_look_aligned(parties, tmp_path) -> None:
     found = []
     with serving(parties):
         for i, (path, with_key, slots) in enumerate(
-            ((whole, key, 90), (fewer, key, 90), (whole, other, 90), (whole, key, 91))
+            ((whole, key, 90), (fewer, key, 91), (whole, other, 90))
         ):
             receipt = share_upload(
                 parties["north"],
@@ -265,10 +281,12 @@ def test_other_ids_or_keys_do_not_look_aligned(parties, tmp_path) -> None:
                 population="patients",
                 ids="id",
                 align_key=with_key,
+                id_type="number",
                 slots=slots,
             )
             found.append(receipt.manifest.alignment)
-    assert len(set(found)) == 4
+            assert receipt.manifest.ids == "number"
+    assert found[0] == found[1] != found[2]
 
 
 def test_a_target_of_another_name(parties, tmp_path) -> None:

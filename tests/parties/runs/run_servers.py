@@ -65,7 +65,7 @@ class Town:
         self.folder = folder
         self.parties = consortium(folder)
         self.table = people(100)
-        for name in (*SERVERS, "north"):
+        for name in (*SERVERS, "north", "south"):
             place = self.parties[name].folder
             set_line(place / "policy.toml", "allow_exact", "true")
             set_line(place / "policy.toml", "patients", "inf")

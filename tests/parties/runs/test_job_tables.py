@@ -8,7 +8,7 @@ from hedgerow.parties.runs.job_tables import plane_order
 from hedgerow.parties.store.manifests import format_version
 from hedgerow.protocols.registry import SERVER_PROTOCOLS
 from hedgerow.protocols.sharing.table import check_uploads
-from hedgerow.protocols.sharing.uploaded import n_planes, planes_of
+from hedgerow.protocols.sharing.uploaded import n_planes, planes_of, table_openings
 from hedgerow.tables import Attribute, Domain, Encoded, Target
 from tests.parties.roles.upload_servers import DOMAIN
 from tests.parties.runs.party_jobs import make_job, make_manifest
@@ -20,7 +20,7 @@ KEY = "a" * 64
 
 def columns(id: str, names: list[str], *, target: bool = False, rows: int = 50, **more):
     domain = DOMAIN.select(names, target=target)
-    return make_manifest(id, rows, domain, **{"alignment": KEY} | more)
+    return make_manifest(id, rows, domain, **{"alignment": KEY, "ids": "text", "version": 3} | more)
 
 
 def vertical(**changes):
@@ -49,39 +49,41 @@ def test_empty_slots_fill_up_what_trees_need() -> None:
 def test_columns_beside_columns() -> None:
     job = vertical()
     uploads = job.uploads_for(
-        [columns("south-1", ["ward"], target=True), columns("north-1", ["sex", "age"])]
+        [columns("south-1", ["ward"], target=True), columns("north-1", ["sex", "age"], rows=70)]
     )
     assert [(u.party, u.first, u.rows, u.features, u.target) for u in uploads] == [
-        (3, 0, 50, (0, 2), False),
+        (3, 0, 70, (0, 2), False),
         (4, 0, 50, (1,), True),
     ]
+    assert all(u.tagged for u in uploads)
+    # As many as the smaller owner may have of the records of both.
     assert check_uploads(job.make_plan().layout, uploads) == 50
+    opened = [name for name, _ in job.opened()]
+    assert opened == [one.name for one in table_openings(uploads, "server")]
 
 
 @pytest.mark.parametrize("target", [True, False], ids=["a target", "no target"])
 def test_a_job_that_needs_no_target(target: bool, monkeypatch) -> None:
-    """Whoever has one may leave it where it is; of columns, the first upload says who is there."""
+    """Whoever has one may leave it where it is."""
     monkeypatch.setitem(SERVER_PROTOCOLS, "count", CountProtocol())
     made = {"protocol": "count", "plan": {"max_depth": None, "capacity": 100}, "analysts": []}
     if not target:
         made["domain"] = DOMAIN.select(DOMAIN.names, target=False).to_dict()
     names = list(DOMAIN.names)
-    rows = [columns("north-1", names, target=target), columns("south-1", names, target=False)]
+    both = [DOMAIN.select(names, target=had) for had in (target, False)]
+    rows = [make_manifest(f"{at}-1", 50, d) for at, d in zip(("north", "south"), both, strict=True)]
     uploads = make_job(**made).uploads_for(rows)
     assert [(u.first, u.target) for u in uploads] == [(0, True), (50, True)]
     parts = [columns("north-1", ["sex", "age"]), columns("south-1", ["ward"], target=target)]
     job = make_job(**made | {"partition": "vertical", "plan": made["plan"] | {"capacity": 60}})
     uploads = job.uploads_for(parts)
-    assert [(u.first, u.rows, u.target) for u in uploads] == [
-        (0, 50, True),
-        (0, 50, False),
-        (50, 10, True),
-    ]
+    assert [(u.first, u.rows, u.target) for u in uploads] == [(0, 50, True), (0, 50, False)]
     domain = job.make_plan().domain
-    assert check_uploads(job.make_plan().layout, uploads) == 60
+    # The other slots of the plan are those of the join.
+    assert check_uploads(job.make_plan().layout, uploads) == 50
     sizes = [len(plane_order(domain, part)) for part in parts]
     assert sizes == [
-        n_planes(part.domain.select(part.domain.names, target=False)) for part in parts
+        n_planes(part.domain.select(part.domain.names, target=False), tagged=True) for part in parts
     ]
 
 
@@ -187,9 +189,10 @@ def test_empty_slots_are_few() -> None:
 @pytest.mark.parametrize(
     ("words", "left", "right"),
     [
-        ("49", {}, {"rows": 49}),
-        ("other ids", {}, {"alignment": "b" * 64}),
-        ("other ids", {"alignment": ""}, {"alignment": ""}),
+        ("another one", {}, {"alignment": "b" * 64}),
+        ("calls number", {}, {"ids": "number"}),
+        ("rows without ids", {}, {"alignment": "", "ids": None, "version": 1}),
+        ("an earlier version", {}, {"ids": None, "version": 1}),
         ("'ill' in 0", {}, {"target": False}),
         ("'ill' in 2", {"target": True}, {}),
         ("'age' in 2", {}, {"names": ["ward", "age"]}),
@@ -203,6 +206,28 @@ def test_columns_that_do_not_fit(words: str, left, right) -> None:
     ]
     error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda: vertical().uploads_for(manifests))
     assert words in error.found
+
+
+def test_each_mistake_has_words_of_its_own_and_none_is_about_ids() -> None:
+    """All of it stands in the manifests, which follow from public numbers and the key."""
+    north = columns("north-1", ["age", "sex"])
+    told = set()
+    for more in ({"alignment": "b" * 64}, {"ids": "number"}, {"ids": None, "version": 1}):
+        south = columns("south-1", ["ward"], target=True, **more)
+        error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda s=south: vertical().uploads_for([north, s]))
+        told.add((error.expected, error.found, error.fix))
+    assert len(told) == 3
+    assert [("key file" in fix, "--id-type" in fix) for *_, fix in sorted(told)].count(
+        (True, False)
+    ) == 1
+
+
+def test_columns_are_no_rows() -> None:
+    """Their slots are in the order of tags, which a join makes random again."""
+    manifests = [columns(f"{at}-1", list(DOMAIN.names), target=True) for at in ("north", "south")]
+    error = refuses(Code.UPLOADS_DO_NOT_FIT, lambda: make_job().uploads_for(manifests))
+    assert "columns to join" in error.found
+    assert 'partition = "vertical"' in error.fix
 
 
 def test_one_owner_of_all_columns_needs_no_key() -> None:

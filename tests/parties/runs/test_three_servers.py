@@ -13,6 +13,7 @@ import pytest
 from hedgerow.errors import Code
 from hedgerow.parties.consortium.policy import Policy
 from hedgerow.parties.consortium.state_key import operator_key
+from hedgerow.parties.roles.uploading import make_align_key, share_upload
 from hedgerow.parties.runs.jobs import ServerJob
 from hedgerow.parties.store.accounts import Accounts
 from hedgerow.parties.store.models import open_model
@@ -22,9 +23,9 @@ from hedgerow.protocols.hidden.predict import predict
 from hedgerow.protocols.hidden.training import train_hidden
 from hedgerow.protocols.sharing.table import horizontal_uploads
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.tables import Encoded, encode
+from hedgerow.tables import Encoded, encode, pad
 from hedgerow.trees.model import model_from_json
-from tests.parties.roles.upload_servers import DOMAIN, SERVERS
+from tests.parties.roles.upload_servers import DOMAIN, SERVERS, write_csv
 from tests.parties.runs.run_servers import Town, job, set_line, town
 from tests.parties.wire.parties_calls import refuses
 from tests.protocols.sharing.shared_tables import shared_queries, shared_table
@@ -39,12 +40,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         yield made
 
 
-def in_the_clear(place: Town, plan: HiddenPlan) -> np.ndarray:
-    """Train on plain arrays and ask about all rows."""
+def in_the_clear(place: Town, plan: HiddenPlan, some: slice = slice(None)) -> np.ndarray:
+    """Train on plain arrays of some rows and ask about all."""
     rows = encode(place.table.drop_columns(["id"]), DOMAIN, "ill")
     engine, n = ClearEngine(Leakage([])), rows.n_slots
-    uploads = horizontal_uploads(plan.layout, [n], 0)
-    table = shared_table(engine, plan.layout, plan.ring, uploads, {0: rows})
+    uploads = horizontal_uploads(plan.layout, [plan.n_slots], 0)
+    trained_on = pad(rows.rows(np.arange(n)[some]), plan.n_slots)
+    table = shared_table(engine, plan.layout, plan.ring, uploads, {0: trained_on})
     forest = train_hidden(table, plan, Ledger())
     bare = Encoded(DOMAIN.select(list(range(3)), target=False), rows.bins, None, rows.present)
     queries = shared_queries(engine, plan.layout, forest.ring, bare)
@@ -90,6 +92,44 @@ def test_a_tree_without_noise_is_that_of_the_clear(place: Town) -> None:
     )
     other = job("other", model="plain-model")
     refuses(Code.MODEL_EXISTS, lambda: place.post(other))
+
+
+COLUMNS = {"north": ["id", "age", "ill"], "south": ["id", "ward", "sex"]}
+HELD = {"north": slice(0, 50), "south": slice(35, 100)}
+COMMON = slice(35, 50)
+
+
+@pytest.fixture(scope="module")
+def columns(place: Town, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Let two owners upload columns of people, some of whom are in both tables."""
+    folder = tmp_path_factory.mktemp("columns")
+    make_align_key(folder / "wards.key")
+    for owner, names in COLUMNS.items():
+        table = place.table.take(np.random.default_rng(len(owner)).permutation(100)[::-1])
+        table = table.filter(np.isin(table.column("id"), place.table.column("id")[HELD[owner]]))
+        share_upload(
+            place.parties[owner],
+            write_csv(folder / f"{owner}.csv", table.select(names)),
+            DOMAIN,
+            id=f"{owner}-columns",
+            population="patients",
+            slots={"north": 60, "south": 75}[owner],
+            ids="id",
+            align_key=folder / "wards.key",
+        )
+    return {"uploads": [f"{owner}-columns" for owner in COLUMNS], "partition": "vertical"}
+
+
+def test_columns_of_two_owners_train_the_tree_of_the_inner_join(
+    place: Town, columns: dict[str, Any]
+) -> None:
+    """A server is killed on the way: the join is made once, or once more as a whole."""
+    plan = {"max_depth": 3, "capacity": 60}
+    model = disturbed(place, "joined", "birch", "worker", plan=plan, **columns)
+    expected = in_the_clear(place, job(plan=plan).make_plan(), COMMON)
+    np.testing.assert_array_equal(place.predictions(model), expected)
+    whole = in_the_clear(place, job(plan=plan | {"capacity": 100}).make_plan())
+    assert not np.array_equal(expected, whole)
 
 
 def disturbed(place: Town, name: str, victim: str, what: str, **changes: Any) -> str:

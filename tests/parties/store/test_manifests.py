@@ -39,10 +39,12 @@ def test_every_field_counts_in_the_digest() -> None:
         make_manifest(owner="south").digest,
         make_manifest(population="staff").digest,
         make_manifest(alignment=ZERO).digest,
+        make_manifest(alignment=ZERO, ids="text", version=3).digest,
+        make_manifest(alignment=ZERO, ids="number", version=3).digest,
         make_manifest(seeds=("1" * 64, ZERO)).digest,
         make_manifest(domain=DOMAIN.select(["age", "ward"])).digest,
     }
-    assert len(found) == 8
+    assert len(found) == 10
 
 
 @pytest.mark.parametrize(
@@ -59,6 +61,10 @@ def test_every_field_counts_in_the_digest() -> None:
         {"more": 1},
         {"alignment": "x"},
         {"alignment": None},
+        {"version": 3},
+        {"version": 3, "ids": "text"},
+        {"version": 1, "ids": "text", "alignment": ZERO},
+        {"version": 3, "ids": "name", "alignment": ZERO},
     ],
 )
 def test_what_is_refused(change) -> None:
@@ -100,3 +106,13 @@ def test_the_server_with_both_seeds_cannot_try_out_tables() -> None:
     correction = parts[1].correction
     digests = {correction_digest("a", secrets.token_bytes(32), correction) for _ in range(3)}
     assert len(digests) == 3
+
+
+def test_columns_with_tags_are_another_version() -> None:
+    manifest = make_manifest(alignment=ZERO, ids="number", version=3)
+    assert manifest.planes == make_manifest().planes + 128
+    assert manifest.to_dict()["ids"] == "number"
+    assert UploadManifest.from_json(manifest.to_json()) == manifest
+    # Manifests of rows are written as they were, so that their digests stay.
+    assert "ids" not in make_manifest().to_dict()
+    assert not make_manifest(alignment=ZERO).tagged

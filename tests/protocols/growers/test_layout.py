@@ -9,7 +9,7 @@ from hedgerow.secure.ring import Z16, Z32
 from hedgerow.tables import Attribute
 from hedgerow.trees.layout import SplitKind
 from tests.protocols.hidden.hidden_runs import ATTRIBUTES, domain, make_slots
-from tests.protocols.sharing.shared_tables import one_hot
+from tests.protocols.sharing.shared_tables import columns_at, one_hot
 
 BRANCHINGS = ("binary", "wary")
 # Places of the attributes with 4, 1, 2, 5 and 1 bins.
@@ -68,7 +68,7 @@ def test_one_hot_rows_against_a_loop(branching: Any, features: tuple[int, ...] |
             if slots.present[row]:
                 expected[row, sum(widths[:i]) + slots.bins[row, feature]] = 1
     # Laid out side by side in the whole table they are the same cells.
-    columns = layout.columns_of(list(chosen))
+    columns = columns_at(layout, list(chosen))
     np.testing.assert_array_equal(one_hot(layout, slots)[:, columns], expected)
     starts = [FIRST[branching][a] for a in chosen]
     assert columns.tolist() == [

@@ -54,3 +54,9 @@ def target_columns(table: Encoded, n_columns: int) -> NDArray[Any]:
         units = np.where(table.present, np.rint(table.target), 0)[:, None]
         return np.concatenate([present, units.astype(np.int64)], axis=1)
     return as_one_hot(table.target, n_columns) * present
+
+
+def columns_at(layout: Layout, features: Sequence[int]) -> NDArray[np.int64]:
+    """Return the places of the columns of some attributes."""
+    pairs = zip(layout.first_column[list(features)], layout.widths(features), strict=True)
+    return np.concatenate([np.arange(at, at + width) for at, width in pairs])

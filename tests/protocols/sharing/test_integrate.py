@@ -8,14 +8,13 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.sharing.integrate import (
-    MEMBERSHIP,
     by_columns,
     by_rows,
     dealt,
     equal_slots,
     keyed,
 )
-from hedgerow.tables import encode
+from hedgerow.tables import Encoded, encode
 from tests.protocols.hidden.hidden_jobs import DOMAIN, encoded, plan, rows
 
 PLAN = plan()
@@ -62,7 +61,6 @@ def test_dealing_rows_keeps_every_record_once(owners: int) -> None:
     assert [upload.rows for upload in made.uploads] == equal_slots(60, owners)
     assert [upload.party for upload in made.uploads] == list(range(3, 3 + owners))
     assert records(made.tables.values()) == records([table])
-    assert made.marks == []
 
 
 @pytest.mark.parametrize("owners", [1, 2, 3])
@@ -71,16 +69,8 @@ def test_dealing_columns_keeps_every_cell_once(owners: int) -> None:
     made = dealt(PLAN.layout, table, 60, owners, "vertical")
     assert sorted(f for upload in made.uploads for f in upload.features) == [0, 1, 2]
     assert [upload.target for upload in made.uploads] == [True] + [False] * (owners - 1)
-    whole = np.zeros((60, 3), dtype=np.uint8)
-    for upload in made.uploads:
-        whole[:, list(upload.features)] = made.tables[upload.party].bins
-    first = made.tables[3]
-    assert records([replace(first, domain=DOMAIN, bins=np.asfortranarray(whole))]) == records(
-        [table]
-    )
-    audiences = [audience for _, audience in made.marks]
-    assert audiences == ([] if owners == 1 else [[f"owner {i}"] for i in range(owners)])
-    assert {reason for reason, _ in made.marks} <= {MEMBERSHIP}
+    assert all(upload.tagged and upload.rows == 60 for upload in made.uploads)
+    assert records([side_by_side(made)]) == records([table])
 
 
 def test_more_owners_than_columns_or_slots_are_refused() -> None:
@@ -103,13 +93,29 @@ def test_owners_of_rows_fill_slots_of_their_own() -> None:
     assert refused(by_rows, PLAN.layout, [encode(X, DOMAIN)], [60]) is Code.BAD_TARGET
 
 
-def test_owners_of_columns_place_the_same_records_in_the_same_slots() -> None:
-    made = by_columns(PLAN.layout, parts_by_columns(), 60)
-    left, right = made.tables.values()
-    np.testing.assert_array_equal(left.present, right.present)
-    np.testing.assert_array_equal(left.ids[left.present], right.ids[right.present])
-    whole = np.asfortranarray(np.hstack([left.bins, right.bins]))
-    assert records([replace(left, domain=DOMAIN, bins=whole)]) == records([encoded()])
+def side_by_side(made) -> Encoded:
+    """Join in the clear: by tags, the records that all owners have."""
+    tables = [made.tables[upload.party] for upload in made.uploads]
+    tags = [[tag.tobytes() for tag in table.tags[table.present]] for table in tables]
+    assert all(one == sorted(one) for one in tags)
+    common = sorted(set.intersection(*map(set, tags)))
+    whole = np.zeros((len(common), 3), dtype=np.uint8, order="F")
+    for upload, table, own in zip(made.uploads, tables, tags, strict=True):
+        at = np.searchsorted(own, common)
+        whole[:, list(upload.features)] = table.bins[table.present][at]
+        if table.target is not None:
+            target = table.target[table.present][at]
+    return Encoded(DOMAIN, whole, target, np.ones(len(common), dtype=bool))
+
+
+def test_owners_of_columns_have_slots_of_their_own_and_tags_in_common() -> None:
+    left, right = parts_by_columns()
+    made = by_columns(PLAN.layout, [left, right], [60, 50])
+    assert [table.n_slots for table in made.tables.values()] == [60, 50]
+    assert records([side_by_side(made)]) == records([encoded()])
+    fewer = by_columns(PLAN.layout, [left, right.rows(np.arange(40))], [60, 50])
+    assert side_by_side(fewer).n_slots == 40
+    assert all(table.ids is None for table in made.tables.values())
 
 
 def test_owners_without_a_target() -> None:
@@ -119,23 +125,40 @@ def test_owners_without_a_target() -> None:
     assert [int(table.present.sum()) for table in made.tables.values()] == [10, 38]
     assert [upload.target for upload in made.uploads] == [True, True]
     left, right = (part.select(part.domain.names, target=False) for part in parts_by_columns())
-    # One of them says which records there are.
-    assert [one.target for one in by_columns(layout, [left, right], 60).uploads] == [True, False]
+    uploads = by_columns(layout, [left, right], [60, 60]).uploads
+    assert [one.target for one in uploads] == [True, False]
 
 
-def test_the_key_decides_about_slots() -> None:
+def test_the_key_decides_about_tags() -> None:
+    """Where records lie among the slots follows from them, and from random tags of empty slots."""
     first, again, other = (
-        by_columns(PLAN.layout, parts_by_columns(orders=(3, at)), 60, key)
+        by_columns(PLAN.layout, parts_by_columns(orders=(3, at)), [60, 60], key).tables[3]
         for at, key in enumerate([KEY, KEY, bytes(16)])
     )
-    np.testing.assert_array_equal(first.tables[3].present, again.tables[3].present)
-    assert (first.tables[3].present != other.tables[3].present).any()
+    np.testing.assert_array_equal(first.tags[first.present], again.tags[again.present])
+    assert not np.isin(first.tags[first.present], other.tags[other.present]).all()
+    assert not np.array_equal(first.tags, again.tags)
+    assert len(np.unique(first.tags, axis=0)) == 60
+
+
+def test_slots_of_records_are_uniform(chi_square) -> None:
+    part, _ = parts_by_columns(6)
+    places = sum(
+        by_columns(Layout(part.domain, "binary"), [part], [9], k.to_bytes(16))
+        .tables[3]
+        .present.astype(int)
+        for k in range(600)
+    )
+    assert chi_square(places, np.full(9, 1 / 9)) > 1e-4
 
 
 def test_columns_that_do_not_make_a_table_are_refused() -> None:
     left, right = parts_by_columns()
-    refuse = lambda *parts, slots=60: refused(by_columns, PLAN.layout, parts, slots)  # noqa: E731
-    assert refuse(left, right.rows(np.arange(40))) is Code.IDS_DO_NOT_ALIGN
+    refuse = lambda *parts, slots=60: refused(  # noqa: E731
+        by_columns, PLAN.layout, parts, [slots] * len(parts)
+    )
+    twice = replace(right, ids=np.append(right.ids[:-1], right.ids[0]))
+    assert refuse(left, twice) is Code.DUPLICATE_ID
     assert refuse(left, replace(right, ids=None)) is Code.IDS_DO_NOT_ALIGN
     assert refuse(left) is Code.MISSING_COLUMN
     assert refuse(left, right, right) is Code.DUPLICATE_COLUMN

@@ -19,7 +19,7 @@ from hedgerow.secure.replicated.outside import deal
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.secure.secret import Engine, pack
 from hedgerow.tables import Attribute, Domain, Target, encode
-from tests.protocols.sharing.shared_tables import one_hot
+from tests.protocols.sharing.shared_tables import columns_at, one_hot
 from tests.secure.engines import ENGINES, metered, reveal
 
 SIZES = (3, 1, 8, 2)
@@ -57,7 +57,7 @@ def test_no_bits_make_more_than_one_value(engine: Engine, branching) -> None:
     cells = reveal(held_queries(engine, layout, Z16, parts, n))
     number = (bits * np.array([4, 2, 1])[:, None, None]).sum(axis=0)
     for feature, size in enumerate(layout.widths(range(len(SIZES)))):
-        block = cells[:, layout.columns_of([feature])]
+        block = cells[:, columns_at(layout, [feature])]
         wanted = np.minimum(number[feature], SIZES[feature] - 1)
         np.testing.assert_array_equal(block, wanted[:, None] == np.arange(size))
 

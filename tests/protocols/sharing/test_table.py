@@ -9,13 +9,15 @@ from hedgerow.errors import HedgerowError
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import GRID_BITS, Units
 from hedgerow.protocols.sharing import uploaded as module
+from hedgerow.protocols.sharing.integrate import tagged
 from hedgerow.protocols.sharing.table import (
     SecretTable,
     Upload,
+    check_uploads,
     horizontal_uploads,
     vertical_uploads,
 )
-from hedgerow.protocols.sharing.uploaded import deal_uploads
+from hedgerow.protocols.sharing.uploaded import deal_uploads, n_planes, planes_of
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.secure.secret import Engine
 from hedgerow.tables import Domain, Encoded, Target
@@ -71,32 +73,17 @@ def test_rows_of_several_owners_lie_below_each_other(
     check(share(make_engine(name), slots, layout, uploads), slots, layout)
 
 
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("branching", BRANCHINGS)
 @pytest.mark.parametrize(
     ("groups", "target_at"),
     [([EVERY], 0), ([(0, 1, 2), (3, 4)], 0), ([(3, 0), (4,), (2, 1)], 2)],
 )
-def test_columns_of_several_owners_lie_beside_each_other(
-    name: str, branching: Any, groups: list[tuple[int, ...]], target_at: int
+def test_columns_of_several_owners_are_all_columns(
+    groups: list[tuple[int, ...]], target_at: int
 ) -> None:
-    slots, layout = make_slots(domain(), 1, N), Layout(domain(), branching)
-    uploads = vertical_uploads(layout, N, groups, target_at)
+    uploads = vertical_uploads([N + i for i in range(len(groups))], groups, target_at)
     assert [u.features for u in uploads] == [tuple(sorted(group)) for group in groups]
     assert [u.target for u in uploads] == [i == target_at for i in range(len(groups))]
-    check(share(make_engine(name), slots, layout, uploads), slots, layout)
-
-
-@pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("branching", BRANCHINGS)
-def test_rows_and_columns_mixed_in_any_order(name: str, branching: Any) -> None:
-    slots, layout = make_slots(domain(), 2, N), Layout(domain(), branching)
-    uploads = [
-        Upload(6, 25, 15, (1, 3), False),
-        Upload(3, 0, 25, EVERY, True),
-        Upload(5, 25, 15, (0, 2, 4), True),
-    ]
-    check(share(make_engine(name), slots, layout, uploads), slots, layout)
+    assert check_uploads(Layout(domain(), "binary"), uploads) == N
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -105,7 +92,7 @@ def test_blocks_give_the_same_table(name: str, block: int, monkeypatch: pytest.M
     monkeypatch.setattr(module, "_BLOCK", block)
     # More than two words of rows, which no block is smaller than.
     slots, layout = make_slots(domain(), 3, 150), Layout(domain(), "binary")
-    uploads = vertical_uploads(layout, 150, [(0, 1), (2, 3, 4)], 1)
+    uploads = horizontal_uploads(layout, [90, 60])
     check(share(make_engine(name), slots, layout, uploads), slots, layout)
 
 
@@ -174,10 +161,31 @@ def test_a_table_that_is_not_what_was_declared_is_refused_before_anything_is_dea
         ],
         [Upload(3, 0, 40, (0, 0, 1, 2, 3, 4), True)],
         [Upload(3, 0, 40, EVERY, False), Upload(4, 0, 40, (), True)],
+        [Upload(3, 0, 25, EVERY, True), Upload(4, 25, 0, EVERY, True)],
+        # Columns of which one is missing, or at two owners, or not to be joined.
+        vertical_uploads([40, 40], [(0, 1), (2, 3)], 0),
+        vertical_uploads([40, 40], [(0, 1, 2), (2, 3, 4)], 0),
+        vertical_uploads([40, 40], [EVERY, ()], 0),
+        vertical_uploads([40, 0], [(0, 1, 2), (3, 4)], 0),
+        vertical_uploads([40, 40], [(0, 1, 2), (3, 4)], 2),
+        [*vertical_uploads([40], [(0, 1, 2)], 0), Upload(4, 0, 40, (3, 4), False)],
     ],
 )
 def test_cells_that_are_missing_or_filled_twice_are_refused(uploads: list[Upload]) -> None:
     assert "H501" in refusal(uploads, {})
+
+
+def test_tags_are_there_where_they_were_declared() -> None:
+    slots = make_slots(domain(), 5, N)
+    named = Encoded(slots.domain, slots.bins, slots.target, slots.present, np.arange(N))
+    with_tags = tagged(named, N, bytes(32))
+    joined = vertical_uploads([N], [EVERY], 0)
+    assert "no tags" in refusal(joined, {3: slots})
+    assert "tags from party 3" in refusal(
+        horizontal_uploads(Layout(domain(), "binary"), [N]), {3: with_tags}
+    )
+    (one,) = deal_uploads(Layout(domain(), "binary"), joined, {3: with_tags})
+    assert one.shape == (n_planes(domain(), tagged=True), N) == planes_of(with_tags).shape
 
 
 def test_an_owner_without_a_table_is_refused() -> None:

@@ -10,7 +10,6 @@ from hedgerow.protocols.sharing import uploaded
 from hedgerow.protocols.sharing.table import (
     Upload,
     horizontal_uploads,
-    vertical_uploads,
 )
 from hedgerow.protocols.sharing.uploaded import (
     GRID_PLANES,
@@ -22,7 +21,7 @@ from hedgerow.protocols.sharing.uploaded import (
 )
 from hedgerow.secure.ring import Z16, Z32
 from hedgerow.tables import Attribute, Domain, Encoded, Target
-from tests.protocols.sharing.shared_tables import one_hot, target_columns
+from tests.protocols.sharing.shared_tables import columns_at, one_hot, target_columns
 from tests.secure.engines import ENGINES, reveal
 
 SIZES, CLASSES, N = (3, 1, 9, 2), 3, 150
@@ -58,10 +57,6 @@ def test_dealt_bits_become_the_table(
     keeper, layout = ENGINES[engine](), Layout(first.domain, branching)
     for uploads, parts in (
         (horizontal_uploads(layout, [N], 0), {0: first}),
-        (
-            vertical_uploads(layout, N, [(0, 2), (1, 3)], 1, 0),
-            {0: first.select([0, 2], target=False), 1: first.select([1, 3])},
-        ),
         (horizontal_uploads(layout, [N, 70], 0), {0: first, 1: second}),
     ):
         held = deal_uploads(layout, uploads, parts)
@@ -91,7 +86,7 @@ def test_any_bits_are_at_most_one_row(branching) -> None:
     assert set(np.unique(classes)) == {0, 1}
     np.testing.assert_array_equal(classes.sum(axis=1), bits[0])
     for feature in range(len(SIZES)):
-        block = reveal(found.onehot)[:, layout.columns_of([feature])]
+        block = reveal(found.onehot)[:, columns_at(layout, [feature])]
         assert set(np.unique(block)) <= {0, 1}
         np.testing.assert_array_equal(block.sum(axis=1), bits[0])
 
@@ -116,11 +111,8 @@ def test_dealt_bits_become_whole_units(engine: str, bits: int, block: int, monke
     monkeypatch.setattr(uploaded, "_BLOCK", block)
     keeper, layout, units = ENGINES[engine](), Layout(NUMERIC, "binary"), Units(-3.0, 5.0, bits)
     for uploads, parts in (
+        (horizontal_uploads(layout, [N], 0), {0: numbers()}),
         (horizontal_uploads(layout, [N, 70], 0), {0: numbers(), 1: numbers(70, seed=1)}),
-        (
-            vertical_uploads(layout, N, [(0, 2), (1, 3)], 1, 0),
-            {0: numbers().select([0, 2], target=False), 1: numbers().select([1, 3])},
-        ),
     ):
         held = deal_uploads(layout, uploads, parts)
         for part, one in zip(parts.values(), held, strict=True):

@@ -1,13 +1,14 @@
-"""Owners of columns of the same records: whatever one of them shares, a record counts once."""
+"""Owners of columns: whatever one of them shares, a record counts once or not at all."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from hedgerow.audit.bounds import epsilon_lower
-from hedgerow.errors import Code, HedgerowError
+from hedgerow.crypto.prg import KEY_BYTES
 from hedgerow.privacy import Leakage, Ledger, NoiseSource
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.masks import Masks
@@ -16,13 +17,24 @@ from hedgerow.protocols.hidden.answers import HIDDEN_TREE
 from hedgerow.protocols.hidden.id3 import branch_sums
 from hedgerow.protocols.hidden.options import plan_hidden
 from hedgerow.protocols.hidden.training import train_hidden
-from hedgerow.protocols.sharing.table import SecretTable, Upload, vertical_uploads
-from hedgerow.protocols.sharing.uploaded import expand_table, n_planes, planes_of
+from hedgerow.protocols.sharing.integrate import by_columns, keyed
+from hedgerow.protocols.sharing.join import TAG_PLANES
+from hedgerow.protocols.sharing.table import SecretTable, vertical_uploads
+from hedgerow.protocols.sharing.uploaded import (
+    HeldUpload,
+    deal_uploads,
+    held_table,
+    planes_shape_of,
+    table_openings,
+)
 from hedgerow.secure.clear import ClearEngine
-from hedgerow.secure.ring import Z16, Z32
-from hedgerow.secure.secret import Engine
+from hedgerow.secure.replicated.outside import deal
+from hedgerow.secure.ring import Z32
+from hedgerow.secure.secret import Engine, pack
 from hedgerow.tables import Attribute, Domain, Encoded, Target
+from hedgerow.tables.ids import id_tags
 from tests.protocols.hidden.hidden_runs import answers_of
+from tests.protocols.sharing.shared_tables import columns_at
 from tests.secure.engines import ENGINES, reveal
 
 SIZES, CLASSES, N = (3, 1, 9, 2), 3, 500
@@ -36,58 +48,42 @@ CLASSED = Domain(
 NUMERIC = CLASSED.model_copy(update={"target": Target(name="y", bounds=(-3.0, 5.0))})
 BARE = CLASSED.select(CLASSED.names, target=False)
 NORTH, SOUTH = 3, 4
-"""Owners; south has the target, or speaks for all where there is none."""
+"""Owners; south has the target."""
 
 
 @pytest.mark.parametrize("domain", [CLASSED, NUMERIC, BARE], ids=["classes", "numbers", "bare"])
 @pytest.mark.parametrize("branching", ["binary", "wary"])
 def test_any_bits_of_all_owners_are_at_most_one_row(branching, domain: Domain) -> None:
-    """Presence is the target's: a row has one bin of every attribute and a class, or nothing."""
+    """A row that all owners have has one bin of every attribute and a class, or there is none."""
     engine, numeric = ENGINES["three servers"](), domain is NUMERIC
     layout, rng = Layout(domain, branching), np.random.default_rng(0)
     groups = [(0, 2), (1, 3)]
-    bits = {}
-    for party, group, target in zip((NORTH, SOUTH), groups, (False, True), strict=True):
-        planes = n_planes(domain.select(list(group), target=target))
-        bits[party] = rng.integers(0, 2, (planes, N)) != 0
-    shared = {party: engine.public_bits(of) for party, of in bits.items()}
-    present = bits[SOUTH][0]
-    assert (present & ~bits[NORTH][0]).sum() > 100
-    assert (bits[NORTH][0] & ~present).sum() > 100
-    uploads = vertical_uploads(layout, N, groups, 1)
+    uploads = vertical_uploads([N, N], groups, 1)
+    tags = np.sort(rng.choice(1 << 40, N, replace=False))
+    held, present = [], np.ones(N, dtype=bool)
+    for upload in uploads:
+        planes, _ = shape = planes_shape_of(layout, upload)
+        bits = rng.integers(0, 2, (planes, N)) != 0
+        # All that is asked of an owner is that its tags ascend.
+        bits[-TAG_PLANES:] = (tags << 15 >> np.arange(TAG_PLANES - 1, -1, -1)[:, None] % 64) & 1
+        bits[-TAG_PLANES:][64:] = False
+        present &= bits[0]
+        held.append(HeldUpload(upload, shape, dict(enumerate(deal(pack(bits), xor=True)))))
+    engine.leakage = Leakage(table_openings(uploads, engine.everyone))
     units = Units(-3.0, 5.0, 10) if numeric else None
-    found = expand_table(engine, layout, Z32, uploads, shared, units)
+    found = held_table(engine, layout, Z32, held, units)
     cells, columns = reveal(found.onehot), reveal(found.columns)
+    there = columns[:, 0] if numeric else columns.sum(axis=1)
+    assert there.sum() == present.sum() > 100
+    assert set(np.unique(there)) == {0, 1}
     for feature in range(len(SIZES)):
-        block = cells[:, layout.columns_of([feature])]
+        block = cells[:, columns_at(layout, [feature])]
         assert set(np.unique(block)) <= {0, 1}
-        np.testing.assert_array_equal(block.sum(axis=1), present)
-    if units is None:
-        assert set(np.unique(columns)) == {0, 1}
-        np.testing.assert_array_equal(columns.sum(axis=1), present)
-    else:
+        np.testing.assert_array_equal(block.sum(axis=1), there)
+    if units is not None:
         target = Z32.signed(columns[:, 1])
-        np.testing.assert_array_equal(columns[:, 0], present)
         assert np.abs(target).max() <= units.most
-        assert np.all(target[~present] == 0)
-
-
-def test_slots_whose_target_comes_from_several_owners() -> None:
-    """There would be no one upload that says which of the rows there are."""
-    engine, layout = ENGINES["clear"](), Layout(CLASSED, "binary")
-    uploads = [
-        Upload(3, 0, 64, (0, 1), False),
-        Upload(4, 0, 32, (2, 3), True),
-        Upload(5, 32, 32, (2, 3), True),
-    ]
-    planes = {}
-    for one in uploads:
-        part = CLASSED.select(list(one.features), target=one.target)
-        empty = np.zeros((n_planes(part), one.rows), dtype=bool)
-        planes[one.party] = engine.public_bits(empty)
-    with pytest.raises(HedgerowError) as caught:
-        expand_table(engine, layout, Z16, uploads, planes)
-    assert caught.value.code is Code.BAD_PARAMETER
+        assert np.all(target[there == 0] == 0)
 
 
 SLOTS = 512
@@ -108,16 +104,28 @@ def put_together(
     slots[at[: len(rows)]] = rows
     present = np.zeros(SLOTS, dtype=bool)
     present[at[: len(rows)]] = True
-    bins = np.asfortranarray(slots[:, :3])
-    north = Encoded(WARDS.select([0, 1], target=False), bins[:, :2], None, slots[:, 4] == 1)
-    south = Encoded(WARDS.select([2]), bins[:, 2:], slots[:, 3], present)
-    planes = {p: engine.public_bits(planes_of(t)) for p, t in ((NORTH, north), (SOUTH, south))}
-    uploads = vertical_uploads(layout, SLOTS, [(0, 1), (2,)], 1)
-    return expand_table(engine, layout, ring, uploads, planes)
+    bins, ids = np.asfortranarray(slots[:, :3]), np.arange(SLOTS)
+    north = Encoded(WARDS.select([0, 1], target=False), bins[:, :2], None, present, ids)
+    south = Encoded(WARDS.select([2]), bins[:, 2:], slots[:, 3], present, ids)
+    made = by_columns(layout, [north, south], [SLOTS, SLOTS], bytes(32), keyed(bytes(KEY_BYTES)))
+    denied = present & (slots[:, 4] == 0)
+    tags = {tag.tobytes() for tag in id_tags(bytes(32), ids[denied])}
+    north = made.tables[NORTH]
+    keep = np.array([tag.tobytes() not in tags for tag in north.tags])
+    made.tables[NORTH] = replace(north, present=north.present & keep)
+    held = deal_uploads(layout, made.uploads, made.tables)
+    before = engine.leakage
+    engine.leakage = Leakage(table_openings(made.uploads, engine.everyone))
+    table = held_table(engine, layout, ring, held)
+    engine.leakage = before
+    return table
 
 
-def test_a_record_that_an_owner_denies_is_in_one_leaf() -> None:
-    """The class counts of leaves have sensitivity 1 in the L1 norm, whatever another owner says."""
+def test_a_record_that_an_owner_denies_is_in_no_leaf() -> None:
+    """The class counts of leaves have sensitivity 1 in the L1 norm, whatever another owner says.
+
+    It is in none of the cells, then: were it in those of one owner, it would count in two leaves.
+    """
     engine, layout = ENGINES["clear"](), Layout(WARDS, "binary")
     rows = np.array([(0, 0, k % 2, k % 2, 1) for k in range(40)])
     at = np.random.default_rng(3).permutation(SLOTS)
@@ -129,7 +137,7 @@ def test_a_record_that_an_owner_denies_is_in_one_leaf() -> None:
         counts = branch_sums(hist, engine.public(by_z, Z32), layout)
         found.append(Z32.signed(reveal(counts))[0])
     np.testing.assert_array_equal(found[0], [[20, 0], [0, 20]])
-    np.testing.assert_array_equal(found[1] - found[0], [[0, 1], [0, 0]])
+    np.testing.assert_array_equal(found[1], found[0])
 
 
 RUNS, EPSILON = 40, 1.0
@@ -138,8 +146,8 @@ RUNS, EPSILON = 40, 1.0
 def tie(denied: int) -> NDArray[np.int64]:
     """Return records that split on z first; below it x is a little better than y.
 
-    Denied ones have z=0 and the class yes. With north's own presence they are missing in its bins,
-    below z=1 as well: enough of them bring the counts there below zero, and another split wins.
+    Denied ones have z=0 and the class yes. Were they missing in north's bins alone, enough of them
+    would bring the counts below z=1 below zero, and another split would win.
     """
     groups = [(0, 0, 1, 0, 1, 20), (1, 0, 1, 0, 1, 5), (0, 0, 1, 1, 1, 2), (0, 0, 0, 1, 1, 150)]
     rows = [(*row, n) for *row, n in groups] + [(0, 0, 0, 1, 0, denied)]

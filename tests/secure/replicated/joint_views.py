@@ -70,6 +70,7 @@ def program(
         engine.truncate(x, 7),
         mixed,
         engine.unshuffle(mixed * 3, permutation),
+        engine.shuffle(b ^ c, permutation),
         *engine.addends(x, 4),
     ]
 

@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from hedgerow.crypto.prg import KEY_BYTES
-from hedgerow.errors import Code, HedgerowError, InputError, warn_caller
+from hedgerow.errors import Code, HedgerowError, warn_caller
 from hedgerow.estimators.accounted import PlannedEstimator
 from hedgerow.estimators.parameters import check_parameter, is_count
 from hedgerow.estimators.table import read_domain
@@ -127,12 +127,14 @@ class HiddenEstimator(PlannedEstimator[Any]):
 
         "horizontal": all attributes of each owner's own records; `slots` are public numbers of
         slots, at least as many as an owner's rows, by default the capacity in equal parts.
-        "vertical": some attributes of all records; where columns have no names, those of the first
-        owner come first in the domain. Then `ys` is None for all owners but one, and `ids` are row
-        ids of every owner, in any order, whole numbers or strings.
+        "vertical": some attributes of each owner's records, of which those that all owners have are
+        trained on; who and how many they are, nobody learns. Where columns have no names, those of
+        the first owner come first in the domain. Then `ys` is None for all owners but one, and
+        `ids` are row ids of every owner, in any order, whole numbers or strings. `slots` are by
+        default the capacity for each owner.
 
-        H203 without a domain, H112 for an owner with more rows than slots, H111 for ids that do not
-        align, H107 and H106 for an attribute at no owner or at two.
+        H203 without a domain, H112 for an owner with more rows than slots, H111 without ids, H107
+        and H106 for an attribute at no owner or at two.
         """
         self._check_parameters()
         if self.domain is None:
@@ -148,11 +150,14 @@ class HiddenEstimator(PlannedEstimator[Any]):
         )
         check_lists(tables, [] if ys is None else ys)
         ys = [None] * len(tables) if ys is None else ys
-        capacity = domain.capacity if slots is None else int(sum(slots))
-        if slots is not None and domain.capacity is not None and sum(slots) > domain.capacity:
+        capacity = domain.capacity
+        if slots is not None:
+            # Owners of columns have no more records in common than the smallest of them has.
+            capacity = int(sum(slots) if self.partition == "horizontal" else min(slots))
+        if domain.capacity is not None and capacity is not None and capacity > domain.capacity:
             raise Code.CAPACITY_EXCEEDED.error(
                 expected=f"slots for at most {domain.capacity:,} rows, the public capacity",
-                found=f"{sum(slots):,} slots",
+                found=f"{capacity:,} slots",
                 fix="give fewer slots=, or raise the capacity in the domain (it is public)",
             )
         with self._fitting() as ledger:
@@ -171,7 +176,9 @@ class HiddenEstimator(PlannedEstimator[Any]):
                 )
             else:
                 key = None if self.random_state is None else self._key()
-                owners = _columns_of_owners(plan, tables, ys, ids, slots, key=key)
+                owners = _columns_of_owners(
+                    plan, tables, ys, ids, slots, key=key, entropy=self._entropy()
+                )
                 self._take_domain(domain)
                 self.n_features_in_ = len(domain.attributes)
                 self.feature_names_in_ = np.array(domain.names, dtype=object)
@@ -258,8 +265,6 @@ class HiddenEstimator(PlannedEstimator[Any]):
         ledger.charge(*plan.releases())
         # These are about some of the parties together, where an account is about each audience.
         mark_collusion(ledger)
-        for reason, audiences in owners.marks:
-            ledger.mark_not_private(reason, audiences)
         trained, run = train(
             self._protocol,
             plan,
@@ -345,13 +350,10 @@ def _columns_of_owners(
     slots: Sequence[int] | None,
     *,
     key: bytes | None,
+    entropy: Entropy,
 ) -> Integrated:
-    """Encode, align and pad the tables of owners that hold columns, under a key or a fresh one."""
-    _check_lengths(tables, ys=ys, ids=ids)
-    if slots is not None:
-        raise Code.BAD_PARAMETER.error(
-            expected="slots for partition='horizontal' alone", found=f"slots={slots!r}"
-        )
+    """Encode and tag the tables of owners that hold columns, under a key or a fresh one."""
+    _check_lengths(tables, ys=ys, ids=ids, slots=slots)
     if ids is None:
         raise Code.IDS_DO_NOT_ALIGN.error(
             expected="row ids of every owner", found="ids=None", fix="pass ids="
@@ -376,28 +378,26 @@ def _columns_of_owners(
         encode(table, domain.select(group, target=y is not None), y, ids=own)
         for table, y, own, group in zip(tables, ys, ids, groups, strict=True)
     ]
-    try:
-        return by_columns(plan.layout, parts, plan.n_slots, key)
-    except InputError as error:
-        kinds = {part.ids.dtype.kind for part in parts if part.ids is not None}
-        if error.code is not Code.IDS_DO_NOT_ALIGN or len(kinds) > 1:
-            raise
-        # The fix of `align` is an option that estimators do not have.
-        raise error.code.error(
-            expected="the same row ids at every owner",
-            found=error.found,
-            fix="leave out, at every owner, the rows whose id another owner does not have, from "
-            "its table, its ids and the target",
-        ) from None
+    if len({part.ids.dtype.kind for part in parts if part.ids is not None}) > 1:
+        raise Code.IDS_DO_NOT_ALIGN.error(
+            expected="ids of one type at every owner",
+            found="numbers at one, strings at another",
+            fix="convert the ids of all owners to whole numbers, or of all to strings",
+        )
+    sizes = [plan.n_slots] * len(tables) if slots is None else slots
+    for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        if part.n_slots > size:
+            raise _too_few_slots(i, part.n_slots, size, given=slots is not None)
+    return by_columns(plan.layout, parts, sizes, key, entropy)
 
 
 def _too_few_slots(owner: int, rows: int, size: int, *, given: bool) -> HedgerowError:
     if given:
-        fix = f"give owner {owner} more in slots=; their sum may be the capacity of the domain"
+        fix = f"give owner {owner} more in slots=, within the capacity of the domain"
     else:
         fix = (
-            "the capacity is divided into equal parts: pass slots= with a number for each owner, "
-            "or raise the capacity in the domain (all of it is public)"
+            "pass slots= with a number for each owner (by default rows are given the capacity in "
+            "equal parts, columns all of it), or raise the capacity in the domain (it is public)"
         )
     return Code.CAPACITY_EXCEEDED.error(
         expected=f"at most {size:,} rows of owner {owner}, its slots",

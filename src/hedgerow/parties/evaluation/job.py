@@ -125,7 +125,7 @@ def propose(
     is the same run, and is charged once.
     """
     rows = [int(one["slots"]) for one in figures]
-    slots = sum(rows) if partition == "horizontal" else rows[0]
+    slots = sum(rows) if partition == "horizontal" else min(rows)
     plan = planned(manifest, slots, options)
     ids = [str(one["id"]) for one in figures]
     places = plan.places

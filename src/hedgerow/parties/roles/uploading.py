@@ -23,6 +23,7 @@ import numpy as np
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.options import check_option
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import OwnerTerms
@@ -41,21 +42,20 @@ from hedgerow.parties.store.manifests import (
 )
 from hedgerow.parties.wire.client import call_member
 from hedgerow.parties.wire.requests import BLOCK_BYTES, Body, Fields
-from hedgerow.protocols.sharing.integrate import in_common_slots
+from hedgerow.protocols.sharing.integrate import tagged
 from hedgerow.protocols.sharing.uploaded import planes_of
 from hedgerow.secure.replicated.outside import Dealt, deal
 from hedgerow.secure.secret import pack
-from hedgerow.tables import Domain, Encoded, TextFormat, align, encode, pad, read_table
-from hedgerow.tables.ids import keyed_digest
-
-_ALIGNMENT = "hedgerow/align/ids/v2"
+from hedgerow.tables import Domain, Encoded, TextFormat, encode, pad, read_table
+from hedgerow.tables.ids import IdKind, check_kind, key_check
+from hedgerow.tables.partition import ids_of
 
 
 def make_align_key(path: Path) -> None:
     """Draw a key for owners of columns, into a file of mode 0600 that does not exist yet.
 
-    The owners hand it to each other, and to nobody else. It may place many versions of a table,
-    each with other records; the same records once more, under new values, want a new key.
+    The owners hand it to each other, and to nobody else. One key does for all versions of their
+    tables.
     """
     make_state_key(path)
 
@@ -104,14 +104,15 @@ def encode_part(
     return encode(table, part, label if has_target else None, ids=ids)
 
 
-def place_records(encoded: Encoded, n_slots: int, key: bytes | None) -> tuple[Encoded, str]:
-    """Place the records in slots; return the keyed hash of their ids, too, where there are some."""
+def place_records(encoded: Encoded, n_slots: int, key: bytes | None, kind: str = "text") -> Encoded:
+    """Place the records in slots: at random, or in the order of their tags where a key makes some.
+
+    H109 for ids of another kind than said.
+    """
     if key is None:
-        return pad(encoded, n_slots), ""
-    (ordered,) = align([encoded])
-    assert ordered.ids is not None
-    alignment = keyed_digest(key, _ALIGNMENT, n_slots, ordered.ids).hex()
-    return in_common_slots(ordered, n_slots, key), alignment
+        return pad(encoded, n_slots)
+    check_kind(ids_of(encoded), kind)
+    return tagged(encoded, n_slots, key)
 
 
 _JOURNAL, HASH_KEY, _LOCK = "uploads.jsonl", "uploads.key", "uploads.lock"
@@ -145,6 +146,7 @@ def share_upload(
     target: str | None = None,
     ids: str | None = None,
     align_key: Path | None = None,
+    id_type: str = "text",
     text: TextFormat | None = None,
     lifetime_epsilon: float | None = None,
     progress: Progress = no_progress,
@@ -162,15 +164,15 @@ def share_upload(
     and for every later version of the table.
     `slots`: public number of slots; the domain's capacity by default.
     `target`: column of the target, if it has another name than in the domain.
-    `ids`: column of row ids, where several owners hold columns of the same records.
+    `ids`: column of row ids, where several owners hold columns: what all of them have is joined.
     `align_key`: file with a key that these owners have in common and no server sees; made by
     `hedgerow.parties.roles.uploading.make_align_key`.
+    `id_type`: what these owners have agreed that ids are, public; "number": all are whole numbers.
     `lifetime_epsilon`: what jobs of the servers may charge to the population in all, if not all
     that the policy of this owner has left; it stays until another one is given.
     Raises H905 if this party is no owner, H858 by its own policy or a server, H886 by a server,
-    H887 if this content was uploaded for another population, H308 for a second version of columns
-    whose records the key has placed before, in an upload that ended or not, and whatever is wrong
-    with the table: those name rows, for the owner's eyes alone.
+    H887 if this content was uploaded for another population, and whatever is wrong with the table:
+    those name rows, for the owner's eyes alone.
     """
     begun = time.monotonic()
     check_owner(config)
@@ -178,6 +180,7 @@ def share_upload(
     check_name(population, "population")
     table = Path(table)
     n_slots = check_public(domain, slots, ids, align_key)
+    check_option("id_type", id_type, IdKind)
     key = None if align_key is None else read_state_key(align_key)
     check_listed(config, population)
     claim = Claim(config.state.path(_LOCK))
@@ -191,12 +194,7 @@ def share_upload(
         _check_before(before, id, population, content)
         encoded = encode_part(table, domain, target, ids, text)
         progress("sharing", 0, 1)
-        padded, alignment = place_records(encoded, n_slots, key)
-        columns = list(padded.domain.names)
-        if padded.domain.target is not None:
-            columns.append(padded.domain.target.name)
-        if alignment:
-            _check_placement(before, alignment, columns, content)
+        padded = place_records(encoded, n_slots, key, id_type)
         # Not before: a server that was asked and gets nothing knows that a row was refused.
         for server in config.servers:
             call_member(config, server, "upload-check", {"id": id, "population": population})
@@ -204,11 +202,10 @@ def share_upload(
         planes = pack(planes_of(padded))
         parts = deal(planes, xor=True)
         salt = secrets.token_bytes(SALT_BYTES)
-        manifest = _manifest(padded.domain, id, population, config.name, n_slots, parts, salt)
-        manifest = manifest.model_copy(update={"alignment": alignment})
+        joined = {} if key is None else {"alignment": key_check(key), "ids": id_type}
+        owned = (id, population, config.name)
+        manifest = _manifest(padded.domain, owned, n_slots, parts, salt, joined)
         entry = {"id": id, "population": population, "hash": content, "slots": n_slots}
-        if alignment:
-            entry |= {"alignment": alignment, "columns": _digest_each(columns)}
         _add_event(store, {"event": "begun", "time": time.time(), **entry})
         sent = _send(config, manifest, parts, salt, progress)
         _add_event(store, {"event": "done", "time": time.time(), **entry})
@@ -295,48 +292,20 @@ def _check_before(before: Sequence[Entry], id: str, population: str, content: st
             )
 
 
-def _check_placement(
-    before: Sequence[Entry], alignment: str, columns: Sequence[str], content: str
-) -> None:
-    """Refuse a second version of columns whose records a key has placed before.
-
-    Under one key it would have the slots of the first version, and one record more or less would
-    give it others: what the two versions release together would tell one from the other, and so
-    would their alignments. Other columns of the same records belong to the same version. An upload
-    that did not end counts too, since servers may have all of it; the very same file may be sent
-    once more after it, as the one version that there is.
-    """
-    mine = _digest_each(columns)
-    for entry in before:
-        begun = entry["event"] == "begun"
-        if entry.get("alignment") != alignment or (begun and entry["hash"] == content):
-            continue
-        again = [name for name, one in zip(columns, mine, strict=True) if one in entry["columns"]]
-        if again:
-            raise Code.ALIGN_KEY_USED.error(
-                found=f"column {again[0]!r} of the same records in upload {entry['id']}"
-                + (", which was begun with another file" if begun else "")
-            )
-
-
-def _digest_each(columns: Sequence[str]) -> list[str]:
-    """Return short digests of column names, so that a line has room for thousands of them."""
-    return [hashlib.sha256(name.encode()).hexdigest()[:12] for name in columns]
-
-
 def _manifest(
     domain: Domain,
-    id: str,
-    population: str,
-    owner: str,
+    owned: tuple[str, str, str],
     rows: int,
     parts: Sequence[Dealt],
     salt: bytes,
+    joined: Mapping[str, Any],
 ) -> UploadManifest:
+    """Describe an upload by its id, population and owner; `joined` is what columns add."""
+    id, population, owner = owned
     correction = parts[1].correction
     assert correction is not None
     return UploadManifest(
-        version=format_version(domain),
+        version=format_version(domain, tagged=bool(joined)),
         id=id,
         population=population,
         owner=owner,
@@ -345,6 +314,7 @@ def _manifest(
         correction=correction_digest(id, salt, correction),
         # The capacity of one owner is not that of the table.
         domain=domain.model_copy(update={"capacity": None}),
+        **joined,
     )
 
 

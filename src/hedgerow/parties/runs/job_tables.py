@@ -19,8 +19,10 @@ from hedgerow.parties.store.manifests import UploadManifest
 from hedgerow.privacy.accounting import Guarantee
 from hedgerow.protocols.hidden.programs import FIRST_OWNER
 from hedgerow.protocols.sharing.integrate import Partition
-from hedgerow.protocols.sharing.table import Upload
+from hedgerow.protocols.sharing.join import openings
+from hedgerow.protocols.sharing.table import Upload, is_joined
 from hedgerow.protocols.sharing.uploaded import n_planes
+from hedgerow.secure.replicated import EVERYONE
 from hedgerow.tables import Domain
 
 _FEW = 64
@@ -65,6 +67,11 @@ class UploadsJob(JobFile, Job):
         """Say on which uploads it is."""
         return [f"uploads: {', '.join(self.uploads)} ({self.make_plan().n_slots:,} slots)"]
 
+    def opened(self) -> list[tuple[str, str]]:
+        """Return what is opened to make the table of columns, then what the plan opens."""
+        before = openings([1] * len(self.uploads), EVERYONE) if self.partition == "vertical" else []
+        return [(one.name, one.audience) for one in before] + super().opened()
+
     @property
     def payers(self) -> str:
         """Who charges it."""
@@ -100,7 +107,7 @@ def _placed_uploads(job: UploadsJob, manifests: Sequence[UploadManifest]) -> lis
         firsts, total = [sum(sizes[:i]) for i in range(len(sizes))], sum(sizes)
     else:
         _check_vertical(job, ordered)
-        firsts, total = [0] * len(ordered), ordered[0].rows
+        firsts, total = [0] * len(ordered), min(manifest.rows for manifest in ordered)
     has_target, rows = job.make_plan().domain.target is not None, job.partition == "horizontal"
     uploads = [
         Upload(
@@ -109,6 +116,7 @@ def _placed_uploads(job: UploadsJob, manifests: Sequence[UploadManifest]) -> lis
             rows=manifest.rows,
             features=tuple(sorted(job.domain.indices(manifest.domain.names))),
             target=manifest.has_target if has_target else rows or i == 0,
+            tagged=manifest.tagged,
         )
         for i, manifest in enumerate(ordered)
     ]
@@ -120,7 +128,7 @@ def _placed_uploads(job: UploadsJob, manifests: Sequence[UploadManifest]) -> lis
             found=f"a plan with {room:,} slots",
             fix=f"write capacity = {total} into the table [plan] of the job",
         )
-    if total < room:
+    if total < room and not is_joined(uploads):
         uploads.append(Upload(FIRST_OWNER + len(ordered), total, room - total, every, True))
     return uploads
 
@@ -139,15 +147,15 @@ def ordered_manifests(job: UploadsJob, manifests: Sequence[UploadManifest]) -> l
 def plane_order(domain: Domain, manifest: UploadManifest) -> NDArray[np.int64]:
     """Return in which order the planes of an upload have the columns in the order of `domain`.
 
-    Those of a target that the domain does not have are left out.
+    Those of a target that the domain does not have are left out; tags come last.
     """
     part = manifest.domain
     sizes = [n_planes(part.select([i], target=False)) - 1 for i in part.indices()]
     first = 1 + np.concatenate([[0], np.cumsum(sizes)])
     places = sorted(range(len(sizes)), key=lambda i: domain.index(part.names[i]))
     pieces = [np.arange(first[i], first[i] + sizes[i]) for i in places]
-    last = first[-1] if domain.target is None else manifest.planes
-    return np.concatenate([[0], *pieces, np.arange(first[-1], last)]).astype(np.int64)
+    behind = first[-1] if domain.target is not None else n_planes(part)
+    return np.concatenate([[0], *pieces, np.arange(behind, manifest.planes)]).astype(np.int64)
 
 
 def _check_columns(job: UploadsJob, manifest: UploadManifest) -> None:
@@ -181,6 +189,14 @@ def _check_whole(job: UploadsJob, manifest: UploadManifest) -> None:
             "all columns, and the target if the job needs it, where owners hold rows",
             f"no {', '.join(map(repr, missing[:5]))}",
         )
+    if manifest.alignment:
+        # The slots of such records are not random by themselves: a join makes them so.
+        raise _refusal(
+            manifest,
+            "rows, where owners hold rows",
+            "columns to join with others, shared with --ids",
+            'write partition = "vertical" into the job, or upload the table without --ids',
+        )
 
 
 def _check_owners(manifests: Sequence[UploadManifest]) -> None:
@@ -198,16 +214,8 @@ def _check_owners(manifests: Sequence[UploadManifest]) -> None:
 
 def _check_vertical(job: UploadsJob, manifests: Sequence[UploadManifest]) -> None:
     first = manifests[0]
-    for other in manifests[1:]:
-        if other.rows != first.rows:
-            raise _refusal(other, f"{first.rows:,} slots, as in {first.id}", f"{other.rows:,}")
-        if not first.alignment or other.alignment != first.alignment:
-            raise _refusal(
-                other,
-                f"the same records in the same slots as {first.id}",
-                "other ids, another key, or none",
-                "upload all columns again with --ids and one key file (--align-key) at all owners",
-            )
+    if len(manifests) > 1 or first.alignment:
+        _check_tags(manifests)
     target = job.make_plan().domain.target
     times = Counter(name for manifest in manifests for name in manifest.domain.names)
     names = list(job.domain.names)
@@ -220,6 +228,33 @@ def _check_vertical(job: UploadsJob, manifests: Sequence[UploadManifest]) -> Non
             expected="every column, and a target that is needed, in exactly one upload",
             found=", ".join(f"{name!r} in {times[name]}" for name in wrong[:5]),
         )
+
+
+def _check_tags(manifests: Sequence[UploadManifest]) -> None:
+    """Refuse columns that cannot be joined, each mistake in words of its own."""
+    first = manifests[0]
+    for other in manifests:
+        if not other.tagged:
+            raise _refusal(
+                other,
+                "columns with the tags of their ids, where owners hold columns",
+                "slots by a key, of an earlier version" if other.alignment else "rows without ids",
+                "upload the columns again with --ids and --align-key",
+            )
+        if other.alignment != first.alignment:
+            raise _refusal(
+                other,
+                f"the key file of the owner of {first.id}",
+                "another one",
+                "upload all columns again with one key file (--align-key) at all owners",
+            )
+        if other.ids != first.ids:
+            raise _refusal(
+                other,
+                f"ids of one kind, {first.ids}, as in {first.id}",
+                f"ids that their owner calls {other.ids}",
+                "write the ids alike and upload again with one --id-type at all owners",
+            )
 
 
 def _refusal(

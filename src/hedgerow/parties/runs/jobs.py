@@ -7,7 +7,7 @@
     model = "readmission-1"
     population = "patients"
     uploads = ["north-1", "south-1"]
-    partition = "horizontal"       # owners hold rows; "vertical": columns of the same records
+    partition = "horizontal"       # owners hold rows; "vertical": columns, which are joined
     analysts = ["zoe"]
 
     [plan]

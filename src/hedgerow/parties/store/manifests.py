@@ -7,8 +7,10 @@ the three, so that every server can check its parts, and equal manifests mean pa
 Server 0 holds both seeds: with a plain hash of the correction it could try out tables. So the
 correction is hashed behind a salt of 32 random bytes which servers 1 and 2 alone are sent.
 
-Version 2 is an upload with a numeric target, of which version 1 knows nothing; all others are
-version 1.
+Version 2 is an upload of rows with a numeric target, of which version 1 knows nothing; all others
+of rows are version 1. Version 3 has columns, in slots with tags by which servers join them
+(`hedgerow.protocols.sharing.join`). Columns of versions 1 and 2 were placed by a key and a hash of
+all ids; such an upload is still listed, and jobs refuse it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from hedgerow.parties.consortium.names import Name
 from hedgerow.protocols.sharing.uploaded import n_planes
 from hedgerow.secure.secret import words
 from hedgerow.tables import Domain
+from hedgerow.tables.ids import IdKind
 
 SALT_BYTES = 32
 MAX_MANIFEST_BYTES = 1 << 20
@@ -44,13 +47,13 @@ class UploadManifest(Numbered):
     """An upload in public terms; its id is used once, for ever. H887.
 
     `rows` are slots; how many of them hold records is secret. `domain` is of its columns alone.
-    `seeds` and `correction` are digests. Where the slots follow from ids and a key of the owners,
-    `alignment` is a keyed hash of the ids, equal at owners who have the same.
+    `seeds` and `correction` are digests. Of columns, `alignment` is a check value of the owners'
+    key, equal where that is the same, and `ids` what their owner says its ids are.
     """
 
     code: ClassVar[Code] = Code.BAD_UPLOAD
 
-    version: Literal[1, 2] = 1
+    version: Literal[1, 2, 3] = 1
     id: Name
     population: Name
     owner: Name
@@ -58,6 +61,7 @@ class UploadManifest(Numbered):
     seeds: tuple[Digest, Digest]
     correction: Digest
     alignment: Digest | Literal[""] = ""
+    ids: IdKind | None = None
     domain: Domain
 
     @model_validator(mode="after")
@@ -66,8 +70,10 @@ class UploadManifest(Numbered):
             raise Code.DOMAIN_READ_FROM_DATA.error(
                 found="an upload under a domain that was read from data"
             )
-        if self.version != (wanted := format_version(self.domain)):
+        if self.version != (wanted := format_version(self.domain, tagged=self.tagged)):
             raise ValueError(f"version {self.version} of an upload that is one of version {wanted}")
+        if self.tagged and not self.alignment:
+            raise ValueError("ids without the check value of a key")
         return self
 
     @property
@@ -76,9 +82,14 @@ class UploadManifest(Numbered):
         return self.domain.target is not None
 
     @property
+    def tagged(self) -> bool:
+        """Whether slots have tags: those of columns."""
+        return self.ids is not None
+
+    @property
     def planes(self) -> int:
-        """Bits of a record."""
-        return n_planes(self.domain)
+        """Bits of a slot."""
+        return n_planes(self.domain, tagged=self.tagged)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -102,8 +113,10 @@ class UploadManifest(Numbered):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        fields = self.model_dump(mode="json", exclude={"domain"})
-        return fields | {"domain": self.domain.to_dict()}
+        fields = self.model_dump(mode="json", exclude={"domain", "ids"})
+        # Manifests of rows, and their digests, are what they were before there were ids.
+        ids = {"ids": self.ids} if self.tagged else {}
+        return fields | ids | {"domain": self.domain.to_dict()}
 
     def summary(self) -> dict[str, Any]:
         """Return the few figures that lists show."""
@@ -130,8 +143,10 @@ class UploadManifest(Numbered):
         return cls.model_validate(jsonfile.loads(text, Code.BAD_UPLOAD))
 
 
-def format_version(domain: Domain) -> Literal[1, 2]:
-    """Return the version of an upload: 2 where its target is a number, else 1."""
+def format_version(domain: Domain, *, tagged: bool = False) -> Literal[1, 2, 3]:
+    """Return the version of an upload: 3 with tags; of rows 2 where the target is a number."""
+    if tagged:
+        return 3
     return 2 if domain.target is not None and domain.target.bounds is not None else 1
 
 

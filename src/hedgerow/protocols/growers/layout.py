@@ -88,12 +88,6 @@ class Layout:
             return np.full(len(features), self.width, dtype=np.int64)
         return self.candidates.n_bins[list(features)].astype(np.int64)
 
-    def columns_of(self, features: Sequence[int]) -> NDArray[np.int64]:
-        """Return the columns of some attributes in the whole table, in their order."""
-        firsts = self.first_column[list(features)]
-        pairs = zip(firsts, self.widths(features), strict=True)
-        return np.concatenate([np.arange(at, at + width, dtype=np.int64) for at, width in pairs])
-
     def n_nodes(self, level: int) -> int:
         """Return how many nodes a level has."""
         return int(self.arity**level)

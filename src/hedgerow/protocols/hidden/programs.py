@@ -28,7 +28,7 @@ from hedgerow.protocols.hidden.protocol import Arrays
 from hedgerow.protocols.hidden.questions import DealtQuestion, open_answers, openings_of
 from hedgerow.protocols.hidden.server_plan import ServerPlan
 from hedgerow.protocols.registry import hidden_protocol, server_protocol
-from hedgerow.protocols.sharing.uploaded import HeldUpload, held_table
+from hedgerow.protocols.sharing.uploaded import HeldUpload, held_table, table_openings
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.replicated import EVERYONE, SERVERS, ReplicatedEngine
 from hedgerow.secure.replicated.outside import open_halves
@@ -74,7 +74,8 @@ def server(context: Context) -> HiddenPart:
     is charged with the plan, and told that two servers together know everything, before the first
     message. Progress has ``level``, of levels that are done, ``depth`` and ``nodes``.
 
-    Reveals: what the training declares. Cost: that of `expand_table` and of the training.
+    Reveals: what the table (`table_openings`) and the training declare. Cost: that of `held_table`
+    and of the training.
     """
     plan: ServerPlan = context.plan
     terms: HiddenTerms = context.job
@@ -84,11 +85,14 @@ def server(context: Context) -> HiddenPart:
     def progress(done: int) -> None:
         context.progress({"level": done, "depth": plan.levels, "nodes": plan.nodes(done)})
 
-    leakage = Leakage(plan.openings(), ledger=ledger, mark=context.stages.mark)
-    engine = _engine(context, leakage)
-    table = held_table(engine, plan.layout, plan.ring, held, plan.target_units)
+    openings = [*table_openings([one.upload for one in held], EVERYONE), *plan.openings()]
+    leakage = Leakage(openings, ledger=ledger, mark=context.stages.mark)
+    engine, stages = _engine(context, leakage), context.stages
+    table = held_table(
+        engine, plan.layout, plan.ring, held, plan.target_units, plan.n_slots, stages
+    )
     progress(0)
-    made = protocol.train(table, plan, ledger, progress, context.stages)
+    made = protocol.train(table, plan, ledger, progress, stages)
     engine.finish()
     return HiddenPart(made.shares, made.public, ledger, leakage)
 
@@ -192,7 +196,7 @@ def evaluate(context: Context) -> EvaluationPart:
     2. The noisy table is saved as a stage, or was by an earlier attempt: it is drawn once.
     3. They open it to the analyst, in halves.
 
-    Reveals: the noisy table, to the analyst. Cost: that of `expand_table` and `cross_table`.
+    Reveals: the noisy table, to the analyst; to the servers `table_openings`. Cost: that of `held_table` and `cross_table`.
     """
     terms: EvaluationTerms = context.job
     held: EvaluatedModel = context.table
@@ -203,15 +207,19 @@ def evaluate(context: Context) -> EvaluationPart:
             ledger.mark_not_private(why)
     check_derived(plan, evaluation, held.ledger)
     paid = evaluation.charge(ledger)
-    leakage = Leakage(evaluation.openings(), ledger=ledger, mark=context.stages.mark)
-    engine = _engine(context, leakage)
-    kept = context.stages.load(TABLE)
+    uploads = [one.upload for one in held.rows]
+    openings = [*table_openings(uploads, EVERYONE), *evaluation.openings()]
+    leakage = Leakage(openings, ledger=ledger, mark=context.stages.mark)
+    engine, stages = _engine(context, leakage), context.stages
+    kept = stages.load(TABLE)
     if kept is None:
         model = protocol.model(engine, plan, held.shares)
-        rows = held_table(engine, plan.layout, model.ring, held.rows)
+        rows = held_table(
+            engine, plan.layout, model.ring, held.rows, None, evaluation.n_slots, stages
+        )
         counts = cross_table(protocol, model, plan, rows, evaluation)
         noisy = noisy_table(counts, evaluation, paid)
-        context.stages.save(TABLE, {"table": noisy.data})
+        stages.save(TABLE, {"table": noisy.data})
     else:
         noisy = restored(engine, kept["table"])
     halves = open_halves(engine, noisy, TABLE, evaluation.audience)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,15 +17,18 @@ import numpy as np
 from hedgerow.crypto.prg import KEY_BYTES, Prg
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
-from hedgerow.protocols.sharing.table import Upload, horizontal_uploads, vertical_uploads
-from hedgerow.tables import Domain, Encoded, align, pad, vertical
-from hedgerow.tables.ids import keyed_digest
+from hedgerow.protocols.sharing.table import (
+    TaggedTable,
+    Upload,
+    horizontal_uploads,
+    vertical_uploads,
+)
+from hedgerow.tables import Domain, Encoded, pad, vertical
+from hedgerow.tables.ids import TAG_BYTES, id_tags, repeated_rows
+from hedgerow.tables.partition import ids_of
 
 Partition = Literal["horizontal", "vertical"]
 Entropy = Callable[[int], bytes]
-
-_SLOTS = "hedgerow/align/slots/v2"
-MEMBERSHIP = "owners that align their tables know whose records there are"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +37,6 @@ class Integrated:
 
     uploads: list[Upload]
     tables: dict[int, Encoded]
-    partition: Partition
-
-    @property
-    def marks(self) -> list[tuple[str, list[str]]]:
-        """What alignment takes from a guarantee: there is none against owners who saw the ids."""
-        if self.partition == "horizontal" or len(self.uploads) == 1:
-            return []
-        return [(MEMBERSHIP, [f"owner {i}"]) for i in range(len(self.uploads))]
 
 
 def equal_slots(n_slots: int, owners: int) -> list[int]:
@@ -76,26 +71,25 @@ def by_rows(
             )
     uploads = horizontal_uploads(layout, slots)
     padded = [pad(part, size, entropy=entropy) for part, size in zip(parts, slots, strict=True)]
-    return _together(uploads, padded, "horizontal")
+    return _together(uploads, padded)
 
 
 def by_columns(
     layout: Layout,
     parts: Sequence[Encoded],
-    n_slots: int,
+    slots: Sequence[int],
     key: bytes | None = None,
+    entropy: Entropy = os.urandom,
 ) -> Integrated:
-    """Put together owners that hold columns of the same records, with ids.
+    """Put together owners that hold columns, with ids: records that all have are trained on.
 
-    1. All owners sort their records by id (`hedgerow.tables.align`).
-    2. All place them in the same slots (`in_common_slots`), drawn with a key that the owners have
-       in common and no server is told; a fresh one by default.
+    Each gives its slots tags (`tagged`), with a key that the owners have in common and no server is
+    told; a fresh one by default. The servers join them (`hedgerow.protocols.sharing.join`).
 
-    Reveals: to the owners, which records there are; see `MEMBERSHIP`.
-    H111 if the ids differ, H117 for a part under another domain, H107 and H106 for an attribute at
-    no owner or at two, H116 if not exactly one has the target, H112 for more records than slots.
+    `slots` are the public numbers of slots of each owner. H111 without ids, H110 for an id twice at
+    one owner, H117 for a part under another domain, H107 and H106 for an attribute at no owner or
+    at two, H116 if not exactly one has the target, H112 for more records than slots.
     """
-    parts = align(parts)
     groups = [sorted(layout.domain.indices(part.domain.names)) for part in parts]
     _check_groups(layout.domain, groups)
     parts = [
@@ -107,7 +101,6 @@ def by_columns(
         _check_domain(part, wanted, i, target=part.target is not None)
     holders = [i for i, part in enumerate(parts) if part.target is not None]
     if layout.domain.target is None:
-        # Which records there are is then for the first of them to say.
         holders = [0]
     if len(holders) != 1:
         raise Code.BAD_TARGET.error(
@@ -116,23 +109,24 @@ def by_columns(
             fix="encode the target with the table of one owner, and no target with the others",
         )
     key = os.urandom(KEY_BYTES) if key is None else key
-    padded = [in_common_slots(part, n_slots, key) for part in parts]
-    uploads = vertical_uploads(layout, n_slots, groups, holders[0])
-    return _together(uploads, padded, "vertical")
+    placed = [tagged(part, n, key, entropy) for part, n in zip(parts, slots, strict=True)]
+    return _together(vertical_uploads(slots, groups, holders[0]), placed)
 
 
-def in_common_slots(part: Encoded, n_slots: int, key: bytes) -> Encoded:
-    """Place records, sorted by id, in slots that follow from the owners' key and all ids.
+def tagged(part: Encoded, n_slots: int, key: bytes, entropy: Entropy = os.urandom) -> TaggedTable:
+    """Give slots tags, of records by their ids and random ones of empty slots, and sort by them.
 
-    The slots are those of a permutation, by the rank of an id. Under one permutation for two
-    versions of a table, a record more in the second would move others, so every set of ids has one
-    of its own, and two versions are placed as if with two keys. The same set again would have the
-    same slots, which two versions that differ have not: whoever uploads refuses that
-    (`hedgerow.parties.roles.uploading`).
+    H111 without ids, H110 for an id twice, H112 for more records than slots.
     """
-    assert part.ids is not None
-    slots = keyed_digest(key, _SLOTS, n_slots, part.ids)
-    return pad(part, n_slots, entropy=keyed(slots[:KEY_BYTES]))
+    padded = pad(part, n_slots, entropy=entropy)
+    ids, present = ids_of(padded), padded.present
+    if (repeated := repeated_rows(ids[present])).size:
+        raise Code.DUPLICATE_ID.error(found=f"{repeated.size:,} rows with ids of others")
+    tags = np.frombuffer(entropy(TAG_BYTES * n_slots), np.uint8).reshape(-1, TAG_BYTES).copy()
+    tags[present] = id_tags(key, ids[present])
+    order = np.lexsort(tags.T[::-1])
+    rows = padded.rows(order)
+    return TaggedTable(rows.domain, rows.bins, rows.target, rows.present, tags=tags[order])
 
 
 def dealt(
@@ -146,10 +140,10 @@ def dealt(
     """Deal one table to several owners, to study them: blocks of slots, or columns in turn.
 
     Records are placed among all slots first, so that the owner of a record is as random as its
-    slot, and a record more or less moves no other. Where columns are dealt, the first owner gets
-    the target. H112 for more records than slots, H501 for more owners than slots or columns.
+    slot, and a record more or less moves no other. Where columns are dealt, each owner has those of
+    all records in as many slots, and the first gets the target. H112 for more records than slots,
+    H501 for more owners than slots or columns.
     """
-    padded = pad(encoded, n_slots, entropy=entropy)
     if not 1 <= owners <= (n_slots if partition == "horizontal" else layout.n_features):
         raise Code.BAD_PARAMETER.error(
             expected=f"n_owners up to the {'slots' if partition == 'horizontal' else 'columns'}",
@@ -157,11 +151,12 @@ def dealt(
         )
     if partition == "vertical":
         groups = [list(range(i, layout.n_features, owners)) for i in range(owners)]
-        uploads = vertical_uploads(layout, n_slots, groups, 0)
-        return _together(uploads, vertical(padded, groups), "vertical")
+        parts = vertical(replace(encoded, ids=np.arange(encoded.n_slots)), groups)
+        return by_columns(layout, parts, [n_slots] * owners, entropy(KEY_BYTES), entropy)
+    padded = pad(encoded, n_slots, entropy=entropy)
     uploads = horizontal_uploads(layout, equal_slots(n_slots, owners))
     blocks = [padded.rows(np.arange(up.first, up.first + up.rows)) for up in uploads]
-    return _together(uploads, blocks, "horizontal")
+    return _together(uploads, blocks)
 
 
 def keyed(key: bytes) -> Entropy:
@@ -170,9 +165,9 @@ def keyed(key: bytes) -> Entropy:
     return lambda n: stream.fill(f"slots/{next(count)}", n, np.uint8).tobytes()
 
 
-def _together(uploads: list[Upload], tables: Sequence[Encoded], partition: Partition) -> Integrated:
+def _together(uploads: list[Upload], tables: Sequence[Encoded]) -> Integrated:
     pairs = zip(uploads, tables, strict=True)
-    return Integrated(uploads, {upload.party: table for upload, table in pairs}, partition)
+    return Integrated(uploads, {upload.party: table for upload, table in pairs})
 
 
 def _check_domain(part: Encoded, wanted: Domain, owner: int, *, target: bool = True) -> None:

@@ -6,10 +6,11 @@ Paper: hiddentrees, algorithm 11 and section 1.1.1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hedgerow.errors import Code
 from hedgerow.protocols.growers.layout import Layout
@@ -46,12 +47,20 @@ class SecretTable:
         return self.onehot.shape[0]
 
 
+@dataclass(frozen=True, eq=False)
+class TaggedTable(Encoded):
+    """A table of columns in the order of its `tags`, uint8 (n_slots, 16); see `sharing.join`."""
+
+    tags: NDArray[np.uint8] = field(kw_only=True, repr=False)
+
+
 @dataclass(frozen=True)
 class Upload:
     """What one owner shares, public: `rows` slots from `first` on, and attributes, ascending.
 
-    The party is 3 or more where the servers are 0, 1 and 2. Of all owners of a slot, the one with
-    `target` says whether it holds a record, and has its target where the table has one.
+    The party is 3 or more where the servers are 0, 1 and 2. `target`: whether the target, where the
+    table has one, is among the columns. A `tagged` upload has columns of records that are joined
+    with those of others; all others have whole rows.
     """
 
     party: int
@@ -59,6 +68,7 @@ class Upload:
     rows: int
     features: tuple[int, ...]
     target: bool
+    tagged: bool = False
 
 
 def horizontal_uploads(layout: Layout, capacities: Sequence[int], party: int = 3) -> list[Upload]:
@@ -72,13 +82,18 @@ def horizontal_uploads(layout: Layout, capacities: Sequence[int], party: int = 3
 
 
 def vertical_uploads(
-    layout: Layout, capacity: int, groups: Sequence[Sequence[int]], target_at: int, party: int = 3
+    rows: Sequence[int], groups: Sequence[Sequence[int]], target_at: int, party: int = 3
 ) -> list[Upload]:
-    """Describe owners that hold columns of the same records, placed in the same slots."""
+    """Describe owners that hold columns: each of records of its own, in slots of its own."""
     return [
-        Upload(party + i, 0, capacity, tuple(sorted(group)), i == target_at)
-        for i, group in enumerate(groups)
+        Upload(party + i, 0, n, tuple(sorted(group)), i == target_at, tagged=True)
+        for i, (n, group) in enumerate(zip(rows, groups, strict=True))
     ]
+
+
+def is_joined(uploads: Sequence[Upload]) -> bool:
+    """Whether the table is a join of columns."""
+    return any(upload.tagged for upload in uploads)
 
 
 class Slotted(Protocol):
@@ -113,6 +128,11 @@ def check_table(layout: Layout, upload: Upload, table: Encoded) -> None:
             found=f"attributes {', '.join(table.domain.names)} at party {upload.party}",
             fix="use one domain file at all owners",
         )
+    if upload.tagged != isinstance(table, TaggedTable):
+        raise Code.WRONG_SHAPE.error(
+            expected="tags of columns, and of columns alone",
+            found=f"{'no ' if upload.tagged else ''}tags from party {upload.party}",
+        )
     bare = table.target is None
     if table.n_slots != upload.rows or (upload.target and bare != (wanted.target is None)):
         raise Code.WRONG_SHAPE.error(
@@ -122,30 +142,34 @@ def check_table(layout: Layout, upload: Upload, table: Encoded) -> None:
 
 
 def check_uploads(layout: Layout, uploads: Sequence[Upload]) -> int:
-    """Return the slots of the whole table, whose every cell is filled once."""
-    n = max((upload.first + upload.rows for upload in uploads), default=0)
-    filled = np.zeros(layout.n_features + 1, dtype=np.int64)
-    for upload in uploads:
-        filled[list(upload.features)] += upload.rows
-        filled[-1] += upload.rows * upload.target
-    if n == 0 or np.any(filled != n) or _overlaps(uploads) or _repeats(uploads):
+    """Return the slots that uploads fill, every cell of them once; H501 for any others.
+
+    Uploads of rows lie one behind the other. Of joined columns, the owner with the fewest slots
+    bounds how many records they have in common.
+    """
+    every = list(range(layout.n_features))
+    joined = is_joined(uploads)
+    if joined:
+        given = sorted(feature for upload in uploads for feature in upload.features)
+        fits = given == every and sum(upload.target for upload in uploads) == 1
+        fits &= all(u.tagged and u.features and u.first == 0 for u in uploads)
+        n = min(upload.rows for upload in uploads)
+    else:
+        whole = all(list(u.features) == every and u.target for u in uploads)
+        ends = np.cumsum([0, *(upload.rows for upload in uploads)])
+        fits = whole and [upload.first for upload in uploads] == ends[:-1].tolist()
+        n = int(ends[-1])
+    if not fits or min([n, *(upload.rows for upload in uploads)]) < 1:
         raise Code.BAD_PARAMETER.error(
-            expected="every attribute and the target of every slot from exactly one owner",
-            found=f"{n:,} slots, filled per attribute and target: {filled.tolist()}",
+            expected="every attribute and the target from exactly one owner of columns"
+            if joined
+            else "every attribute and the target of every slot from one owner, in order",
+            found="; ".join(_shown(upload) for upload in uploads) or "no uploads",
         )
     return n
 
 
-def _repeats(uploads: Sequence[Upload]) -> bool:
-    """Whether an owner names no attribute, or one twice."""
-    return any(not u.features or len(set(u.features)) < len(u.features) for u in uploads)
-
-
-def _overlaps(uploads: Sequence[Upload]) -> bool:
-    pairs = [(a, b) for i, a in enumerate(uploads) for b in uploads[:i]]
-    return any(
-        a.first < b.first + b.rows
-        and b.first < a.first + a.rows
-        and (set(a.features) & set(b.features) or (a.target and b.target))
-        for a, b in pairs
-    )
+def _shown(upload: Upload) -> str:
+    slots = f"slots {upload.first:,} to {upload.first + upload.rows:,}"
+    target = " and the target" if upload.target else ""
+    return f"{slots}, attributes {list(upload.features)}{target}"

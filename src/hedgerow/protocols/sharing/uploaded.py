@@ -5,11 +5,9 @@ a number per bin. The servers make one-hot columns of them when a job asks for i
 ring of that job. Any bits are some row (a number beyond the bins counts as the last of them), so no
 upload can hold a record that counts twice or not at all.
 
-Where owners hold columns of the same records, that also goes for all uploads together: whether a
-slot holds a record is for the owner of the target to say, or for the first where there is none, and
-holds for the cells of all. Were each upload's own presence taken, an owner could make records with
-a class but no bin, which count in two leaves, or below zero; its presence bits are not looked at,
-and a slot that it left empty is a record in the first bins.
+Where owners hold columns, that also goes for all uploads together: a record of the joined table
+(`sharing.join`) is there with the cells of all owners or not at all. Tags are shared as further
+bits.
 
 A numeric target is a step of the public grid (`growers.units`), from 0 to 2^21, in 22
 bits. The highest stands for the upper bound alone: where it is set the servers take the others for
@@ -27,37 +25,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hedgerow.errors import Code
+from hedgerow.privacy import Opening
+from hedgerow.protocols.checkpoint import Checkpoints, NoCheckpoints
 from hedgerow.protocols.growers.layout import Layout
 from hedgerow.protocols.growers.units import GRID_BITS, Units, grid_steps
+from hedgerow.protocols.sharing.join import TAG_PLANES, join, openings
 from hedgerow.protocols.sharing.queries import one_hot_bits
 from hedgerow.protocols.sharing.table import (
     SecretTable,
+    TaggedTable,
     Upload,
     check_table,
     check_uploads,
+    is_joined,
     summed_columns,
 )
-from hedgerow.secure.kernels import transpose
 from hedgerow.secure.replicated.outside import Dealt, bits_of_parts, deal
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import WORD, Engine, Secret, SecretBits, concatenate, pack, stack
+from hedgerow.secure.secret import (
+    WORD,
+    Engine,
+    Secret,
+    SecretBits,
+    concatenate,
+    pack,
+    stack,
+    turned,
+)
 from hedgerow.tables import Domain, Encoded
 
 _BLOCK = 1 << 24
 """Elements that are made of bits at once."""
 GRID_PLANES = GRID_BITS + 2
 """Bits of a numeric target."""
+JOINED = "joined table"
+"""Stage in which it is kept."""
 
 
-def n_planes(domain: Domain) -> int:
-    """Return how many bits a record of a domain takes, one of them its presence."""
-    return 1 + sum(_widths(domain))
+def n_planes(domain: Domain, *, tagged: bool = False) -> int:
+    """Return how many bits a slot takes: its presence, the numbers of a domain, a tag if any."""
+    return 1 + sum(_widths(domain)) + TAG_PLANES * tagged
 
 
 def planes_of(table: Encoded) -> NDArray[np.bool_]:
-    """Return the bits of a table, bool (planes, slots): presence, attributes, class or grid step.
+    """Return the bits of a table, bool (planes, slots).
 
-    Numbers stand highest bit first; empty slots are all zero.
+    Presence, attributes, class or grid step, and the tag where there is one. Numbers stand highest
+    bit first; empty slots are all zero but for their tag.
     """
     numbers = [table.bins[:, feature] for feature in range(table.n_features)]
     if table.target is not None:
@@ -67,6 +81,8 @@ def planes_of(table: Encoded) -> NDArray[np.bool_]:
     for number, width in zip(numbers, widths, strict=True):
         kept = np.where(table.present, number, 0).astype(np.int64)
         planes += [(kept >> bit) & 1 != 0 for bit in reversed(range(width))]
+    if isinstance(table, TaggedTable):
+        planes += list(np.unpackbits(table.tags, axis=1).T != 0)
     return np.stack(planes)
 
 
@@ -93,7 +109,7 @@ class HeldUpload:
 
 def planes_shape_of(layout: Layout, upload: Upload) -> tuple[int, int]:
     """Return the shape of the planes of an upload, (planes, slots)."""
-    return n_planes(_domain_of(layout, upload)), upload.rows
+    return n_planes(_domain_of(layout, upload), tagged=upload.tagged), upload.rows
 
 
 def deal_uploads(
@@ -129,10 +145,57 @@ def held_table(
     ring: Ring,
     held: Sequence[HeldUpload],
     units: Units | None = None,
+    n_slots: int | None = None,
+    keep: Checkpoints | None = None,
 ) -> SecretTable:
-    """Make a table of what servers hold of uploads; see `expand_table`."""
+    """Make a table of what servers hold of uploads: `join` where they are of columns, and expand.
+
+    `n_slots` of a joined table are by default those of the owner with the fewest. The table is kept
+    as a stage: other places for its records would mix with what was made of these.
+
+    Reveals: `table_openings`. Cost: that of `join` and of `expand_table`.
+    """
+    uploads = [one.upload for one in held]
     planes = {one.upload.party: one.planes(engine) for one in held}
-    return expand_table(engine, layout, ring, [one.upload for one in held], planes, units)
+    if is_joined(uploads):
+        least = check_uploads(layout, uploads)
+        whole = Upload(uploads[0].party, 0, n_slots or least, tuple(range(layout.n_features)), True)
+        planes = {whole.party: _joined(engine, layout, uploads, planes, whole.rows, keep)}
+        uploads = [whole]
+    return expand_table(engine, layout, ring, uploads, planes, units)
+
+
+def table_openings(uploads: Sequence[Upload], to: str) -> list[Opening]:
+    """Declare what is opened before training, to put a table together: for a join, and no other."""
+    return openings([upload.rows for upload in uploads], to) if is_joined(uploads) else []
+
+
+def _joined(
+    engine: Engine,
+    layout: Layout,
+    uploads: Sequence[Upload],
+    planes: Mapping[int, SecretBits],
+    n_slots: int,
+    keep: Checkpoints | None,
+) -> SecretBits:
+    """Return the planes of a joined table as `planes_of` orders them, made once."""
+    keep = keep or NoCheckpoints()
+    known = keep.load(JOINED)
+    if known is not None:
+        return SecretBits(engine, n_slots, known["planes"])
+    for upload in uploads:
+        _check_planes(layout, upload, planes[upload.party])
+    each = [planes[upload.party] for upload in uploads]
+    made = join([one[-TAG_PLANES:] for one in each], [one[:-TAG_PLANES] for one in each], n_slots)
+    widths = np.array(_widths(layout.domain))
+    # Columns by number, the target behind all others, in the order in which owners have them.
+    target = [layout.n_features] * (len(widths) > layout.n_features)
+    columns = [i for one in uploads for i in [*one.features, *target * one.target]]
+    ends = 1 + np.cumsum(widths[columns])
+    places = [np.arange(ends[at] - widths[i], ends[at]) for at, i in enumerate(columns)]
+    made = made[np.concatenate([[0], *(places[at] for at in np.argsort(columns))])]
+    keep.save(JOINED, {"planes": made.data})
+    return made
 
 
 def expand_table(
@@ -148,15 +211,14 @@ def expand_table(
     Paper: hiddentrees.
 
     1. Numbers become one-hot bits, all attributes at once (`one_hot_bits`); the presence of a row
-       is conjoined, which is that of the upload with the row's target.
+       is conjoined.
     2. Bits become numbers of the ring, in blocks of rows.
     3. A numeric target is the sum of its bits, each times what it stands for in units: those below
        a unit count for nothing but the highest of them, which rounds half a unit up. Local.
-    4. Rows below rows, columns beside columns.
+    4. Rows below rows.
 
-    Planes are (planes, slots) by party, as `planes_of` orders them. H108 for planes of another
-    shape than their upload's, H501 if cells are missing or filled twice, or if an upload has other
-    slots than one with a target.
+    Planes are (planes, slots) by party, as `planes_of` orders them, of uploads of rows. H108 for
+    planes of another shape than their upload's, H501 if cells are missing or filled twice.
 
     Reveals: nothing. Cost: per upload the largest width of an attribute in rounds of ANDs, 2 more
     for numbers, and 2 rounds per block.
@@ -164,21 +226,15 @@ def expand_table(
     n, n_columns = check_uploads(layout, uploads), summed_columns(layout.domain)
     for upload in uploads:
         _check_planes(layout, upload, planes[upload.party])
-    present = _presence(uploads, planes)
     onehot = columns = None
     for upload in uploads:
-        bits, of_rows = planes[upload.party], present[upload.first, upload.rows]
-        index = layout.columns_of(upload.features)
-        cells, target = _indicators(layout, upload, bits, of_rows, n_columns, units)
-        where = slice(None) if len(index) == layout.n_columns else index
+        cells, target = _indicators(layout, planes[upload.party], n_columns, units)
         for at, block in _blocks(cells, upload.rows):
             rows = slice(upload.first + at.start, upload.first + at.stop)
-            onehot = _placed(onehot, (n, layout.n_columns), rows, where, _numbers(block, ring))
-        if target is not None:
-            for at, block in _blocks(target, upload.rows):
-                rows = slice(upload.first + at.start, upload.first + at.stop)
-                summed = _summed(block, ring, units)
-                columns = _placed(columns, (n, n_columns), rows, slice(None), summed)
+            onehot = _placed(onehot, (n, layout.n_columns), rows, _numbers(block, ring))
+        for at, block in _blocks(target, upload.rows):
+            rows = slice(upload.first + at.start, upload.first + at.stop)
+            columns = _placed(columns, (n, n_columns), rows, _summed(block, ring, units))
     assert onehot is not None
     assert columns is not None
     return SecretTable(layout, Secret(engine, ring, onehot), Secret(engine, ring, columns))
@@ -188,15 +244,14 @@ def _placed(
     out: NDArray[Any] | None,
     shape: tuple[int, int],
     rows: slice,
-    where: Any,
     data: NDArray[Any],
 ) -> NDArray[Any]:
-    """Put shares of some rows and columns where they belong; those of all are what they are."""
+    """Put shares of some rows where they belong; those of all are what they are."""
     if data.shape[-2:] == shape:
         return data
     if out is None:
         out = np.zeros((*data.shape[:-2], *shape), data.dtype)
-    out[..., rows, where] = data
+    out[..., rows, :] = data
     return out
 
 
@@ -209,30 +264,11 @@ def _check_planes(layout: Layout, upload: Upload, bits: SecretBits) -> None:
         )
 
 
-def _presence(
-    uploads: Sequence[Upload], planes: Mapping[int, SecretBits]
-) -> dict[tuple[int, int], SecretBits]:
-    """Return which rows there are, (1, slots), by first slot and number of slots."""
-    found = {(one.first, one.rows): planes[one.party][:1] for one in uploads if one.target}
-    for one in uploads:
-        if (one.first, one.rows) not in found:
-            raise Code.BAD_PARAMETER.error(
-                expected="one owner, of the target if there is one, for all slots of an upload",
-                found=f"{one.rows:,} slots from {one.first:,} on, from party {one.party}",
-            )
-    return found
-
-
 def _indicators(
-    layout: Layout,
-    upload: Upload,
-    bits: SecretBits,
-    present: SecretBits,
-    n_columns: int,
-    units: Units | None,
-) -> tuple[SecretBits, SecretBits | None]:
-    """Return the columns (columns, slots) of an upload, and the bits that its target sums up."""
-    domain = _domain_of(layout, upload)
+    layout: Layout, bits: SecretBits, n_columns: int, units: Units | None
+) -> tuple[SecretBits, SecretBits]:
+    """Return the columns (columns, slots) of whole rows, and the bits that their target sums up."""
+    domain, present = layout.domain, bits[:1]
     widths = _widths(domain)
     classes = domain.target is not None and units is None
     if domain.target is not None and units is not None:
@@ -242,15 +278,13 @@ def _indicators(
     zero = bits.engine.public_bits(np.zeros((1, bits.n), dtype=np.bool_))
     sizes = [*domain.n_bins, *([n_columns] if classes else [])]
     hot, size = concatenate([one_hot_bits(numbers, sizes), zero]), 1 << most
-    m = len(upload.features)
-    columns = layout.widths(upload.features)
+    m = layout.n_features
+    columns = layout.widths(range(m))
     owner = np.repeat(np.arange(m), columns)
     bin_ = np.arange(int(columns.sum())) - np.repeat(np.cumsum(columns) - columns, columns)
-    # A padding column of a w-ary table may lie beyond what the bits of this owner can say.
+    # A padding column of a w-ary table may lie beyond what bits can say.
     places = np.where(bin_ < size, owner * size + bin_, len(hot) - 1)
     cells = hot[places] & present
-    if not upload.target:
-        return cells, None
     if domain.target is None:
         return cells, present
     if units is not None:
@@ -277,7 +311,7 @@ def _summed(block: SecretBits, ring: Ring, units: Units | None) -> NDArray[Any]:
     if finer:
         worth[-finer] = 1
     used = 1 + np.flatnonzero(worth)
-    found = block.engine.b2a(_by_row(block[np.concatenate([[0], used])]), ring)
+    found = block.engine.b2a(turned(block[np.concatenate([[0], used])]), ring)
     present, target = found[:, 0], (found[:, 1:] * np.array([w for w in worth if w])).sum(axis=1)
     return stack([present, target - present * units.most], axis=1).data
 
@@ -306,17 +340,7 @@ def _blocks(bits: SecretBits, rows: int) -> Any:
 
 
 def _numbers(block: SecretBits, ring: Ring) -> NDArray[Any]:
-    return block.engine.b2a(_by_row(block), ring).data
-
-
-def _by_row(bits: SecretBits) -> SecretBits:
-    """Turn bits (columns, rows) into (rows, columns): of words, it takes a fraction of the time."""
-    *lead, columns, width = bits.data.shape
-    out = np.empty((*lead, width, WORD, -(-columns // WORD)), np.uint64)
-    for at in np.ndindex(*lead, width):
-        transpose(np.ascontiguousarray(bits.data[(*at[:-1], slice(None), at[-1])]), out[at])
-    rows = out.reshape(*lead, width * WORD, -1)[..., : bits.n, :]
-    return SecretBits(bits.engine, columns, np.ascontiguousarray(rows))
+    return block.engine.b2a(turned(block), ring).data
 
 
 def _domain_of(layout: Layout, upload: Upload) -> Domain:

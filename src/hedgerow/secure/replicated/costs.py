@@ -36,7 +36,7 @@ def _from(owner: int, size: int) -> Cost:
 
 
 def _open(shape: Shape, to: str, ring: Ring | None = None) -> Cost:
-    size = _packed(shape) if ring is None else prod(shape) * ring.bytes
+    size = _size(shape, ring)
     senders = {(server - 1) % SERVERS for server in servers_of(to)}
     return Cost(1, tuple(size if server in senders else 0 for server in range(SERVERS)))
 
@@ -60,9 +60,14 @@ def _shifted(shape: Shape, ring: Ring, source: Ring | None = None, shift: int = 
     return Cost(2, tuple(prod(shape) * small + length(run) * ring.bytes for run in runs))
 
 
-def _shuffle(shape: Shape, ring: Ring) -> Cost:
-    size = prod(shape) * ring.bytes
+def _shuffle(shape: Shape, ring: Ring | None = None) -> Cost:
+    size = _size(shape, ring)
     return Cost(3, (size, size, 2 * size))
+
+
+def _size(shape: Shape, ring: Ring | None) -> int:
+    """Bytes of numbers of a ring, or of bits."""
+    return _packed(shape) if ring is None else prod(shape) * ring.bytes
 
 
 def _packed(shape: Shape) -> int:

@@ -27,6 +27,7 @@ from hedgerow.secure.replicated.core import EVERYONE, SERVERS, Core
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import (
     WORD,
+    AnySecret,
     Engine,
     Permutation,
     Secret,
@@ -232,11 +233,11 @@ class ReplicatedEngine(Engine):
         """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
         return shuffle.ReplicatedPermutation(self, n, shuffle.draw_orders(self.core, n))
 
-    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Permute the rows; see `shuffle.apply`."""
         return self._permuted(x, permutation, inverse=False)
 
-    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Undo `shuffle`."""
         return self._permuted(x, permutation, inverse=True)
 
@@ -244,10 +245,12 @@ class ReplicatedEngine(Engine):
         """State rounds and bytes of a primitive from public parameters."""
         return costs.cost(primitive, public)
 
-    def _permuted(self, x: Secret, by: Permutation, *, inverse: bool) -> Secret:
-        if not isinstance(by, shuffle.ReplicatedPermutation) or x.shape[:1] != (by.n,):
+    def _permuted(self, x: AnySecret, by: Permutation, *, inverse: bool) -> AnySecret:
+        xor = isinstance(x, SecretBits)
+        rows = x.shape[:-1] if xor else x.shape
+        if not isinstance(by, shuffle.ReplicatedPermutation) or rows[:1] != (by.n,):
             raise _unfit(f"{x!r} under {by!r}")
-        return x.like(shuffle.apply(self.core, x.data, by, inverse=inverse))
+        return x.like(shuffle.apply(self.core, x.data, by, inverse=inverse, xor=xor))
 
     def _known(self, values: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> Array | None:
         """Check what is given for an input: values at the owner, nothing elsewhere."""

@@ -93,16 +93,19 @@ class Join:
         dtype: Any,
         u: Array | None,
         v: Array | None,
+        *,
+        xor: bool = False,
     ) -> None:
         self.t = t
+        add, subtract = (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
         self._sent: list[Array | None] = [u, v]
         self._hidden: Array | None = None
         if u is not None or v is not None:
             masks = [step.mask(t + 2, f"{tag}/{side}", shape, dtype) for side in "uv"]
-            self._hidden = masks[0] + masks[1]
+            self._hidden = add(masks[0], masks[1])
             for number, mask in zip(self._sent, masks, strict=True):
                 if number is not None:
-                    np.subtract(number, mask, out=number)
+                    subtract(number, mask, out=number)
         self._messages = [
             step.send((t + 1 + side) % SERVERS, t, shape, dtype, number)
             for side, number in enumerate(self._sent)

@@ -43,8 +43,10 @@ def draw_orders(core: Core, n: int) -> dict[int, NDArray[np.int64]]:
     return {j: uniform_order(words, n) for j, words in drawn.items()}
 
 
-def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> Array:
-    """Permute rows, or undo it.
+def apply(
+    core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool, xor: bool = False
+) -> Array:
+    """Permute rows, or undo it; `xor` for rows of shared bits.
 
     1. The first pair, servers j-1 and j, holds x as u + v: u = x_{j-1} + x_j, v = x_{j+1}.
     2. It permutes u and v by pi_j and moves a mask of k_j from one to the other.
@@ -60,14 +62,15 @@ def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> 
     shape, dtype = x.shape[2:], x.dtype
     step = core.step("unshuffle" if inverse else "shuffle")
     order = (2, 1, 0) if inverse else (0, 1, 2)
-    parts = _split(core, x, order[0])
+    add, subtract = (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
+    parts = _split(core, x, order[0], add)
     for j, following in pairwise(order):
         pair, after = _pair(j), _pair(following)
         for server in pair:
             if server in parts:
                 part = _permuted(parts[server], by.orders[j], inverse)
                 mask = step.mask(j, f"pass {j}", shape, dtype)
-                parts[server] = part - mask if server == j else part + mask
+                parts[server] = (subtract if server == j else add)(part, mask)
         leaving = next(server for server in pair if server not in after)
         entering = next(server for server in after if server not in pair)
         message = step.send(leaving, entering, shape, dtype, parts.pop(leaving, None))
@@ -80,7 +83,7 @@ def apply(core: Core, x: Array, by: ReplicatedPermutation, *, inverse: bool) -> 
         _permuted(parts[server], by.orders[last], inverse) if server in parts else None
         for server in ((idle + 1) % SERVERS, (idle + 2) % SERVERS)
     )
-    join = Join(step, "join", idle, shape, dtype, *terms)
+    join = Join(step, "join", idle, shape, dtype, *terms, xor=xor)
     step.exchange()
     out = core.shares(shape, dtype)
     write(core, join, out)
@@ -91,12 +94,12 @@ def _pair(j: int) -> tuple[int, int]:
     return (j - 1) % SERVERS, j
 
 
-def _split(core: Core, x: Array, j: int) -> dict[int, Array]:
+def _split(core: Core, x: Array, j: int, add: Any) -> dict[int, Array]:
     """Turn three shares into the two parts of the pair that knows pi_j."""
     before, after = core.at(j - 1), core.at(j)
     parts = {}
     if before is not None:
-        parts[(j - 1) % SERVERS] = x[before, 0] + x[before, 1]
+        parts[(j - 1) % SERVERS] = add(x[before, 0], x[before, 1])
     if after is not None:
         parts[j] = x[after, 1]
     return parts
