@@ -9,6 +9,7 @@ from hedgerow.errors import Code
 from hedgerow.estimators.hidden.base import HiddenEstimator
 from hedgerow.protocols.hidden.options import ServerOptions
 from hedgerow.protocols.registry import SERVER_PROTOCOLS
+from hedgerow.protocols.sharing.join import openings
 from hedgerow.tables import Domain
 from tests.estimators.hidden.test_tree import DOMAIN, ILL, ROWS, code_of
 from tests.protocols.record_count import RECORDS, CountOptions, CountProtocol
@@ -64,8 +65,9 @@ def test_the_table_alone_is_read(domain: Domain, engine: str, partition: str) ->
     assert model.records_ == len(ROWS)
     assert model.privacy_.total("public").epsilon == pytest.approx(HUGE)
     assert model.plan().releases() == tuple(model.privacy_.releases)
-    for audience in ("public", "analyst", "server 0"):
-        assert [row["name"] for row in model.what_was_learned(audience)] == [RECORDS]
+    joined = [one.name for one in openings([1, 1], "server")] if partition == "vertical" else []
+    for audience, before in (("public", []), ("analyst", []), ("server 0", joined)):
+        assert [row["name"] for row in model.what_was_learned(audience)] == [*before, RECORDS]
 
 
 def test_owners_have_no_target() -> None:

@@ -191,14 +191,16 @@ class HiddenEstimator(PlannedEstimator[Any]):
         every audience has learned.
         """
         check_is_fitted(self, "model_")
-        if is_published(self._protocol):
-            # It was opened to the servers, who show it to all.
-            audience = EVERYONE
-        return [
-            {"run": run.what, **row}
-            for run in self.runs_
-            for row in run.leakage.what_was_learned(audience)
-        ]
+        published = is_published(self._protocol)
+        found = []
+        for run in self.runs_:
+            # What is released was opened to the servers, who show it to all; nothing else.
+            shown = {one.name for one in run.leakage.openings if one.release is not None}
+            rows = run.leakage.what_was_learned(EVERYONE if published else audience)
+            if published and not audience.startswith(EVERYONE):
+                rows = [row for row in rows if row["name"] in shown]
+            found += [{"run": run.what, **row} for row in rows]
+        return found
 
     def evaluate(
         self,
