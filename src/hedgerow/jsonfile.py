@@ -19,6 +19,11 @@ MAX_DIGITS = 300
 """Digits that an integer may have: every one of them is within the range of floats."""
 
 
+def plain(value: float | None) -> float | str | None:
+    """Return a number, if there is one, that JSON can hold: infinity as text."""
+    return "inf" if value == math.inf else value
+
+
 def loads(text: str | bytes, code: Code) -> dict[str, Any]:
     """Read a JSON object.
 

@@ -82,8 +82,8 @@ def show(
     differ.
     """
     from hedgerow.estimators.account import Account
+    from hedgerow.jsonfile import plain
     from hedgerow.parties.store.accounts import balances_in
-    from hedgerow.privacy.statement import plain
 
     if file.is_dir():
         config = None if here else _owner_beside_servers(file)
@@ -191,7 +191,7 @@ def _print_charged(one: PopulationCharges) -> None:
 
 
 def _rows(balances: list[Balance]) -> list[dict[str, object]]:
-    from hedgerow.privacy.statement import plain
+    from hedgerow.jsonfile import plain
 
     return [
         {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +19,7 @@ from hedgerow.cli.printing import (
 )
 from hedgerow.cli.train import QuietOption, follow
 from hedgerow.errors import Code
+from hedgerow.jsonfile import plain
 
 if TYPE_CHECKING:
     from hedgerow.parties.evaluation.job import EvaluationJob
@@ -82,10 +82,7 @@ def evaluate(
 
 def _about(job: EvaluationJob) -> dict[str, object]:
     costs = {
-        audience: {
-            "epsilon": "inf" if math.isinf(cost.epsilon) else cost.epsilon,
-            "delta": cost.delta,
-        }
+        audience: {"epsilon": plain(cost.epsilon), "delta": cost.delta}
         for audience, cost in job.costs().items()
     }
     return {

@@ -81,13 +81,14 @@ def ledger(
     format: FormatOption = Format.text,
 ) -> None:
     """Print the ledger of a model: what was released, to whom, and what it costs whom."""
-    from hedgerow.privacy import Ledger, statement
+    from hedgerow.jsonfile import plain
+    from hedgerow.privacy import Ledger
     from hedgerow.trees.model import ledger_text
 
     found = Ledger.from_json(ledger_text(file))
     if format is Format.json:
         rows = [
-            {k: statement.plain(v) if isinstance(v, float) else v for k, v in row.items()}
+            {k: plain(v) if isinstance(v, float) else v for k, v in row.items()}
             for row in found.short_summary()
         ]
         print(json.dumps({"ok": True, "summary": rows, "ledger": json.loads(found.to_json())}))

@@ -357,7 +357,7 @@ class Ledger:
             "schema": _SCHEMA,
             "version": _WITHOUT_PARTIES if self.parties is None else VERSION,
             "domain_is_public": None if self.domain is None else bool(self.domain.is_public),
-            "budget": None if budget is None else [statement.plain(budget.epsilon), budget.delta],
+            "budget": None if budget is None else [jsonfile.plain(budget.epsilon), budget.delta],
             "delta": self.delta,
             **({} if self.parties is None else {"parties": list(self.parties)}),
             "entries": [

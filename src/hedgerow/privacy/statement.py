@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -140,11 +139,6 @@ def _cell(value: object) -> str:
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def plain(value: float | None) -> float | str | None:
-    """Return a number, if there is one, that JSON can hold: infinity as text."""
-    return "inf" if value == math.inf else value
 
 
 def read_object(

@@ -139,11 +139,11 @@ def test_a_server_that_was_down_is_asked_again(tmp_path: Path) -> None:
     assert not folder(wards, "cedar").exists()
 
 
-def _withdraw_and_die(config: Any, point: str) -> None:
+def _withdraw_and_die(config: Any, point: tuple[str, str, str]) -> None:
     """Withdraw at a server that is killed at a commit point."""
     from tests.parties.killing import sitecustomize  # noqa: F401
 
-    (config.folder / "kill").write_text(point)
+    (config.folder / "strikes").write_text(json.dumps([point]))
     policy, key = Policy.load(config.folder), operator_key(config.folder)
     fields = WithdrawFields(id="north-1")
     verbs = UploadVerbs(config, policy, key, RunStore(config.state))
@@ -156,7 +156,7 @@ def test_killed_between_the_row_and_the_file(tmp_path: Path, when: str) -> None:
     with serving(wards.parties, wards.verbs):
         wards.upload()
     birch = wards.parties["birch"]
-    child = fork(_withdraw_and_die, birch, f"withdraw an upload, {when}")
+    child = fork(_withdraw_and_die, birch, ("withdraw an upload", when, "kill"))
     child.join(60)
     assert child.exitcode == -9
     assert folder(wards, "birch").exists()

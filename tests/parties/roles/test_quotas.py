@@ -34,7 +34,7 @@ def bound(wards: Wards) -> None:
 
 def debt(wards: Wards, member: str, name: str = "alder") -> int:
     with open_store(wards.parties[name].state).snapshot() as made:
-        found = [row for row in made._rows("debts", "") if row["member"] == member]
+        found = made.rows("debts", member=member)
     return found[0]["octets"] if found else 0
 
 

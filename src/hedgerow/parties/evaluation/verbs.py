@@ -20,7 +20,7 @@ class EvaluationVerbs:
     def __init__(self, config: PartyConfig, policy: Policy, key: bytes, store: RunStore) -> None:
         self._config, self._policy, self._key, self._store = config, policy, key, store
 
-    @verb("evaluation", ("analyst",), twice="the same half: a table is drawn once.")
+    @verb("evaluation", ("analyst",), twice="nothing changes.")
     def half(self, caller: Caller, fields: RunFields, payload: Incoming) -> tuple[Fields, Payload]:
         """Give the analyst whom the job of an evaluation names this server's half of the table.
 

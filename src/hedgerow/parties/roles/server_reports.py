@@ -18,11 +18,11 @@ from pydantic import AfterValidator, Field, Strict, StringConstraints
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import plain
 from hedgerow.numbered import Numbered
 from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import Name, check_name, complete
 from hedgerow.parties.wire.client import MembersClient, Reply, ServerClient
-from hedgerow.privacy.statement import plain
 
 _LOOKS, _PAUSE = 3, 0.3
 _MOST_CHARGES = 1 << 16

@@ -26,13 +26,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hedgerow.errors import Code
-from hedgerow.jsonfile import refusing, shown
+from hedgerow.jsonfile import plain, refusing, shown
 from hedgerow.parties.consortium.names import check_name
 from hedgerow.parties.consortium.policy import Lifetime, OwnerTerms, Policy
 from hedgerow.parties.store.database import FILE, PATIENCE, Store, Transaction, open_store
 from hedgerow.parties.store.durable import StateFolder, sync_folder
 from hedgerow.parties.store.journal import Entry, locked_journal
-from hedgerow.privacy.statement import plain
 
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _FOLDER, _ENDING, _IMPORTED = "accounts", ".jsonl", "accounts-imported"

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code
+from hedgerow.jsonfile import plain
 from hedgerow.parties.store.database import Store
 from hedgerow.privacy import Ledger, Release
 from hedgerow.privacy.entries import Budget, HasProvenance, Reservation, as_budget
-from hedgerow.privacy.statement import plain
 
 
 class DurableLedger(Ledger):

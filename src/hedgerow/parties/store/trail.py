@@ -22,8 +22,8 @@ from typing import Any
 
 from hedgerow import jsonfile
 from hedgerow.errors import Code, HedgerowError
+from hedgerow.jsonfile import plain
 from hedgerow.net.certificates import Identity, fingerprint, fingerprints, is_signed, sign
-from hedgerow.privacy.statement import plain
 
 START = bytes(32)
 """What stands for the hash before the first entry."""

@@ -196,7 +196,8 @@ def evaluate(context: Context) -> EvaluationPart:
     2. The noisy table is saved as a stage, or was by an earlier attempt: it is drawn once.
     3. They open it to the analyst, in halves.
 
-    Reveals: the noisy table, to the analyst; to the servers `table_openings`. Cost: that of `held_table` and `cross_table`.
+    Reveals: the noisy table, to the analyst; to the servers `table_openings`.
+    Cost: that of `held_table` and `cross_table`.
     """
     terms: EvaluationTerms = context.job
     held: EvaluatedModel = context.table
