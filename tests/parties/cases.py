@@ -179,6 +179,8 @@ def on_servers(
         if not published:
             asked = rows.slice(0, ROWS).drop_columns(["id", "ill"])
             shown = Analyst(config["zoe"], timeout=PATIENCE).ask(job.model_name, asked).labels
+            # The last bit of a quotient is rounded by chance.
+            shown = [round(one, 6) if isinstance(one, float) else one for one in shown]
         return shown, [each.ledger for each in stored.values()]
 
     return Training(town, ("alder", "birch"), start, by="north", job=job, made=made)
