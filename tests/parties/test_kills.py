@@ -81,6 +81,8 @@ def strike(case: Case, victim: str, strikes: list[Strike], name: str) -> list[St
         time.sleep(0.02)
     left = json.loads(path.read_text()) if path.exists() else []
     path.unlink(missing_ok=True)
+    # Who has taken the last strike may just be about to die of it.
+    time.sleep(0.3)
     case.again()
     return [tuple(each) for each in left]
 

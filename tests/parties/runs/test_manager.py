@@ -293,6 +293,16 @@ def test_the_end_elsewhere_ends_it_here(manager: Manager) -> None:
     assert (child, run.state) == (None, "failed")
 
 
+def test_a_stop_that_was_resumed_before_it_came_here_is_not_heard(manager: Manager) -> None:
+    run = manager.store.all()[0]
+    assert manager.resume(run.id, "north", 1)["generation"] == 1
+    look(manager, cedar={"state": "stopped", "generation": 0, "busy": None})
+    assert run.state == "waiting"
+    # One of this generation is.
+    look(manager, cedar={"state": "stopped", "generation": 1, "busy": None})
+    assert run.state == "stopped"
+
+
 def test_workers_that_have_not_met_are_not_waited_for(manager: Manager) -> None:
     # As if this server had fallen over: it has no worker, and the others wait for one.
     manager._child = None

@@ -261,7 +261,9 @@ class RunManager:
     def resume(self, run_id: object, by: str, generation: int | None = None) -> Fields:
         """Take up a run that has failed or was stopped, if this member may.
 
-        By default it is the next generation; one that was there already is left alone.
+        By default it is the next generation; one that was there already is left alone. Where it has
+        not ended, the stop may still be on its way through the others: it goes on in the later
+        generation, and does not hear of the end of an earlier one.
         """
         with self._lock:
             run = self._run_governed_by(run_id, by)
@@ -271,6 +273,8 @@ class RunManager:
                 self.store.owe(self.policy.quota(by))
                 self.store.change(run, "waiting", generation=later, ordered_by=by)
                 self._watches[run.id] = Watch()
+            elif run.state in OPEN and generation is not None and later > run.generation:
+                self.store.change(run, run.state, generation=later, error=run.error, ordered_by=by)
         self._wake.set()
         return self.show(run.id)
 
