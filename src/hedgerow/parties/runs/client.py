@@ -147,6 +147,10 @@ class RunClient(MembersClient):
         known = [fields for fields in told.values() if isinstance(fields, dict)]
         generation = max((_number(fields, "generation") for fields in known), default=0)
         members = [member for member in self.members if member.name in told]
+        me = self._config.me
+        if me.takes_calls and any(me.name in fields.get("members", ()) for fields in known):
+            # Whoever takes part in what it stops is told like the others.
+            members.append(me)
         return self._all(verb, {"run": run, "generation": generation + later}, members)
 
     def status(self, run: str) -> RunStatus:
