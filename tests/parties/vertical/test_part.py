@@ -150,3 +150,18 @@ def test_what_a_site_lacks(tmp_path: Path) -> None:
     town.files.table("office").write_text(rows.replace('"mild"', '"secretly warm"'))
     refused = refuses(Code.UNKNOWN_CATEGORY, lambda: read_rows(own, table, "office"))
     assert "secretly" not in str(refused)
+
+
+def test_a_site_that_stops_and_resumes_a_run_takes_part_again(tmp_path: Path) -> None:
+    town = VerticalTown(tmp_path)
+    try:
+        town.start()
+        job = make_job()
+        run, client = town.post(job, "office"), town.client("office")
+        client.stop(run)
+        town.until_state(run, "stopped")
+        client.resume(run)
+        town.until_state(run, "done")
+        town.check_tree(job)
+    finally:
+        town.stop()
