@@ -357,7 +357,11 @@ def _primitives(engine: Engine) -> list[tuple[str, dict[str, Any], Any]]:
         found += [
             ("input", seven | {"owner": 0}, partial(share, engine, numbers, ring)),
             ("mul", seven, partial(engine.mul, x, x[:1])),
-            ("matmul", {"shape": (7, 7), "ring": ring}, partial(engine.matmul, x, x.transpose())),
+            (
+                "matmul",
+                {"shape": (7, 7), "ring": ring, "inner": 5},
+                partial(engine.matmul, x, x.transpose()),
+            ),
             ("addends", {"shape": (7, 5), "bits": 13}, partial(engine.addends, x, 13)),
             ("truncate", seven | {"shift": 3}, partial(engine.truncate, x, 3)),
             ("open", seven | {"to": engine.everyone}, partial(reveal, x)),

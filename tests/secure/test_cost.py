@@ -22,7 +22,9 @@ def test_there_is_one_cost_per_party(n: int) -> None:
 
 
 def test_what_is_sent_ahead_is_counted_apart() -> None:
-    triple = Cost(1, (4, 4), preprocessing=(96, 32))
-    assert triple * 2 + Cost(1, (1, 0)) == Cost(3, (9, 8), (192, 64))
+    triple = Cost(1, (4, 4), (96, 32), 2, {"triples": 5})
+    twice = triple * 2 + Cost(1, (1, 0), demand={"bits": 1})
+    assert twice == Cost(3, (9, 8), (192, 64), 4)
+    assert twice.demand == {"triples": 10, "bits": 1}
     assert triple.mean_bytes == pytest.approx(4.0)
     assert Cost(preprocessing=(0, 0)) == NOTHING

@@ -112,6 +112,10 @@ class Reading:
         kept = {at: sent for at, sent in self.traffic.items() if at[0] not in steps}
         return Reading(self.parties, kept)
 
+    def only(self, *steps: str) -> Reading:
+        """Keep some steps, such as those of preprocessing."""
+        return self.without(*(step for step in self.steps if step not in steps))
+
     def table(self) -> list[dict[str, Any]]:
         """One row for each step and party, for printing."""
         return [

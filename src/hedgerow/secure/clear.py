@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hedgerow.errors import Code
 from hedgerow.privacy import Leakage, NoiseSource
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.kernels import transpose
+from hedgerow.secure.kernels import bit_planes
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import (
     AnySecret,
@@ -120,9 +120,7 @@ class ClearEngine(Engine):
 
     def addends(self, x: Secret, bits: int) -> list[SecretBits]:
         """Return the bits of x itself."""
-        planes = np.empty((bits, words(x.size)), np.uint64)
-        transpose(np.ascontiguousarray(x.data).reshape(-1), planes)
-        return [SecretBits(self, x.size, planes)]
+        return [SecretBits(self, x.size, bit_planes(x.data.reshape(-1), bits))]
 
     def b2a(self, x: SecretBits, ring: Ring) -> Secret:
         """Turn bits into 0 and 1 of a ring."""

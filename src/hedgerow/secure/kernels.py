@@ -168,6 +168,13 @@ def order(words: Array, n: int) -> Array:
     return result
 
 
+def bit_planes(values: Array, bits: int) -> Array:
+    """Return the lowest bits of unsigned values (n,) as packed planes (bits, ceil(n / 64))."""
+    planes = np.empty((bits, -(-values.size // 64)), np.uint64)
+    transpose(np.ascontiguousarray(values), planes)
+    return planes
+
+
 @jit
 def transpose(values: Array, planes: Array) -> None:
     """Set bit i of plane j to bit j of value i; the padding becomes 0.

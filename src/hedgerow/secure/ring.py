@@ -52,3 +52,12 @@ class Ring:
 Z16: Final = Ring(16)
 Z32: Final = Ring(32)
 Z64: Final = Ring(64)
+
+
+def product_ring(source: Ring, ring: Ring, shift: int) -> Ring:
+    """Return the smallest ring whose elements, times ``2**(k-shift)``, fill another ring.
+
+    k is the number of bits of `source`.
+    """
+    wanted = ring.bits - (source.bits - shift)
+    return next(one for one in (Z16, Z32, Z64) if one.bits >= wanted)

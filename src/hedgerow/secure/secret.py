@@ -594,7 +594,7 @@ class Engine(ABC):
 
     @abstractmethod
     def matmul(self, x: Secret, y: Secret) -> Secret:
-        """Multiply matrices (..., m, k) @ (..., k, n); one element per output on the wire."""
+        """Multiply matrices (..., m, k) @ (..., k, n)."""
 
     @abstractmethod
     def and_(self, x: SecretBits, y: SecretBits) -> SecretBits:
@@ -645,8 +645,9 @@ class Engine(ABC):
 
         Shapes are those of the result, for `addends` and `open` of the argument, for bits as in
         `SecretBits.shape`. ``ring`` is that of the result, None where bits are opened or shuffled.
-        Further ``bits`` for `addends`, ``source`` (the argument's ring) for `extend`, ``shift`` for
-        `truncate`, ``owner`` for inputs and ``to`` for `open`.
+        Further ``inner`` (the side that is summed over) for `matmul`, ``bits`` for `addends`,
+        ``source`` (the argument's ring) for `extend`, ``shift`` for `truncate`, ``owner`` for
+        inputs and ``to`` for `open`.
         """
 
     def _cannot_shuffle(self) -> Exception:

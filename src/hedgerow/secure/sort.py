@@ -182,7 +182,7 @@ def _cost_places(engine: Engine, width: int, n: int, ring: Ring) -> Cost:
     total = NOTHING
     for bit in range(1, width):
         total += engine.cost("mul", shape=((1 << bit) - 1, n), ring=ring)
-    return total + engine.cost("matmul", shape=(n, 1, 1), ring=ring)
+    return total + engine.cost("matmul", shape=(n, 1, 1), ring=ring, inner=(1 << width) - 1)
 
 
 def _open(d: Secret, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -90,7 +90,7 @@ def test_rows_are_ordered_by_bin_stably(n_bins: int) -> None:
     shared = share(engine, hot, Z16)
     before = spent(engine)
     place, number, end = orders.by_bin(shared)
-    assert spent(engine) == before + orders.cost_by_bin(engine, 40, Z16)
+    assert spent(engine) == before + orders.cost_by_bin(engine, 40, n_bins, Z16)
     assert seen(place) == np.argsort(np.argsort(bins, kind="stable")).tolist()
     assert seen(number) == bins.tolist()
     assert seen(end) == np.cumsum(np.bincount(bins, minlength=n_bins)).tolist()

@@ -85,7 +85,7 @@ def view(server: int, number: int, bit: bool, seeds: int) -> Columns:
         network = Recorder()
         key = f"joint view {number} {seed}".encode()
         engine: Any = ReplicatedEngine(network, everything(), insecure_seed=key)
-        taps = engine.core._pair = {j: Tap(s) for j, s in engine.core._pair.items()}
+        taps = engine.core._streams = {j: Tap(s) for j, s in engine.core._streams.items()}
         held = [secret.data[server] for secret in program(engine, server, number, bit)]
         drawn = taps[server].drawn + taps[(server + 1) % SERVERS].drawn
         arrays = held + network.views[server] + drawn

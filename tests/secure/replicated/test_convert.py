@@ -5,8 +5,7 @@ import pytest
 
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.convert import product_ring
-from hedgerow.secure.ring import Z16, Z32, Z64, Ring
+from hedgerow.secure.ring import Z16, Z32, Z64, Ring, product_ring
 from tests.secure.engines import reveal, share, share_bits
 from tests.secure.replicated.wires import everything
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.secure.replicated.core import Step
+from hedgerow.secure.steps import Step
 from tests.secure.replicated.joint_views import (
     LANES,
     SERVERS,

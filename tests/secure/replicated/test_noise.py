@@ -56,7 +56,7 @@ def servers(request: pytest.FixtureRequest) -> Any:
     """Three servers of which one may draw a key that gives zeros, to itself and its neighbour."""
     engine: Any = three_servers()
     if request.param is not None:
-        engine.core._pair[request.param] = Zeros()
+        engine.core._streams[request.param] = Zeros()
     return engine
 
 

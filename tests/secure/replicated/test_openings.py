@@ -13,24 +13,25 @@ import pytest
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.net.simulator import Simulator
 from hedgerow.secure.replicated import ReplicatedEngine
-from hedgerow.secure.replicated.openings import servers_of
 from hedgerow.secure.ring import Z64
+from hedgerow.secure.steps import parties_of
 from tests.net.faults import Fault, run_spoilt
 from tests.net.net_parties import Club
 from tests.secure.replicated.three_server_programs import open_last
 from tests.secure.replicated.wires import apart, everything
 
 
-def test_servers_of_audiences() -> None:
-    assert servers_of("server") == (0, 1, 2)
-    assert servers_of("server 2") == (2,)
-    assert servers_of("public") == (0, 1, 2)
+def test_parties_of_audiences() -> None:
+    assert parties_of("server", "server", 3) == (0, 1, 2)
+    assert parties_of("server 2", "server", 3) == (2,)
+    assert parties_of("public", "server", 3) == (0, 1, 2)
+    assert parties_of("peer 4", "peer", 5) == (4,)
 
 
 @pytest.mark.parametrize("to", ["server 3", "analyst", "owner 0"])
 def test_an_audience_without_a_server_is_refused(to: str) -> None:
     with pytest.raises(HedgerowError, match="H501"):
-        servers_of(to)
+        parties_of(to, "server", 3)
 
 
 def test_nothing_is_recorded_when_the_audience_has_no_server() -> None:

@@ -231,12 +231,13 @@ def openings(
 def cost_start(engine: Engine, layout: Layout, n: int, k: int, ring: Ring, depth: int) -> Cost:
     """State the cost of making a `Grouped`: histograms of the root, first orders."""
     m, columns = layout.n_features, layout.n_columns
-    total = engine.cost("matmul", shape=(k, columns), ring=ring)
+    total = engine.cost("matmul", shape=(k, columns), ring=ring, inner=n)
     if depth == 1:
         return total
     places = _places_ring(Entries(n, layout.candidates.n_bins, 0), depth)
     small = min(ring, places, key=lambda ring: ring.bits)
-    total += m * cost_by_bin(engine, n, small)
+    for n_bins in layout.candidates.n_bins:
+        total += cost_by_bin(engine, n, int(n_bins), small)
     return total + cost_to_ring(engine, 2 * m * n + columns, small, places)
 
 

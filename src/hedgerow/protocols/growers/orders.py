@@ -201,9 +201,9 @@ def cost_running(engine: Engine, shape: tuple[int, ...], ring: Ring) -> Cost:
     )
 
 
-def cost_by_bin(engine: Engine, n: int, ring: Ring) -> Cost:
+def cost_by_bin(engine: Engine, n: int, n_bins: int, ring: Ring) -> Cost:
     """State the cost of `by_bin` for n rows over a ring."""
-    return engine.cost("matmul", shape=(n, 1, 1), ring=ring)
+    return engine.cost("matmul", shape=(n, 1, 1), ring=ring, inner=n_bins - 1)
 
 
 def cost_to_ring(engine: Engine, size: int, source: Ring, ring: Ring) -> Cost:

@@ -154,8 +154,10 @@ class Scores:
                 if self.criterion.kernel == MAX:
                     total += cost_max(engine, (n, k), ring, self._bits + 1)
                 else:
-                    product = "matmul" if classes else "mul"
-                    total += engine.cost(product, shape=(n,), ring=Z64)
+                    if classes:
+                        total += engine.cost("matmul", shape=(n, 1, 1), ring=Z64, inner=k)
+                    else:
+                        total += engine.cost("mul", shape=(n,), ring=Z64)
                     total += cost_floor_divide(
                         engine, (n,), bits=self._bits, quotient_bits=self._quotient_bits
                     )

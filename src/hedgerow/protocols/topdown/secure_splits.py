@@ -252,7 +252,7 @@ class SecureSplits:
             total += cost_draw_batch(engine, self._batch(depths)[0], self.wide)
         total += self.scores.cost(engine, scored, self.wide)
         total += cost_argmax(engine, (m, c), self.wide, bits=self._bits)
-        return total + engine.cost("matmul", shape=(m, 1, 1), ring=self.wide)
+        return total + engine.cost("matmul", shape=(m, 1, 1), ring=self.wide, inner=c)
 
     def leaf_numbers(self, counts: Secret) -> Secret:
         """Add noise to the class counts of leaves (nodes, classes), over `leaf_ring`.

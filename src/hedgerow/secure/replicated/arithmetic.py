@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from hedgerow import threads
 from hedgerow.secure.kernels import WORTH_A_THREAD, add_product
-from hedgerow.secure.replicated.core import SERVERS, Core, Step
+from hedgerow.secure.replicated.core import SERVERS, Core
+from hedgerow.secure.steps import Step
 
 Array = NDArray[Any]
 Kernel = Callable[[str], Any]
@@ -35,12 +36,12 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     size = prod(shape)
     step = core.step(name)
     out = core.shares(shape, x.dtype)
-    flat = out.reshape(len(core.servers), 2, size)
+    flat = out.reshape(len(core.here), 2, size)
 
-    rows = [(_row(x[at], shape), _row(y[at], shape)) for at in range(len(core.servers))]
+    rows = [(_row(x[at], shape), _row(y[at], shape)) for at in range(len(core.here))]
     zeros = [
         tuple(step.mask(key, "zero", (size,), x.dtype) for key in (server, server + 1))
-        for server in core.servers
+        for server in core.here
     ]
     compiled = kernel(x.dtype.name)
 
@@ -52,7 +53,7 @@ def mul(core: Core, x: Array, y: Array, name: str, kernel: Kernel) -> Array:
     parts = threads.available() if size >= WORTH_A_THREAD else 1
     ends = [size * p // parts for p in range(parts + 1)]
     cuts = [slice(*pair) for pair in pairwise(ends)]
-    for at in range(len(core.servers)):
+    for at in range(len(core.here)):
         threads.run(work, [(at, cut) for cut in cuts])
     return reshare(step, out)
 
@@ -67,7 +68,7 @@ def matmul(core: Core, x: Array, y: Array) -> Array:
     shape = (*np.broadcast_shapes(x.shape[2:-2], y.shape[2:-2]), x.shape[-2], y.shape[-1])
     step = core.step("matmul")
     out = core.shares(shape, x.dtype)
-    for at, server in enumerate(core.servers):
+    for at, server in enumerate(core.here):
         a, b = (step.mask(key, "zero", shape, x.dtype) for key in (server, server + 1))
         np.subtract(a, b, out=out[at, 0])
         add_product(x[at, 0], y[at, 0], out[at, 0], y[at, 1])
@@ -84,7 +85,7 @@ def reshare(step: Step, out: Array) -> Array:
         payload = None if at is None else out[at, 0, ...]
         messages.append(step.send(i, (i - 1) % SERVERS, shape, out.dtype, payload))
     step.exchange()
-    for at, server in enumerate(core.servers):
+    for at, server in enumerate(core.here):
         out[at, 1] = messages[(server + 1) % SERVERS].content
     return out
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure.kernels import transpose
+from hedgerow.secure.kernels import bit_planes
 from hedgerow.secure.replicated import kernels
 from hedgerow.secure.replicated.core import Core
 from hedgerow.secure.replicated.sharing import Deal, Join, length, thirds, write
-from hedgerow.secure.ring import Ring
+from hedgerow.secure.ring import Ring, product_ring
 from hedgerow.secure.secret import WORD, unpack, words
 
 Array = NDArray[Any]
@@ -40,12 +40,12 @@ def addends(core: Core, x: Array, bits: int) -> tuple[Array, Array]:
         span = slice(WORD * run.start, min(n, WORD * run.stop))
         shape = (bits, length(run))
         at = core.at(t)
-        known = None if at is None else _planes(x[at, 0, span] + x[at, 1, span], shape)
+        known = None if at is None else bit_planes(x[at, 0, span] + x[at, 1, span], bits)
         deals.append((run, Deal(step, f"a{t}", t, shape, np.uint64, known, xor=True)))
         for server, side in ((t + 1, 1), (t + 2, 0)):
             place = core.at(server)
             if place is not None:
-                b[place, side, :, run] = _planes(x[place, side, span], shape)
+                b[place, side, :, run] = bit_planes(x[place, side, span], bits)
     step.exchange()
     for run, deal in deals:
         write(core, deal, a[..., run])
@@ -65,7 +65,7 @@ def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
     """
     shape = (*x.shape[2:-1], n)
     size = prod(shape)
-    flat = unpack(x, n).view(np.uint8).reshape(len(core.servers), 2, size)
+    flat = unpack(x, n).view(np.uint8).reshape(len(core.here), 2, size)
     step = core.step("b2a")
     out = core.shares((size,), ring.dtype)
     runs, deals, joins, flip = thirds(size), [], [], kernels.flip(ring.dtype.name)
@@ -87,10 +87,10 @@ def b2a(core: Core, x: Array, n: int, ring: Ring) -> Array:
     step.exchange()
     for run, join in zip(runs, joins, strict=True):
         write(core, join, out[..., run])
-    return out.reshape(len(core.servers), 2, *shape)
+    return out.reshape(len(core.here), 2, *shape)
 
 
-def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name: str) -> Array:
+def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int) -> Array:
     """Divide 0 <= x < 2**(k-1) by ``2**shift`` and lift it into a ring.
 
     As x < 2**(k-1), a + b passes 2**k exactly when a or b has its top bit set. With a and b read as
@@ -109,7 +109,7 @@ def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name
     batch one element of the ring from server t.
     """
     n = x.shape[-1]
-    step = core.step(name)
+    step = core.step("truncate" if shift else "extend")
     small = product_ring(source, ring, shift)
     out = core.shares((n,), ring.dtype)
     runs, deals, joins = thirds(n), [], []
@@ -140,23 +140,11 @@ def shift_right(core: Core, x: Array, source: Ring, ring: Ring, shift: int, name
     step.exchange()
     weight = ring.dtype.type(source.bits - shift)
     for run, join in zip(runs, joins, strict=True):
-        for at, server in enumerate(core.servers):
+        for at, server in enumerate(core.here):
             for side, share in enumerate(join.shares(server)):
                 assert share is not None
                 out[at, side, run] += share.astype(ring.dtype) << weight
     return out
-
-
-def product_ring(source: Ring, ring: Ring, shift: int) -> Ring:
-    """Return the smallest ring whose elements, times ``2**(k-shift)``, fill the result's."""
-    wanted = ring.bits - (source.bits - shift)
-    return next(Ring(bits) for bits in (16, 32, 64) if bits >= wanted)
-
-
-def _planes(values: Array, shape: tuple[int, int]) -> Array:
-    planes = np.empty(shape, np.uint64)
-    transpose(np.ascontiguousarray(values), planes)
-    return planes
 
 
 def _high(part: Array, source: Ring, ring: Ring, shift: int) -> Array:

@@ -8,12 +8,11 @@ from typing import Any
 
 from hedgerow.errors import Code
 from hedgerow.secure.cost import NOTHING, Cost
-from hedgerow.secure.replicated.convert import product_ring
-from hedgerow.secure.replicated.core import SERVERS
-from hedgerow.secure.replicated.openings import servers_of
+from hedgerow.secure.replicated.core import EVERYONE, SERVERS
 from hedgerow.secure.replicated.sharing import length, thirds
-from hedgerow.secure.ring import Ring
+from hedgerow.secure.ring import Ring, product_ring
 from hedgerow.secure.secret import WORD, words
+from hedgerow.secure.steps import parties_of
 
 Shape = tuple[int, ...]
 _WORD_BYTES = WORD // 8
@@ -37,7 +36,7 @@ def _from(owner: int, size: int) -> Cost:
 
 def _open(shape: Shape, to: str, ring: Ring | None = None) -> Cost:
     size = _size(shape, ring)
-    senders = {(server - 1) % SERVERS for server in servers_of(to)}
+    senders = {(server - 1) % SERVERS for server in parties_of(to, EVERYONE, SERVERS)}
     return Cost(1, tuple(size if server in senders else 0 for server in range(SERVERS)))
 
 
@@ -89,7 +88,7 @@ _COSTS: dict[str, Callable[..., Cost]] = {
     "input_bits": lambda shape, owner: _from(owner, _packed(shape)),
     "open": _open,
     "mul": _numbers(1),
-    "matmul": _numbers(1),
+    "matmul": lambda shape, ring, inner: _numbers(1)(shape, ring),
     "and_": lambda shape: Cost.equal(1, _packed(shape), SERVERS),
     "addends": _addends,
     "b2a": _numbers(2),

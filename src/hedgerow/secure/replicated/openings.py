@@ -12,23 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.errors import Code
-from hedgerow.privacy.release import Audience
 from hedgerow.secure.replicated.core import SERVERS, Core
 
 Array = NDArray[Any]
-_SERVERS = [Audience.parse(f"server {i}") for i in range(SERVERS)]
-
-
-def servers_of(to: str) -> tuple[int, ...]:
-    """Return the servers that are an audience, ascending; H501 for one without any."""
-    audience = Audience.parse(to)
-    found = tuple(i for i, server in enumerate(_SERVERS) if server.is_within(audience))
-    if not found:
-        raise Code.BAD_PARAMETER.error(
-            expected=f"an audience among {', '.join(map(str, _SERVERS))}", found=f"{to!r}"
-        )
-    return found
 
 
 def reveal(

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from hedgerow.crypto.prg import KEY_BYTES, Prg
 from hedgerow.errors import Code
 from hedgerow.secure.cost import Cost
-from hedgerow.secure.replicated.core import SERVERS, Parcel
+from hedgerow.secure.replicated.core import SERVERS
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import Engine, Secret, SecretBits, unpack, words
+from hedgerow.secure.steps import Parcel
 
 Array = NDArray[Any]
 HALVES = (0, 1)
@@ -157,7 +158,7 @@ def _restored(
 ) -> Array:
     core = engine.core
     out = core.shares(shape, dtype)
-    for at, server in enumerate(core.servers):
+    for at, server in enumerate(core.here):
         part = parts.get(server)
         for side, j in enumerate(_held(server)):
             share = None if part is None else part.correction
@@ -208,7 +209,7 @@ def fit_together(
                     sent[j, server, other] = message
     step.exchange()
     # Servers that live here have seen the same; the first of them speaks for all.
-    me = core.servers[0]
+    me = core.here[0]
     seen = {
         (j, server): own[j, me] if server == me else _content(sent[j, server, me])
         for j, server, _ in sent

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hedgerow.secure.replicated.core import SERVERS, Core, Step
+from hedgerow.secure.replicated.core import SERVERS, Core
+from hedgerow.secure.steps import Step
 
 Array = NDArray[Any]
 
@@ -137,6 +138,6 @@ def deal_input(
 
 def write(core: Core, move: Deal | Join, out: Array) -> None:
     """Put the shares of a deal or a join into a share array (servers here, 2, *shape)."""
-    for at, server in enumerate(core.servers):
+    for at, server in enumerate(core.here):
         for side, share in enumerate(move.shares(server)):
             out[at, side] = 0 if share is None else share

@@ -54,7 +54,7 @@ def cost_joint_counts(
     if plain:
         total += engine.cost("and_", shape=(min(rows, columns), n))
     total += engine.cost("b2a", shape=(rows + columns, n), ring=ring)
-    return total + engine.cost("matmul", shape=(rows, columns), ring=ring)
+    return total + engine.cost("matmul", shape=(rows, columns), ring=ring, inner=n)
 
 
 def cost_best_site(engine: Engine, n_sites: int) -> Cost:
