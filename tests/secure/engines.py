@@ -1,151 +1,95 @@
 """Engines for tests, and a way to look at secrets that only tests have."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from hedgerow.crypto.prg import Prg
 from hedgerow.net.simulator import Simulator
 from hedgerow.privacy import Leakage, NoiseSource, Opening
+from hedgerow.secure.additive import AdditiveEngine
+from hedgerow.secure.additive.core import PeerCore
+from hedgerow.secure.additive.preprocessing import Items, Kind, Provider
+from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Translation
+from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.replicated.engine import ReplicatedEngine
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import AnySecret, Engine, Permutation, Secret, SecretBits, pack, words
+from hedgerow.secure.secret import Engine, Secret, SecretBits
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240
+DEALER = b"ideal provider.."
 
 
-class IdealEngine(Engine):
-    """Additive shares of n peers, with one who is trusted and computes what is not linear.
+class IdealProvider(Provider):
+    """Deals all shares of correlated randomness from one seed, which every process has: an oracle.
 
-    What a real engine of n parties would do by messages, it does by a clear engine: shares are
-    joined, the primitive runs on plain numbers, and the result is shared afresh. So everything on
-    top meets one share axis, n addends, n parties and an audience of its own.
+    Nobody sends anything, and nothing is secret: only tests have a dealer.
     """
 
-    share_axes = 1
-    share_shape: tuple[int, ...] = ()
+    _drawn = 0
 
-    def __init__(self, n: int, leakage: Leakage = NOTHING_OPENS) -> None:
-        super().__init__(leakage, n_parties=n, everyone="peer")
-        self.n_addends, self.share_shape = n, (n,)
-        self.trusted = ClearEngine(leakage, NoiseSource.insecure_seeded(SEED))
+    def cost(self, kind: Kind, n: int) -> Cost:
+        return Cost(demand={kind: n})
 
-    @property
-    def private(self) -> bool:
-        return False
+    def make(self, kind: Kind, first: int, n: int) -> Items:
+        dealt = self.dealt(kind, first, n)
+        return tuple(array[list(self.core.here)] for array in dealt)
 
-    def finish(self) -> None:
-        """Nobody is waited for."""
-
-    def public(self, values: ArrayLike, ring: Ring) -> Secret:
-        return Secret(self, ring, self._first(ring.encode(values)))
-
-    def public_bits(self, bits: ArrayLike) -> SecretBits:
-        return SecretBits(self, np.shape(bits)[-1], self._first(pack(bits)))
-
-    def add_public(self, x: Secret, elements: NDArray[Any]) -> Secret:
-        return x + Secret(self, x.ring, self._first(elements))
-
-    def xor_public(self, x: SecretBits, bits: NDArray[np.bool_]) -> SecretBits:
-        return x ^ self.public_bits(np.broadcast_to(bits, (*bits.shape[:-1], x.n)))
-
-    def reduce(self, x: Secret, ring: Ring) -> Secret:
-        return Secret(self, ring, x.data.astype(ring.dtype))
-
-    def input(
-        self, values: ArrayLike | None, owner: int, shape: tuple[int, ...], ring: Ring
-    ) -> Secret:
-        return self._shared(self.trusted.input(values, owner, shape, ring))
-
-    def input_bits(self, bits: ArrayLike | None, owner: int, shape: tuple[int, ...]) -> SecretBits:
-        return self._shared(self.trusted.input_bits(bits, owner, shape))
-
-    def open(self, x: Secret | SecretBits, name: str, to: str) -> NDArray[Any]:
-        self.trusted.leakage = self.leakage
-        return self.trusted.open(self._joined(x), name, to)
-
-    def mul(self, x: Secret, y: Secret) -> Secret:
-        return self._run("mul", x, y)
-
-    def matmul(self, x: Secret, y: Secret) -> Secret:
-        return self._run("matmul", x, y)
-
-    def and_(self, x: SecretBits, y: SecretBits) -> SecretBits:
-        return self._run("and_", x, y)
-
-    def random_bits(self, shape: tuple[int, ...]) -> SecretBits:
-        drawn = self._words((self.n_parties, *shape[:-1], words(shape[-1])), np.dtype("u8"))
-        return SecretBits(self, shape[-1], drawn)
-
-    def addends(self, x: Secret, bits: int) -> list[SecretBits]:
-        """Every party shares the bits of its own share."""
-        own = [Secret(self.trusted, x.ring, share) for share in x.data]
-        return [self._shared(self.trusted.addends(share, bits)[0]) for share in own]
-
-    def b2a(self, x: SecretBits, ring: Ring) -> Secret:
-        return self._run("b2a", x, ring)
-
-    def extend(self, x: Secret, ring: Ring) -> Secret:
-        return self._run("extend", x, ring)
-
-    def truncate(self, x: Secret, shift: int) -> Secret:
-        return self._run("truncate", x, shift)
-
-    def permutation(self, n: int) -> Permutation:
-        permutation = self.trusted.permutation(n)
-        object.__setattr__(permutation, "engine", self)
-        return permutation
-
-    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        return self._moved("shuffle", x, permutation)
-
-    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
-        return self._moved("unshuffle", x, permutation)
-
-    def cost(self, primitive: str, **public: Any) -> Cost:
+    def cost_translations(self, n: int, width: int, ring: Ring) -> Cost:
         return NOTHING
 
-    def _run(self, primitive: str, *arguments: Any) -> Any:
-        given = [self._joined(a) if isinstance(a, (Secret, SecretBits)) else a for a in arguments]
-        return self._shared(getattr(self.trusted, primitive)(*given))
+    def translations(
+        self, by: AdditivePermutation, width: int, ring: Ring, *, inverse: bool
+    ) -> dict[Pair, Translation]:
+        # Where peers are apart, nobody knows all orders: that is for `Transfers` to show.
+        assert len(by.orders) == self.core.n
+        made = {}
+        for pair in permutations(range(self.core.n), 2):
+            self._drawn += 1
+            u, v = Prg(DEALER).fill(f"rows {self._drawn}", (2, by.n, width), ring.dtype)
+            order = by.orders[pair[1]]
+            moved = u[np.argsort(order)] if inverse else u[order]
+            made[pair] = Translation(u, v, moved - v)
+        return made
 
-    def _moved(self, primitive: str, x: AnySecret, permutation: Permutation) -> AnySecret:
-        """Every party moves its own shares."""
-        object.__setattr__(permutation, "engine", self.trusted)
-        try:
-            own = [replace(x, engine=self.trusted, data=share) for share in x.data]
-            moved = [getattr(self.trusted, primitive)(share, permutation).data for share in own]
-        finally:
-            object.__setattr__(permutation, "engine", self)
-        return x.like(np.stack(moved))
+    def dealt(self, kind: Kind, first: int, n: int) -> Items:
+        """Shares of all peers."""
+        words = Prg(DEALER).fill
+        m, k, columns = kind.shape or (1, 1, 1)
+        dtype = np.dtype("u8") if kind.ring is None else kind.ring.dtype
 
-    def _first(self, elements: NDArray[Any]) -> NDArray[Any]:
-        """Make party 0's share of a public value, and nothing for the others."""
-        data = np.zeros((self.n_parties, *elements.shape), elements.dtype)
-        data[0] = elements
-        return data
+        def draw(tag: str, *shape: int) -> NDArray[Any]:
+            return words(f"{kind}/{first}/{tag}", (self.core.n, n, *shape), dtype)
 
-    def _joined(self, x: Any) -> Any:
-        if isinstance(x, SecretBits):
-            return SecretBits(self.trusted, x.n, np.bitwise_xor.reduce(x.data, axis=0))
-        return Secret(self.trusted, x.ring, x.data.sum(axis=0, dtype=x.ring.dtype))
+        if kind.name == "dabits":
+            bits = (draw("r") & dtype.type(1)).astype(np.uint8)
+            return bits, _shared(draw("c"), np.bitwise_xor.reduce(bits, axis=0).astype(dtype))
+        if kind.ring is None:
+            a, b = draw("a"), draw("b")
+            both = np.bitwise_xor.reduce(a, axis=0) & np.bitwise_xor.reduce(b, axis=0)
+            c = draw("c")
+            c[0] = both ^ np.bitwise_xor.reduce(c[1:], axis=0)
+            return a, b, c
+        a, b = draw("a", m, k), draw("b", k, columns)
+        c = _shared(draw("c", m, columns), a.sum(0, dtype=dtype) @ b.sum(0, dtype=dtype))
+        return (a, b, c) if kind.shape else tuple(array.reshape(-1, n) for array in (a, b, c))
 
-    def _shared(self, x: Any) -> Any:
-        data = self._words((self.n_parties, *x.data.shape), x.data.dtype)
-        if isinstance(x, SecretBits):
-            data[0] = x.data ^ np.bitwise_xor.reduce(data[1:], axis=0)
-            return SecretBits(self, x.n, data)
-        data[0] = x.data - data[1:].sum(axis=0, dtype=x.data.dtype)
-        return Secret(self, x.ring, data)
 
-    def _words(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        drawn: NDArray[Any] = self.trusted.source.words(int(np.prod(shape))).reshape(shape)
-        return drawn.astype(dtype)
+def _shared(shares: NDArray[Any], value: NDArray[Any]) -> NDArray[Any]:
+    shares[0] = value - shares[1:].sum(axis=0, dtype=value.dtype)
+    return shares
+
+
+def peers(n: int, provider: Callable[[PeerCore], Provider] = IdealProvider) -> Engine:
+    return AdditiveEngine(
+        Simulator(n), NOTHING_OPENS, insecure_seed=b"secret arrays in tests", provider=provider
+    )
 
 
 def clear() -> Engine:
@@ -158,9 +102,9 @@ def three_servers() -> Engine:
 
 ENGINES: dict[str, Callable[[], Engine]] = {
     "clear": clear,
-    "two peers": lambda: IdealEngine(2),
-    "three peers": lambda: IdealEngine(3),
-    "five peers": lambda: IdealEngine(5),
+    "two peers": lambda: peers(2),
+    "three peers": lambda: peers(3),
+    "five peers": lambda: peers(5),
     "three servers": three_servers,
 }
 
@@ -198,4 +142,6 @@ def metered(engine: Engine, action: Callable[[], object]) -> Cost:
     before = network.meter.snapshot()
     action()
     spent = network.meter.snapshot() - before
-    return Cost(spent.rounds, spent.payload[: engine.n_parties])
+    ahead, online = spent.only(PREPROCESSING), spent.without(PREPROCESSING, SETUP)
+    sent = [reading.payload[: engine.n_parties] for reading in (online, ahead)]
+    return Cost(online.rounds, *sent, ahead.rounds)

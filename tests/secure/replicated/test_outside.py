@@ -26,7 +26,7 @@ from hedgerow.secure.replicated.outside import (
 )
 from hedgerow.secure.ring import Z16, Z32, Z64
 from hedgerow.secure.secret import pack
-from tests.secure.engines import NOTHING_OPENS, IdealEngine, metered, reveal
+from tests.secure.engines import NOTHING_OPENS, metered, peers, reveal
 from tests.secure.replicated.wires import Recorder, apart
 
 RINGS = pytest.mark.parametrize("ring", [Z16, Z32, Z64], ids=lambda ring: str(ring.bits))
@@ -58,9 +58,20 @@ def test_dealt_bits_are_secret_bits() -> None:
     np.testing.assert_array_equal(reveal(x), bits)
 
 
-@pytest.mark.parametrize("make", [ClearEngine, lambda leakage: IdealEngine(5, leakage)])
-def test_engines_that_hide_nothing_join_all_parts(make) -> None:
-    engine, value = make(engine_that_opens((4,)).leakage), numbers(Z32, 4)
+def test_peers_make_nothing_public_that_was_dealt_to_servers() -> None:
+    engine, value = peers(3), numbers(Z32, 4)
+    words, x = np.zeros((3, 2), np.uint64), engine.public(value, Z32)
+    for refused in (
+        lambda: secret_of_parts(engine, dict(enumerate(deal(value))), value.shape, Z32),
+        lambda: bits_of_parts(engine, dict(enumerate(deal(words, xor=True))), (3, 70)),
+        lambda: open_halves(engine, x, "answer", "analyst"),
+    ):
+        with pytest.raises(HedgerowError, match="H702"):
+            refused()
+
+
+def test_an_engine_that_hides_nothing_joins_all_parts() -> None:
+    engine, value = ClearEngine(engine_that_opens((4,)).leakage), numbers(Z32, 4)
     parts = dict(enumerate(deal(value)))
     x = secret_of_parts(engine, parts, value.shape, Z32)
     np.testing.assert_array_equal(reveal(x), value)

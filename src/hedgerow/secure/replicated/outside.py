@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def secret_of_parts(
     engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...], ring: Ring
 ) -> Secret:
     """Make a secret of dealt parts, one for every server that lives here; no message."""
-    if not isinstance(engine, ReplicatedEngine):
+    if not _has_servers(engine):
         return engine.public(join_parts(_in_order(parts), shape, ring.dtype), ring)
     return Secret(engine, ring, _restored(engine, parts, shape, ring.dtype))
 
@@ -94,7 +94,7 @@ def join_parts(
 def bits_of_parts(engine: Engine, parts: Mapping[int, Dealt], shape: tuple[int, ...]) -> SecretBits:
     """Make secret bits of dealt parts that share packed words; no message."""
     full, dtype = (*shape[:-1], words(shape[-1])), np.dtype(np.uint64)
-    if not isinstance(engine, ReplicatedEngine):
+    if not _has_servers(engine):
         packed = join_parts(_in_order(parts), full, dtype, xor=True)
         return engine.public_bits(unpack(packed, shape[-1]))
     return SecretBits(engine, shape[-1], _restored(engine, parts, full, dtype))
@@ -111,7 +111,7 @@ def open_halves(engine: Engine, x: Secret, name: str, to: str) -> dict[int, Arra
     """
     if x.engine is not engine:
         raise Code.SECRETS_DO_NOT_FIT.error(found=f"{x!r} of another engine")
-    if not isinstance(engine, ReplicatedEngine):
+    if not _has_servers(engine):
         opened = engine.open(x, name, to)
         assert opened is not None
         # One process that hides nothing: the second half has nothing to add.
@@ -140,6 +140,19 @@ def join_halves(first: Array, second: Array) -> Array:
             found=f"{first.dtype} {first.shape} and {second.dtype} {second.shape}",
         )
     return first + second
+
+
+def _has_servers(engine: Engine) -> TypeGuard[ReplicatedEngine]:
+    """Tell three servers from an engine that has no shares; any other is refused with H702."""
+    servers = isinstance(engine, ReplicatedEngine)
+    if not servers and engine.share_axes:
+        # It would make public what was dealt to three servers.
+        raise Code.SECRETS_DO_NOT_FIT.error(
+            expected="three servers, or an engine that has no shares",
+            found=type(engine).__name__,
+            fix="let a party of that engine give its input",
+        )
+    return servers
 
 
 def _held(server: int) -> tuple[int, int]:

@@ -1,0 +1,116 @@
+"""Rounds and bytes of every primitive, from public parameters alone, offline and online apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from hedgerow.errors import Code
+from hedgerow.secure.additive.convert import has_carry, small_ring, sum_bits, top_bits
+from hedgerow.secure.additive.core import EVERYONE
+from hedgerow.secure.additive.preprocessing import AND, Kind, Provider
+from hedgerow.secure.compare import cost_a2b
+from hedgerow.secure.cost import NOTHING, Cost
+from hedgerow.secure.ring import Z16, Ring
+from hedgerow.secure.secret import WORD, Engine, words
+from hedgerow.secure.steps import parties_of
+
+Shape = tuple[int, ...]
+_WORD_BYTES = WORD // 8
+
+
+def cost(engine: Engine, provider: Provider, primitive: str, public: dict[str, Any]) -> Cost:
+    """Return the cost of a primitive; see `Engine.cost` for the parameters."""
+    if primitive in _LOCAL:
+        return NOTHING
+    if primitive in _SHIFTS:
+        return cost_shift(engine, **public)
+    if primitive not in _COSTS:
+        raise Code.BAD_PARAMETER.error(
+            expected=f"one of {', '.join(sorted({*_COSTS, *_LOCAL, *_SHIFTS}))}",
+            found=repr(primitive),
+        )
+    return _COSTS[primitive](provider, **public)
+
+
+def cost_shift(
+    engine: Engine, shape: Shape, ring: Ring, source: Ring | None = None, shift: int = 0
+) -> Cost:
+    """State the cost of `convert.shift_right`."""
+    source, m = source or ring, engine.n_parties
+    if ring == source and not shift:
+        return NOTHING
+    size = prod(shape) * (2 if has_carry(m, shift) else 1)
+    kept = (sum_bits(m) - top_bits(m), size)
+    return cost_a2b(engine, size, Z16, sum_bits(m)) + engine.cost(
+        "b2a", shape=kept, ring=small_ring(m, source, ring, shift)
+    )
+
+
+def _used(provider: Provider, kind: Kind, n: int, sent: int) -> Cost:
+    """One round in which every peer sends so many bytes to every other, and uses n items."""
+    m = provider.core.n
+    return Cost.equal(1, (m - 1) * sent, m) + provider.cost(kind, n) if n else NOTHING
+
+
+def _mul(provider: Provider, shape: Shape, ring: Ring) -> Cost:
+    size = prod(shape)
+    return _used(provider, Kind("triples", ring), size, 2 * size * ring.bytes)
+
+
+def _and(provider: Provider, shape: Shape) -> Cost:
+    size = prod(shape[:-1]) * words(shape[-1])
+    return _used(provider, AND, size, 2 * size * _WORD_BYTES)
+
+
+def _matmul(provider: Provider, shape: Shape, ring: Ring, inner: int) -> Cost:
+    *lead, m, n = shape
+    count = prod(lead) if m * inner * n else 0
+    kind = Kind("matrices", ring, (m, inner, n))
+    return _used(provider, kind, count, count * (m + n) * inner * ring.bytes)
+
+
+def _b2a(provider: Provider, shape: Shape, ring: Ring) -> Cost:
+    size = prod(shape)
+    return _used(provider, Kind("dabits", ring), size, words(size) * _WORD_BYTES)
+
+
+def _open(provider: Provider, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
+    packed = prod(shape[:-1]) * words(shape[-1]) * _WORD_BYTES if ring is None else 0
+    size, m = packed if ring is None else prod(shape) * ring.bytes, provider.core.n
+    receivers = parties_of(to, EVERYONE, m)
+    return Cost(1, tuple(size * (len(receivers) - (i in receivers)) for i in range(m)))
+
+
+def _shuffle(provider: Provider, shape: Shape, ring: Ring) -> Cost:
+    m, size = provider.core.n, prod(shape)
+    if shape[0] < 2 or not size:
+        return NOTHING
+    ahead = provider.cost_translations(shape[0], size // shape[0], ring)
+    return Cost.equal(m, (m - 1) * size * ring.bytes, m) + ahead
+
+
+_LOCAL = {
+    "public",
+    "public_bits",
+    "add_public",
+    "xor_public",
+    "local_matmul",
+    "reduce",
+    "random_bits",
+    "input",
+    "input_bits",
+    "addends",
+    "permutation",
+}
+_SHIFTS = {"extend", "truncate"}
+_COSTS: dict[str, Callable[..., Cost]] = {
+    "open": _open,
+    "mul": _mul,
+    "matmul": _matmul,
+    "and_": _and,
+    "b2a": _b2a,
+    "shuffle": _shuffle,
+    "unshuffle": _shuffle,
+}

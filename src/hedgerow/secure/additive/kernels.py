@@ -1,0 +1,80 @@
+"""Compiled local work of one peer: products by triples, the switches of a permutation."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from hedgerow.compiled import jit
+from hedgerow.secure.kernels import array_type, compile_for
+
+Array = NDArray[Any]
+
+
+def _multiply(d: Array, e: Array, a: Array, b: Array, c: Array, first: bool, out: Array) -> None:
+    """Set out to c + d b + a e, and d e more at the first peer."""
+    for i in range(out.size):
+        out[i] = c[i] + d[i] * (b[i] + e[i] if first else b[i]) + a[i] * e[i]
+
+
+def _conjoin(d: Array, e: Array, a: Array, b: Array, c: Array, first: bool, out: Array) -> None:
+    """Set out to c ^ d b ^ a e on words of bits, and d e more at the first peer."""
+    for i in range(out.size):
+        out[i] = c[i] ^ (d[i] & (b[i] ^ e[i] if first else b[i])) ^ (a[i] & e[i])
+
+
+@cache
+def _of_triples(function: Any, dtype: str) -> Any:
+    given, out = array_type(dtype, 1, "C"), array_type(dtype, 1, "C", written=True)
+    return compile_for(function, *(given,) * 5, types.boolean, out)
+
+
+multiply, conjoin = partial(_of_triples, _multiply), partial(_of_triples, _conjoin)
+"""For the name of an element's type, the compiled kernel."""
+
+
+@jit
+def route(order: Array, bits: Array) -> None:
+    """Set the switches (2 d - 1, N / 2) of a network of N = 2**d rows: output o is row order[o].
+
+    Layer s has blocks of N / 2**s rows, whose row p and row p + half meet in a switch; so have the
+    layers after the middle, backwards. A block sends one of the two on to its upper half and the
+    other to its lower, both where rows come in and where they go out. Going round from an output
+    to its input, to the other input of that switch, to its output and to the other output of that
+    switch gives every row a half.
+    Paper: waksman1968permutation.
+    """
+    n, layers = order.size, bits.shape[0]
+    now, after = order.copy(), np.empty_like(order)
+    where, inward, outward = np.empty_like(order), np.empty_like(order), np.empty_like(order)
+    for level in range((layers + 1) // 2):
+        size = n >> level
+        half = size // 2
+        for start in range(0, n, size):
+            first = start // 2
+            if half == 1:
+                bits[level, first] = now[start]
+                continue
+            for o in range(size):
+                where[now[start + o]] = o
+                outward[o] = -1
+            for begin in range(size):
+                o = begin
+                while outward[o] < 0:
+                    outward[o], i = 0, now[start + o]
+                    other = i - half if i >= half else i + half
+                    inward[i], inward[other] = 0, 1
+                    o = where[other]
+                    outward[o] = 1
+                    o = o - half if o >= half else o + half
+            for p in range(half):
+                bits[level, first + p] = inward[p]
+                bits[layers - 1 - level, first + p] = outward[p]
+                upper, lower = (p + half, p) if outward[p] else (p, p + half)
+                after[start + p] = now[start + upper] % half
+                after[start + half + p] = now[start + lower] % half
+        now, after = after, now
