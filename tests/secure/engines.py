@@ -13,7 +13,7 @@ from hedgerow.privacy import Leakage, NoiseSource, Opening
 from hedgerow.secure.additive import AdditiveEngine
 from hedgerow.secure.additive.core import PeerCore
 from hedgerow.secure.additive.preprocessing import Items, Kind, Provider
-from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Translation
+from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Translation, sums
 from hedgerow.secure.additive.transfers import PREPROCESSING, SETUP
 from hedgerow.secure.clear import ClearEngine
 from hedgerow.secure.cost import NOTHING, Cost
@@ -41,21 +41,22 @@ class IdealProvider(Provider):
         dealt = self.dealt(kind, first, n)
         return tuple(array[list(self.core.here)] for array in dealt)
 
-    def cost_translations(self, n: int, width: int, ring: Ring) -> Cost:
+    def cost_translations(self, n: int, width: int, ring: Ring | None) -> Cost:
         return NOTHING
 
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring, *, inverse: bool
+        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         # Where peers are apart, nobody knows all orders: that is for `Transfers` to show.
         assert len(by.orders) == self.core.n
-        made = {}
+        dtype = np.dtype(np.uint64) if ring is None else ring.dtype
+        made, (_, subtract) = {}, sums(xor=ring is None)
         for pair in permutations(range(self.core.n), 2):
             self._drawn += 1
-            u, v = Prg(DEALER).fill(f"rows {self._drawn}", (2, by.n, width), ring.dtype)
+            u, v = Prg(DEALER).fill(f"rows {self._drawn}", (2, by.n, width), dtype)
             order = by.orders[pair[1]]
             moved = u[np.argsort(order)] if inverse else u[order]
-            made[pair] = Translation(u, v, moved - v)
+            made[pair] = Translation(u, v, subtract(moved, v))
         return made
 
     def dealt(self, kind: Kind, first: int, n: int) -> Items:

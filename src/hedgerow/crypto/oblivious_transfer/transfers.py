@@ -51,22 +51,31 @@ def receive_random(rows: ReceivedRows) -> Words:
     return _hashed(rows, rows.take(), _ONCE)[:, 0]
 
 
-def send_correlated(rows: SentRows, x: Values) -> tuple[Values, Values]:
-    """Return y0, like x, and the message; x has shape (n,) or (n, width)."""
+def send_correlated(rows: SentRows, x: Values, *, xor: bool = False) -> tuple[Values, Values]:
+    """Return y0, like x, and the message; x has shape (n,) or (n, width).
+
+    With `xor`, numbers are words of bits.
+    """
     width = _width(rows, x)
     q = rows.take()
     y0, y1 = (_pads(rows, row, x.dtype, width) for row in (q, q ^ rows.delta))
-    return y0, _message(y0 ^ x ^ y1 if x.dtype == np.bool_ else y0 + x - y1)
+    return y0, _message(y0 ^ x ^ y1 if xor or x.dtype == np.bool_ else y0 + x - y1)
 
 
 def receive_correlated(
-    rows: ReceivedRows, message: Values, dtype: type | np.dtype[Any], width: int | None = None
+    rows: ReceivedRows,
+    message: Values,
+    dtype: type | np.dtype[Any],
+    width: int | None = None,
+    *,
+    xor: bool = False,
 ) -> Values:
-    """Return y0 + b x of the sender's y0 and x, shape (n,) or (n, width)."""
+    """Return y0 + b x of the sender's y0 and x, or y0 ^ b x, shape (n,) or (n, width)."""
     d = _values(message, (len(rows),) if width is None else (len(rows), width), dtype)
     y = _pads(rows, rows.take(), d.dtype, width)
     b = rows.choices.astype(d.dtype).reshape(-1, *[1] * (d.ndim - 1))
-    return y ^ (b & d) if d.dtype == np.bool_ else y + b * d
+    chosen: Values = b & d if d.dtype == np.bool_ else b * d
+    return y ^ chosen if xor or d.dtype == np.bool_ else y + chosen
 
 
 def send_chosen(rows: SentRows, m0: Values, m1: Values) -> Values:

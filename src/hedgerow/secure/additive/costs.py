@@ -77,18 +77,26 @@ def _b2a(provider: Provider, shape: Shape, ring: Ring) -> Cost:
 
 
 def _open(provider: Provider, shape: Shape, to: str, ring: Ring | None = None) -> Cost:
-    packed = prod(shape[:-1]) * words(shape[-1]) * _WORD_BYTES if ring is None else 0
-    size, m = packed if ring is None else prod(shape) * ring.bytes, provider.core.n
+    size, m = prod(_words_of(shape, ring)) * _bytes_of(ring), provider.core.n
     receivers = parties_of(to, EVERYONE, m)
     return Cost(1, tuple(size * (len(receivers) - (i in receivers)) for i in range(m)))
 
 
-def _shuffle(provider: Provider, shape: Shape, ring: Ring) -> Cost:
-    m, size = provider.core.n, prod(shape)
+def _shuffle(provider: Provider, shape: Shape, ring: Ring | None = None) -> Cost:
+    m, size = provider.core.n, prod(_words_of(shape, ring))
     if shape[0] < 2 or not size:
         return NOTHING
     ahead = provider.cost_translations(shape[0], size // shape[0], ring)
-    return Cost.equal(m, (m - 1) * size * ring.bytes, m) + ahead
+    return Cost.equal(m, (m - 1) * size * _bytes_of(ring), m) + ahead
+
+
+def _words_of(shape: Shape, ring: Ring | None) -> Shape:
+    """Shape of the elements of a ring, or of the words of bits."""
+    return (*shape[:-1], words(shape[-1])) if ring is None else shape
+
+
+def _bytes_of(ring: Ring | None) -> int:
+    return _WORD_BYTES if ring is None else ring.bytes
 
 
 _LOCAL = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from hedgerow.secure.party_engine import (
     unfit,
 )
 from hedgerow.secure.ring import Ring
-from hedgerow.secure.secret import Permutation, Secret, SecretBits, words
+from hedgerow.secure.secret import AnySecret, Permutation, Secret, SecretBits, words
 
 Array = NDArray[Any]
 
@@ -111,11 +112,11 @@ class AdditiveEngine(PartyEngine[PeerCore]):
         """Draw a secret permutation of n rows; see `shuffle.draw_orders`."""
         return shuffle.AdditivePermutation(self, n, shuffle.draw_orders(self.core, n))
 
-    def shuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def shuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Permute the rows; see `shuffle.apply`."""
         return self._permuted(x, permutation, inverse=False)
 
-    def unshuffle(self, x: Secret, permutation: Permutation) -> Secret:
+    def unshuffle(self, x: AnySecret, permutation: Permutation) -> AnySecret:
         """Undo `shuffle`."""
         return self._permuted(x, permutation, inverse=True)
 
@@ -123,14 +124,16 @@ class AdditiveEngine(PartyEngine[PeerCore]):
         """State rounds and bytes of a primitive from public parameters."""
         return costs.cost(self, self._kept_provider, primitive, public)
 
-    def _permuted(self, x: Secret, by: Permutation, *, inverse: bool) -> Secret:
-        if not isinstance(by, shuffle.AdditivePermutation) or x.shape[:1] != (by.n,):
+    def _permuted(self, x: AnySecret, by: Permutation, *, inverse: bool) -> AnySecret:
+        ring = x.ring if isinstance(x, Secret) else None
+        rows, shape = x.shape if ring else x.shape[:-1], x.data.shape[1:]
+        if not isinstance(by, shuffle.AdditivePermutation) or rows[:1] != (by.n,):
             raise unfit(f"{x!r} under {by!r}")
-        if by.n < 2 or not x.size:
+        if by.n < 2 or not prod(shape):
             return x
-        width = x.size // by.n
-        made = self.provider.translations(by, width, x.ring, inverse=inverse)
-        return x.like(shuffle.apply(self.core, x.data, by, made, inverse=inverse))
+        made = self.provider.translations(by, prod(shape[1:]), ring, inverse=inverse)
+        data = shuffle.apply(self.core, x.data, by, made, inverse=inverse, xor=ring is None)
+        return x.like(data)
 
     def _public_places(self) -> Iterator[tuple[int]]:
         at = self.core.at(0)

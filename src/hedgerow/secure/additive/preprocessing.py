@@ -104,16 +104,17 @@ class Provider(ABC):
         """State the cost of making n items at once, as preprocessing, with the demand."""
 
     @abstractmethod
-    def cost_translations(self, n: int, width: int, ring: Ring) -> Cost:
+    def cost_translations(self, n: int, width: int, ring: Ring | None) -> Cost:
         """State the cost of `translations`, as preprocessing."""
 
     @abstractmethod
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring, *, inverse: bool
+        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         """Make one translation of rows of a width for every ordered pair; used once, as all is.
 
-        They belong to a permutation, so they are not kept in stock.
+        Without a ring, rows are words of bits, and sums are XORs. Translations belong to a
+        permutation, so they are not kept in stock.
         """
 
     @abstractmethod

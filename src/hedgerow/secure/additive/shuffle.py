@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -51,6 +52,11 @@ class Translation(NamedTuple):
     change: Array | None = None
 
 
+def sums(*, xor: bool) -> tuple[np.ufunc, np.ufunc]:
+    """Return what adds and what subtracts shares: of numbers, or of words of bits."""
+    return (np.bitwise_xor, np.bitwise_xor) if xor else (np.add, np.subtract)
+
+
 def draw_orders(core: PeerCore, n: int) -> dict[int, NDArray[np.int64]]:
     """Draw pi_i of n rows for every peer of this process; no message."""
     step = core.step("permutation")
@@ -67,13 +73,15 @@ def apply(
     translations: Mapping[Pair, Translation],
     *,
     inverse: bool,
+    xor: bool,
 ) -> Array:
-    """Permute the rows of shares (peers here, n, ...), or undo it.
+    """Permute the rows of shares (peers here, n, ...), or undo it; `xor` for words of bits.
 
     Reveals: nothing. Cost: m rounds, one element for each from every peer to every other, and
     the translations.
     """
     shape, m = x.shape[1:], core.n
+    add, subtract = sums(xor=xor)
     step = core.step("unshuffle" if inverse else "shuffle")
     rows = np.array(x).reshape(len(core.here), shape[0], prod(shape[1:]))
     for peer in reversed(range(m)) if inverse else range(m):
@@ -81,16 +89,15 @@ def apply(
         for other in others:
             at, hidden = core.at(other), None
             if at is not None:
-                hidden = rows[at] - translations[other, peer].before
+                hidden = subtract(rows[at], translations[other, peer].before)
                 rows[at] = translations[other, peer].after
             sent[other] = step.send(other, peer, rows.shape[1:], x.dtype, hidden)
         step.exchange()
         at = core.at(peer)
         if at is not None:
-            total = rows[at] + sum(sent[other].content for other in others)  # type: ignore[misc]
-            rows[at] = _moved(total, by.orders[peer], inverse)
-            for other in others:
-                rows[at] += translations[other, peer].change
+            total = reduce(add, [sent[other].content for other in others], rows[at])
+            changes = [translations[other, peer].change for other in others]
+            rows[at] = reduce(add, changes, _moved(total, by.orders[peer], inverse))
     return rows.reshape(x.shape)
 
 

@@ -38,7 +38,13 @@ from hedgerow.crypto.oblivious_transfer import (
 )
 from hedgerow.secure.additive.core import PeerCore
 from hedgerow.secure.additive.preprocessing import Items, Kind, Provider
-from hedgerow.secure.additive.shuffle import AdditivePermutation, Pair, Switches, Translation
+from hedgerow.secure.additive.shuffle import (
+    AdditivePermutation,
+    Pair,
+    Switches,
+    Translation,
+    sums,
+)
 from hedgerow.secure.cost import NOTHING, Cost
 from hedgerow.secure.ring import Ring
 from hedgerow.secure.secret import WORD, pack, unpack
@@ -100,14 +106,16 @@ class Transfers(Provider):
             return self._conjunctions(step, kind, first, n)
         return self._products(step, kind, kind.ring, first, n)
 
-    def cost_translations(self, n: int, width: int, ring: Ring) -> Cost:
+    def cost_translations(self, n: int, width: int, ring: Ring | None) -> Cost:
         """State the cost of `translations`: a transfer of a row for every switch."""
         m, switches = self.core.n, Switches(n).count
-        each = message_bytes(switches) + switches * width * ring.bytes
+        each = message_bytes(switches) + switches * width * (
+            WORD // 8 if ring is None else ring.bytes
+        )
         return Cost(preprocessing=((m - 1) * each,) * m, preprocessing_rounds=2)
 
     def translations(
-        self, by: AdditivePermutation, width: int, ring: Ring, *, inverse: bool
+        self, by: AdditivePermutation, width: int, ring: Ring | None, *, inverse: bool
     ) -> dict[Pair, Translation]:
         """Pass rows of every pair through the switches of who permutes them.
 
@@ -116,7 +124,9 @@ class Transfers(Provider):
         v_1 + b (v_2 - v_1): u_1 - y0, and z_1 + b (z_2 - z_1) + y.
         """
         self._begin()
-        core, net = self.core, Switches(by.n)
+        core, net, xor = self.core, Switches(by.n), ring is None
+        dtype = np.dtype(np.uint64) if ring is None else ring.dtype
+        add, subtract = sums(xor=xor)
         step = core.step(PREPROCESSING, f"translations {by.n} {width}")
         choices = np.zeros((len(core.here), net.count), np.uint8)
         for at, peer in enumerate(core.here):
@@ -126,29 +136,30 @@ class Transfers(Provider):
         made: dict[Pair, Translation] = {}
         answers: dict[Pair, Array] = {}
         for pair, rows in sent.items():
-            u = np.zeros((net.size, width), ring.dtype)
-            u[: by.n] = step.mask((pair[0],) * 2, f"to {pair[1]}", (by.n, width), ring.dtype)
+            u = np.zeros((net.size, width), dtype)
+            u[: by.n] = step.mask((pair[0],) * 2, f"to {pair[1]}", (by.n, width), dtype)
             before, messages = u[: by.n].copy(), []
             for part, (one, two) in zip(rows.split(cuts), net.pairs(u), strict=True):
-                y0, message = send_correlated(part, (two - one).reshape(-1, width))
+                y0, message = send_correlated(part, subtract(two, one).reshape(-1, width), xor=xor)
                 messages.append(message)
-                one -= y0.reshape(one.shape)
-                two += y0.reshape(one.shape)
+                subtract(one, y0.reshape(one.shape), out=one)
+                add(two, y0.reshape(one.shape), out=two)
             answers[pair] = np.concatenate(messages)
             made[pair] = Translation(before, u[: by.n], None)
-        got = self._answer(step, answers, self._pairs, net.count * width, ring.dtype)
+        got = self._answer(step, answers, self._pairs, net.count * width, dtype)
         for pair, message in got.items():
-            z = np.zeros((net.size, width), ring.dtype)
+            z = np.zeros((net.size, width), dtype)
             bits = choices[core.at(pair[1])].reshape(net.layers, -1)
             layers = zip(
                 received[pair].split(cuts), bits, message.reshape(net.layers, -1), net.pairs(z),
                 strict=True,
             )  # fmt: skip
             for got_rows, swap, answer, (one, two) in layers:
-                y = receive_correlated(got_rows, answer, ring.dtype, width).reshape(one.shape)
-                change = swap.astype(ring.dtype).reshape(*one.shape[:2], 1) * (two - one) + y
-                one += change
-                two -= change
+                y = receive_correlated(got_rows, answer, dtype, width, xor=xor)
+                swapped = swap.astype(dtype).reshape(*one.shape[:2], 1) * subtract(two, one)
+                change = add(swapped, y.reshape(one.shape))
+                add(one, change, out=one)
+                subtract(two, change, out=two)
             made[pair] = made.get(pair, Translation())._replace(change=z[: by.n])
         return made
 
