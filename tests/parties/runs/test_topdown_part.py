@@ -8,6 +8,7 @@ import pytest
 
 from hedgerow import Consortium
 from hedgerow.errors import Code
+from hedgerow.parties.runs.store import RunStore
 from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.runs.topdown_part import encoded_table, pin_table
 from hedgerow.parties.store.accounts import balances_in
@@ -71,6 +72,30 @@ def test_everybody_is_told_who_is_missing(tmp_path: Path) -> None:
         assert "without east, who did not come" in told.stdout
         for name in ("north", "south", "delta"):
             assert town.model(name, "wards").manifest.members == ("delta", "north", "south")
+    finally:
+        town.stop()
+
+
+def test_a_run_is_resumed_at_owners_that_take_no_calls(tmp_path: Path) -> None:
+    town = topdown_town(tmp_path)
+    try:
+        town.start("delta", "north", "south")
+        job = make_job(plan={"epsilon": NO_NOISE})
+        run = town.post(job, "north")
+        town.until_state(run, "waiting", "delta", "north", "south")
+        client = town.client("north")
+        client.stop(run)
+        town.until_state(run, "stopped", "delta", "north", "south")
+        client.resume(run)
+        town.start("east")
+        town.until_state(run, "done", "delta", "north", "south", "east")
+        resumed = {"delta": "north", "north": "north", "south": "north"}
+        for name, by in resumed.items():
+            (row,) = [one for one in RunStore(town.parties[name].state).all() if one.id == run]
+            assert row.generation == 1
+            fields = RunStore(town.parties[name].state).resumption(row)
+            assert fields is not None
+            assert (fields["by"], fields["generation"]) == (by, 1)
     finally:
         town.stop()
 

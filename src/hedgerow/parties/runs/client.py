@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hedgerow.errors import Code, HedgerowError
 from hedgerow.parties.consortium.config import Member
 from hedgerow.parties.consortium.names import check_name, complete
-from hedgerow.parties.runs.posting import sign_job
+from hedgerow.parties.runs.posting import sign_job, sign_resumption
 from hedgerow.parties.wire.client import MembersClient, Reply, call_member
 from hedgerow.parties.wire.requests import Fields, parse_error
 
@@ -151,7 +151,11 @@ class RunClient(MembersClient):
         if me.takes_calls and any(me.name in fields.get("members", ()) for fields in known):
             # Whoever takes part in what it stops is told like the others.
             members.append(me)
-        return self._all(verb, {"run": run, "generation": generation + later}, members)
+        fields: Fields = {"run": run, "generation": generation + later}
+        if later:
+            # Who does not hear it from this member hears it from the leader of the run.
+            fields["signature"] = sign_resumption(self._config, run, generation + later).hex()
+        return self._all(verb, fields, members)
 
     def status(self, run: str) -> RunStatus:
         """Return how far a run is; H890 if nobody knows it."""

@@ -258,7 +258,9 @@ class RunManager:
                 )
             return self.show(run.id)
 
-    def resume(self, run_id: object, by: str, generation: int | None = None) -> Fields:
+    def resume(
+        self, run_id: object, by: str, generation: int | None = None, signature: bytes = b""
+    ) -> Fields:
         """Take up a run that has failed or was stopped, if this member may.
 
         By default it is the next generation; one that was there already is left alone. Where it has
@@ -271,10 +273,19 @@ class RunManager:
             if run.state in ENDED and later > run.generation:
                 self._check_name(run.job)
                 self.store.owe(self.policy.quota(by))
-                self.store.change(run, "waiting", generation=later, ordered_by=by)
+                self.store.change(
+                    run, "waiting", generation=later, ordered_by=by, signature=signature
+                )
                 self._watches[run.id] = Watch()
             elif run.state in OPEN and generation is not None and later > run.generation:
-                self.store.change(run, run.state, generation=later, error=run.error, ordered_by=by)
+                self.store.change(
+                    run,
+                    run.state,
+                    generation=later,
+                    error=run.error,
+                    ordered_by=by,
+                    signature=signature,
+                )
         self._wake.set()
         return self.show(run.id)
 
@@ -342,7 +353,7 @@ class RunManager:
         def post() -> Fields:
             return {"by": run.by, "signature": self.store.signature(run).hex()}
 
-        return self._peers.ready(run, self._others(run), post)
+        return self._peers.ready(run, self._others(run), post, self.store.resumption)
 
     def _lead(self, runs: list[PartyRun]) -> None:
         """Find the run whose turn it is and begin an attempt if all are ready."""
@@ -449,7 +460,7 @@ class RunManager:
             first = run.job.seats(self.config)[0]
             if self._child is not None and self._child.run == run.id:
                 continue
-            told: dict[str, Any] = self._peers.ready(run, [first], Fields)
+            told: dict[str, Any] = self._peers.ready(run, [first])
             with self._lock:
                 if not run.is_open or (self._child is not None and self._child.run == run.id):
                     continue

@@ -76,12 +76,17 @@ class Peers:
         self._config, self._inbox, self._trails = config, inbox, trails
 
     def ready(
-        self, run: PartyRun, members: Sequence[Member], post: Callable[[], Fields]
+        self,
+        run: PartyRun,
+        members: Sequence[Member],
+        post: Callable[[], Fields] = Fields,
+        resumption: Callable[[PartyRun], Fields | None] = lambda run: None,
     ) -> dict[str, PeerState | HedgerowError]:
         """Ask how far members are with a run; by name, what they say or why they say nothing.
 
         One that fetches letters and does not know the job yet is sent it: `post` returns the fields
-        with which it is posted.
+        with which it is posted. One that has ended it, and has not heard that it was resumed since,
+        is told: `resumption` returns the fields for that, if there are some.
         """
         fields = {"run": run.id, "hash": run.job.hash}
 
@@ -93,7 +98,14 @@ class Peers:
                     raise
                 self._ask(member, "job", post(), run.job.to_toml().encode())
                 reply = self._meet(member, "run-ready", fields)
-            return PeerState.parse(reply.fields, run.id, member.name)
+            state = PeerState.parse(reply.fields, run.id, member.name)
+            if state.has_ended and state.generation < run.generation:
+                resumed = resumption(run)
+                if resumed is not None:
+                    self._ask(member, "run-resume", resumed)
+                    reply = self._meet(member, "run-ready", fields)
+                    state = PeerState.parse(reply.fields, run.id, member.name)
+            return state
 
         return self._each(members, one)
 

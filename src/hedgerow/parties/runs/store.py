@@ -148,6 +148,14 @@ class RunStore:
             row = made.row("posts", run=run.id)
         return b"" if row is None else bytes(row["signature"])
 
+    def resumption(self, run: PartyRun) -> Fields | None:
+        """Return the fields that pass on who has resumed a run; None if nobody has signed that."""
+        with self._store.snapshot() as made:
+            row = made.row("resumptions", run=run.id)
+        if row is None or row["generation"] != run.generation:
+            return None
+        return {**row, "signature": bytes(row["signature"]).hex()}
+
     def remember_peers(self) -> None:
         """Keep how long the trails of others are, now that they have begun an attempt."""
         with self._store.transaction("peers") as made:
@@ -187,8 +195,12 @@ class RunStore:
         error: HedgerowError | None = None,
         closed: bool = False,
         ordered_by: str | None = None,
+        signature: bytes = b"",
     ) -> None:
-        """Change the state of a run, for the member that has ordered it; on the disk when done."""
+        """Change the state of a run, for the member that has ordered it; on the disk when done.
+
+        `signature`: of the member that resumes it, so that others can be told (`resumption`).
+        """
         with self._lock:
             changed = replace(
                 run,
@@ -199,11 +211,17 @@ class RunStore:
                 closed=run.closed or closed,
                 changed=time.time(),
             )
-            self._write(changed, ordered_by=ordered_by)
+            self._write(changed, ordered_by=ordered_by, resumed=signature)
             # Others hold the run: it becomes what was written, and not before.
             vars(run).update(vars(changed))
 
-    def _write(self, run: PartyRun, signature: bytes = b"", ordered_by: str | None = None) -> None:
+    def _write(
+        self,
+        run: PartyRun,
+        signature: bytes = b"",
+        ordered_by: str | None = None,
+        resumed: bytes = b"",
+    ) -> None:
         told = run.to_fields()
         error = None if run.error is None else json.dumps(told["error"])
         with self._store.transaction(f"run {run.state}") as made:
@@ -229,10 +247,20 @@ class RunStore:
             self.trails.write(made)
             if signature:
                 made.put("posts", {"run": run.id, "signature": signature})
+            if resumed and ordered_by is not None:
+                made.put(
+                    "resumptions",
+                    {
+                        "run": run.id,
+                        "generation": run.generation,
+                        "by": ordered_by,
+                        "signature": resumed,
+                    },
+                )
             names = ("run", "hash", "model", "state", "attempt", "generation", "closed", "by")
             number = None if run.error is None else run.error.code.number
-            order = {} if ordered_by is None else {"ordered_by": ordered_by}
-            made.tell("run", {name: told[name] for name in names} | {"error": number} | order)
+            by = {} if ordered_by is None else {"ordered_by": ordered_by}
+            made.tell("run", {name: told[name] for name in names} | {"error": number} | by)
 
 
 def _read(row: Row) -> PartyRun:

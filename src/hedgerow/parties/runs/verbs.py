@@ -12,7 +12,7 @@ from hedgerow.parties.consortium.reach import POSTERS
 from hedgerow.parties.runs.job_files import MAX_JOB_BYTES
 from hedgerow.parties.runs.jobs import read_job
 from hedgerow.parties.runs.manager import RunManager
-from hedgerow.parties.runs.posting import check_signature
+from hedgerow.parties.runs.posting import check_resumption, check_signature
 from hedgerow.parties.store.peer_trails import TrailClaim
 from hedgerow.parties.wire.handlers import (
     Caller,
@@ -31,6 +31,7 @@ _READS = "nothing changes."
 Answer = tuple[Fields, None]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 Hash = Annotated[str, Field(max_length=200)]
+Signature = Annotated[str, Field(pattern=r"^([0-9a-f]{2}){0,128}$")]
 Session = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
@@ -42,7 +43,7 @@ class JobFields(RequestFields):
 
     check: bool = False
     by: RequestedName | None = None
-    signature: Annotated[str, Field(pattern=r"^([0-9a-f]{2}){0,128}$")] = ""
+    signature: Signature = ""
 
 
 class RunFields(RequestFields):
@@ -55,6 +56,13 @@ class GenerationFields(RunFields):
     """A run, and how often it was resumed: before a stop, or with this resumption."""
 
     generation: Number
+
+
+class ResumeFields(GenerationFields):
+    """`by`: who resumes the run, where its leader passes it on; `signature` is that member's."""
+
+    by: RequestedName | None = None
+    signature: Signature = ""
 
 
 class CopyFields(RunFields):
@@ -142,17 +150,22 @@ class RunVerbs:
 
     @verb(
         "run-resume",
-        POSTERS,
+        ALL,
         twice="a run that was resumed so often is left alone, also if it was stopped since.",
         leaves="lines of the trail, and what an attempt keeps: `state_bytes_per_member`.",
     )
-    def resume(self, caller: Caller, fields: GenerationFields, payload: Incoming) -> Answer:
+    def resume(self, caller: Caller, fields: ResumeFields, payload: Incoming) -> Answer:
         """Resume a run that has failed or was stopped, for those who may stop it.
 
+        The leader of the run passes it on to who has not heard of it; H935 unless it is signed.
         Reply: as of ``run-show``.
         """
         del payload
-        return self.manager.resume(fields.run, caller.name, fields.generation), None
+        manager, signature = self.manager, bytes.fromhex(fields.signature)
+        by = caller.name if fields.by is None else fields.by
+        if caller.role == "server" or by != caller.name:
+            check_resumption(manager.config, fields.run, fields.generation, by, signature)
+        return manager.resume(fields.run, by, fields.generation, signature), None
 
     @verb("run-ready", PARTIES, twice=_READS)
     def ready(self, caller: Caller, fields: CopyFields, payload: Incoming) -> Answer:

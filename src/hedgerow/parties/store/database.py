@@ -206,6 +206,12 @@ _MIGRATIONS: tuple[_Migration, ...] = (
             member TEXT PRIMARY KEY, octets INTEGER NOT NULL, sum BLOB NOT NULL
         ) STRICT;
     """),
+    _Migration("""
+        CREATE TABLE resumptions (
+            run TEXT PRIMARY KEY, generation INTEGER NOT NULL, by TEXT NOT NULL,
+            signature BLOB NOT NULL, sum BLOB NOT NULL
+        ) STRICT;
+    """),
 )
 
 VERSION = len(_MIGRATIONS)
@@ -233,6 +239,7 @@ Table = Literal[
     "query_logs",
     "questions",
     "refusals",
+    "resumptions",
     "runs",
     "server_charges",
     "stages",
