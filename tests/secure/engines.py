@@ -23,7 +23,6 @@ from hedgerow.secure.secret import Engine, Secret, SecretBits
 
 NOTHING_OPENS = Leakage([])
 SEED = 20_240
-DEALER = b"ideal provider.."
 
 
 class IdealProvider(Provider):
@@ -32,6 +31,7 @@ class IdealProvider(Provider):
     Nobody sends anything, and nothing is secret: only tests have a dealer.
     """
 
+    key = b"ideal provider.."
     _drawn = 0
 
     def cost(self, kind: Kind, n: int) -> Cost:
@@ -53,7 +53,7 @@ class IdealProvider(Provider):
         made, (_, subtract) = {}, sums(xor=ring is None)
         for pair in permutations(range(self.core.n), 2):
             self._drawn += 1
-            u, v = Prg(DEALER).fill(f"rows {self._drawn}", (2, by.n, width), dtype)
+            u, v = Prg(self.key).fill(f"rows {self._drawn}", (2, by.n, width), dtype)
             order = by.orders[pair[1]]
             moved = u[np.argsort(order)] if inverse else u[order]
             made[pair] = Translation(u, v, subtract(moved, v))
@@ -61,7 +61,7 @@ class IdealProvider(Provider):
 
     def dealt(self, kind: Kind, first: int, n: int) -> Items:
         """Shares of all peers."""
-        words = Prg(DEALER).fill
+        words = Prg(self.key).fill
         m, k, columns = kind.shape or (1, 1, 1)
         dtype = np.dtype("u8") if kind.ring is None else kind.ring.dtype
 

@@ -89,11 +89,11 @@ def view(server: int, number: int, bit: bool, seeds: int) -> Columns:
         held = [secret.data[server] for secret in program(engine, server, number, bit)]
         drawn = taps[server].drawn + taps[(server + 1) % SERVERS].drawn
         arrays = held + network.views[server] + drawn
-        found.append(np.concatenate([_columns(array) for array in arrays]))
+        found.append(np.concatenate([columns(array) for array in arrays]))
     return np.concatenate(found, axis=1)
 
 
-def _columns(array: NDArray[Any]) -> Columns:
+def columns(array: NDArray[Any]) -> Columns:
     """Return words as (words, lanes), packed bits one by one; nothing of what has no lanes."""
     if array.dtype == np.uint8 or (64 * array.size) % LANES:
         # The words that permutations are made of.
