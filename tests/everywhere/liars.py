@@ -28,6 +28,8 @@ from hedgerow.secure.replicated import ReplicatedEngine
 
 ORDERS, SEEN = "lie.json", "seen.jsonl"
 LATER, UNKNOWN = "later", "unknown"
+# Workers are forked from the process that loads this.
+_DAEMON = os.getpid()
 
 
 class Orders:
@@ -54,7 +56,7 @@ class Orders:
     def end(self) -> None:
         """End as a power cut does."""
         if self.given.get("alone"):
-            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(_DAEMON, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -31,6 +31,7 @@ from hedgerow.parties.runs.topdown_job import TopDownJob
 from hedgerow.parties.runs.topdown_part import encoded_table
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.ledgers import DurableLedger
+from hedgerow.parties.store.meters import read_meter
 from hedgerow.parties.store.models import StoredModel
 from hedgerow.parties.store.own_tables import OwnTable, keep_own_table
 from hedgerow.parties.vertical.job import VerticalJob
@@ -364,13 +365,14 @@ class Everybody(VerticalTown):
         self.post(job, "office" if isinstance(job, VerticalJob) else "north")
         self.until_state(job.run_id, "done", *members)
         seconds = time.perf_counter() - begun
-        noted = noted_by(self.noted, "hedgerow.parties.runs.worker", job.run_id)
+        noted = noted_by(self.noted, "worker", job.run_id)
         assert len(noted) == len(members), "another attempt: the machine is too slow"
         kept = {name: self.stored(name, job) for name in members}
         meter: Figures = {}
         for name in members:
-            path = self.parties[name].state.path("runs", job.run_id, "meter.json")
-            meter |= figures(Reading.from_json(path.read_text()))
+            reading = read_meter(open_store(self.parties[name].state), job.run_id)
+            assert reading is not None
+            meter |= figures(reading)
         charges = self._charges(job, kept)
         result = self._result(case, kept) if case.exact else None
         return Outcome(transcript_of(noted), charges, meter, result, seconds)

@@ -66,8 +66,8 @@ def note_all(note: Note, patch: Callable[[Any, str, Any], None] = setattr) -> No
     patch(ReplicatedEngine, "open", opening)
 
 
-def note_process() -> None:
-    """Note what this process does in a file of its own, which begins with its command line."""
+def note_process(words: list[str]) -> None:
+    """Note what this process does in a file of its own, which begins with what it was told."""
     path = Path(os.environ[WHERE], f"{os.getpid()}.jsonl")
     file = path.open("a", buffering=1, encoding="utf-8")
     lock = threading.Lock()
@@ -76,7 +76,7 @@ def note_process() -> None:
         with lock:
             file.write(json.dumps(line) + "\n")
 
-    note(sys.orig_argv)
+    note(words)
     note_all(note)
 
 

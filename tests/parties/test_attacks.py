@@ -123,7 +123,7 @@ WRONG = {
         "query-meet",
     ),
     "north": ("query", "query-meet"),
-    "alder": ("upload", "upload-withdraw", "terms", "query", "run-stop", "run-resume"),
+    "alder": ("upload", "upload-withdraw", "terms", "query", "run-stop"),
 }
 
 
@@ -209,6 +209,12 @@ def test_jobs_and_runs_of_others(fort: Fort) -> None:
     assert fort.call("run-show", run).fields["state"] == "accepted"
     assert fort.call("run-stop", first, by="north").fields["state"] == "stopped"
     refuses(Code.RUN_OF_ANOTHER, lambda: fort.call("run-resume", second, by="zoe"))
+    # Whoever passes on what somebody else has said needs that one's signature.
+    for by, named in (("alder", {}), ("alder", {"by": "north"}), ("zoe", {"by": "north"})):
+        fields = second | named | {"signature": "00" * 64}
+        refuses(
+            Code.NOT_SIGNED, lambda fields=fields, by=by: fort.call("run-resume", fields, by=by)
+        )
     assert fort.call("run-show", run).fields["state"] == "stopped"
 
 

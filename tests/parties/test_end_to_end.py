@@ -159,7 +159,9 @@ def test_a_stop_is_graceful(story: Story) -> None:
 
 def test_runs_are_listed_and_shown(story: Story) -> None:
     listed = story.town.by("south", "runs", "list")[0]
-    assert listed["rows"] == [{"run": story.run, "parties": dict.fromkeys(SERVERS, "done")}]
+    (row,) = listed["rows"]
+    assert (row["run"], row["by"], row["errors"]) == (story.run, "north", {})
+    assert row["parties"] == dict.fromkeys(SERVERS, "done")
     shown = story.town.by("south", "runs", "show", story.run)[0]
     assert (shown["ok"], shown["state"]) == (True, "done")
 

@@ -6,12 +6,12 @@ import math
 import pytest
 
 from hedgerow.errors import FormatError
+from hedgerow.jsonfile import plain
 from hedgerow.privacy.accounting import Guarantee, Relation
 from hedgerow.privacy.scopes import EACH, ROOT, part
 from hedgerow.privacy.statement import (
     columns,
     fold_roles,
-    plain,
     read_count,
     read_object,
     row,

@@ -212,9 +212,9 @@ def test_roles_of_the_requests(config: PartyConfig) -> None:
     verbs = declared_verbs(RunVerbs(managed(config)))
     between = {name for name, verb in verbs.items() if "analyst" not in verb.roles}
     assert between == {"run-ready", "run-go"}
-    # Of somebody else, and signed: a server posts nothing.
-    assert "server" in verbs["job"].roles
-    assert not any("server" in verbs[name].roles for name in ("run-stop", "run-resume"))
+    # Of somebody else, and signed: a server posts and resumes nothing.
+    assert all("server" in verbs[name].roles for name in ("job", "run-resume"))
+    assert "server" not in verbs["run-stop"].roles
     assert set(verbs) == {
         *("job", "runs", "run-show", "run-stop", "run-resume", "run-ready", "run-go")
     }
@@ -227,8 +227,8 @@ class Others:
         self.says: dict[str, Any] = {}
         self.begun: list[int] = []
 
-    def ready(self, run: Any, members: Any, post: Any) -> dict[str, Any]:
-        del members, post
+    def ready(self, run: Any, *how: Any) -> dict[str, Any]:
+        del how
         told = {}
         for name in SERVERS[1:]:
             said: Fields = {

@@ -82,7 +82,7 @@ def test_a_run_is_resumed_at_owners_that_take_no_calls(tmp_path: Path) -> None:
         town.start("delta", "north", "south")
         job = make_job(plan={"epsilon": NO_NOISE})
         run = town.post(job, "north")
-        town.until_state(run, "waiting", "delta", "north", "south")
+        town.until_state(run, "accepted", "delta", "north", "south")
         client = town.client("north")
         client.stop(run)
         town.until_state(run, "stopped", "delta", "north", "south")

@@ -33,6 +33,7 @@ from hedgerow.parties.roles.owner_account import Bookkeeper
 from hedgerow.parties.runs.child import Forker
 from hedgerow.parties.runs.manager import RunManager
 from hedgerow.parties.runs.verbs import RunVerbs
+from hedgerow.parties.store import models
 from hedgerow.parties.store.durable import Claim, remove_leftovers
 from hedgerow.parties.store.manifests import MAX_MANIFEST_BYTES
 from hedgerow.parties.store.uploads import UploadVerbs, remove_withdrawn
@@ -97,6 +98,8 @@ class Daemon:
     def _join(self, key: bytes | None, limits: ServiceLimits | None, forker: Forker | None) -> None:
         config, policy = self.config, self.policy
         remove_leftovers(config.state.root)
+        # What lies elsewhere is found out now, and not when a run is to be kept there.
+        config.state.folder(models.ROOM)
         self.begun = time.monotonic()
         self.inbox = Inbox()
         self.runs = RunManager(config, policy, self.port, inbox=self.inbox, forker=forker)

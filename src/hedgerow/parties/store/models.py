@@ -32,7 +32,7 @@ SCHEMA = "hedgerow.model at a server"
 VERSION = 2
 _NAMED_KIND = 1
 """The version whose manifests had the protocol as their kind, by the names of then."""
-_ROOM = "models"
+ROOM = "models"
 _TEXTS = {"ledger.json": "ledger", "leakage.json": "leakage", "tree.json": "tree"}
 
 Shares = dict[str, NDArray[Any]]
@@ -124,7 +124,7 @@ def write_model(
     another model of that name.
     """
     check_free(state, manifest.name, manifest.job)
-    state.folder(_ROOM, manifest.name)
+    state.folder(ROOM, manifest.name)
     texts = {"ledger.json": ledger, "leakage.json": leakage}
     if tree is not None:
         texts["tree.json"] = json.dumps(tree, allow_nan=False)
@@ -135,7 +135,7 @@ def write_model(
     files = {name: _digest(text) for name, text in texts.items()}
     whole = ModelManifest(**{**vars(manifest), "arrays": arrays, "files": files})
     if key is not None:
-        path = state.path(_ROOM, manifest.name, "shares.bin")
+        path = state.path(ROOM, manifest.name, "shares.bin")
         write_arrays(path, dict(shares), key, about=_about(whole, whole.to_json()))
     row = {column: texts.get(name) for name, column in _TEXTS.items()}
     with open_store(state).transaction("keep a model") as made:
@@ -158,7 +158,7 @@ def open_model(state: StateFolder, key: bytes | None, name: str) -> StoredModel:
     manifest = _manifest(row)
     shares: Shares = {}
     if key is not None:
-        path = state.path(_ROOM, name, "shares.bin")
+        path = state.path(ROOM, name, "shares.bin")
         shares = read_arrays(path, key, about=_about(manifest, row["manifest"]))
     for file, digest in manifest.files.items():
         if file not in _TEXTS:
