@@ -60,7 +60,7 @@ def test_demo_is_a_consortium(tmp_path: Path) -> None:
         "three servers up",
         "hidden, on three servers",
         "CARTClassifier (no privacy)",
-        "nothing was opened to it",
+        "nothing that depends on a row",
         "noisy max",
         "add/remove",
         "rounds among the servers",
