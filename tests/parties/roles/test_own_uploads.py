@@ -113,7 +113,13 @@ def test_not_while_a_run_is_open_and_not_by_others(wards: Wards) -> None:
     refuses(Code.UPLOAD_IN_USE, lambda: client.withdraw("north-1"))
     assert all(folder(wards, name).exists() for name in SERVERS)
     wards.managers["cedar"].end(job.run_id, "zoe")
+    # A run that is not closed keeps shares of the rows; they go with the upload.
+    states = [wards.parties[name].state for name in SERVERS]
+    kept = [state.folder("runs", job.run_id, "stages") / "0.bin" for state in states]
+    for path in kept:
+        path.write_bytes(b"shares of a joined table")
     assert client.withdraw("north-1").is_whole
+    assert not any(path.exists() for path in kept)
     # A run that was stopped is resumed in vain, before it is charged.
     made = wards.managers["alder"]
     made.resume(job.run_id, "zoe")

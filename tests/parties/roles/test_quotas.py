@@ -123,24 +123,37 @@ def test_runs_stopped_and_resumed(wards: Wards) -> None:
     assert made.show(job.run_id)["state"] == "stopped"
 
 
-def test_attempts_of_a_leader(wards: Wards) -> None:
-    """A leader that begins again and again is refused before the job would be charged."""
+def test_attempts(wards: Wards) -> None:
+    """What is begun again and again is refused before it would be charged; others' jobs are not."""
     bound(wards)
-    job, made = one(), wards.managers["birch"]
+    job, fresh, made = one(), one("fresh"), wards.managers["birch"]
     wards.post(job)
+    wards.post(fresh)
 
     def go(k: int) -> None:
         made.go(job.run_id, job.hash, k + 1, bytes(16), SERVERS, "alder")
 
     until_refused(go)
-    assert debt(wards, "alder", "birch") <= ROOM
-    fresh = one("fresh")
-    wards.post(fresh)
+    assert 0 < debt(wards, made.store.get(job.run_id).by, "birch") <= ROOM
+    # Who leads does so for everybody, and is not the one that pays.
+    assert debt(wards, "alder", "birch") == 0
     made._end_child()
     spent = wards.spent("birch")
     go_fresh = (fresh.run_id, fresh.hash, 1, bytes(16), SERVERS, "alder")
     refuses(Code.POLICY_REFUSES, lambda: made.go(*go_fresh))
     assert wards.spent("birch") == spent
+
+
+def test_resumptions(wards: Wards) -> None:
+    """Also of a run that is open, and stops of one that is stopped."""
+    bound(wards)
+    job, made = one(), wards.managers["birch"]
+    wards.post(job)
+    by = made.store.get(job.run_id).by
+    until_refused(lambda k: made.resume(job.run_id, by, k + 1))
+    made.end(job.run_id, by)
+    until_refused(lambda k: made.end(job.run_id, by, 100 + k))
+    assert debt(wards, by, "birch") <= ROOM
 
 
 def test_letters() -> None:

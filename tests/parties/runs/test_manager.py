@@ -303,6 +303,20 @@ def test_a_stop_that_was_resumed_before_it_came_here_is_not_heard(manager: Manag
     assert run.state == "stopped"
 
 
+def test_a_stop_counts_against_resumptions_before_it_that_come_later(manager: Manager) -> None:
+    run = manager.store.all()[0]
+    manager.end(run.id, "north", 0)
+    # Resumed and stopped again at the others, while this party heard of neither.
+    manager.end(run.id, "north", 1)
+    assert (run.state, run.generation) == ("stopped", 1)
+    assert manager.resume(run.id, "north", 1)["state"] == "stopped"
+    assert manager.resume(run.id, "north", 2)["state"] == "waiting"
+    manager.end(run.id, "north", 5)
+    assert manager.resume(run.id, "north", 5)["state"] == "stopped"
+    for ask in (manager.end, manager.resume):
+        refuses(Code.WRONG_RUN_STATE, lambda ask=ask: ask(run.id, "north", (1 << 31) - 1))
+
+
 def test_workers_that_have_not_met_are_not_waited_for(manager: Manager) -> None:
     # As if this server had fallen over: it has no worker, and the others wait for one.
     manager._child = None

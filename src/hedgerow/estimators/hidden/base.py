@@ -380,12 +380,6 @@ def _columns_of_owners(
         encode(table, domain.select(group, target=y is not None), y, ids=own)
         for table, y, own, group in zip(tables, ys, ids, groups, strict=True)
     ]
-    if len({part.ids.dtype.kind for part in parts if part.ids is not None}) > 1:
-        raise Code.IDS_DO_NOT_ALIGN.error(
-            expected="ids of one type at every owner",
-            found="numbers at one, strings at another",
-            fix="convert the ids of all owners to whole numbers, or of all to strings",
-        )
     sizes = [plan.n_slots] * len(tables) if slots is None else slots
     for i, (part, size) in enumerate(zip(parts, sizes, strict=True)):
         if part.n_slots > size:

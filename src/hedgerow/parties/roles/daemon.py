@@ -109,7 +109,7 @@ class Daemon:
         self.service: Service | None = None
         answering: list[object] = [self, RunVerbs(self.runs)]
         if key is not None:
-            remove_withdrawn(config.state)
+            remove_withdrawn(config.state, self.runs.store.all())
             assert self.port is not None
             self.answers = QueryService(config, policy, key, self.port)
             answering += [

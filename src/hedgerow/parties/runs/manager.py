@@ -46,6 +46,8 @@ MOST_FRUITLESS = 20
 
 POLL = 0.5
 _PATIENCE = 10.0
+_MOST_RESUMED = 1 << 10
+"""Generations by which a party may be behind one that tells it of a stop or a resumption."""
 _FINAL = {
     Code.POLICY_REFUSES,
     Code.BAD_JOB,
@@ -216,8 +218,8 @@ class RunManager:
                 raise Code.WRONG_RUN_STATE.error(
                     expected="one run at a time", found=f"{self._child.run} under way"
                 )
-            # Before the job is charged: it would not begin.
-            self.store.owe(self.policy.quota(by))
+            # Before the job is charged: it would not begin. Who leads does so for all posters.
+            self.store.owe(self.policy.quota(run.by))
             self._prepare(run, attempt)
             self._spawn(run, attempt, session, members)
 
@@ -246,13 +248,20 @@ class RunManager:
         """
         with self._lock:
             run = self._run_governed_by(run_id, by)
-            if generation is not None and run.generation > generation:
+            stopped = run.generation if generation is None else generation
+            if run.generation > stopped:
                 return self.show(run.id)
+            _check_generation(run, stopped)
             if run.state in OPEN:
-                self.store.change(run, "stopped", ordered_by=by)
+                self.store.change(run, "stopped", generation=stopped, ordered_by=by)
                 if self._child is not None and self._child.run == run.id:
                     self._end_child()
-            elif run.state != "stopped":
+            elif run.state == "stopped":
+                if stopped > run.generation:
+                    # A resumption before this stop may come here after it.
+                    self.store.owe(self.policy.quota(by))
+                    self.store.change(run, "stopped", generation=stopped, ordered_by=by)
+            else:
                 raise Code.WRONG_RUN_STATE.error(
                     expected="a run that has not ended", found=f"{run.id}, which is {run.state}"
                 )
@@ -270,9 +279,11 @@ class RunManager:
         with self._lock:
             run = self._run_governed_by(run_id, by)
             later = run.generation + 1 if generation is None else generation
+            _check_generation(run, later)
+            if later > run.generation:
+                self.store.owe(self.policy.quota(by))
             if run.state in ENDED and later > run.generation:
                 self._check_name(run.job)
-                self.store.owe(self.policy.quota(by))
                 self.store.change(
                     run, "waiting", generation=later, ordered_by=by, signature=signature
                 )
@@ -707,6 +718,14 @@ class RunManager:
 
     def _watch(self, run: PartyRun) -> Watch:
         return self._watches.setdefault(run.id, Watch())
+
+
+def _check_generation(run: PartyRun, generation: int) -> None:
+    """Refuse, H893, a number after which soon nobody could stop or resume the run any more."""
+    if generation > run.generation + _MOST_RESUMED:
+        raise Code.WRONG_RUN_STATE.error(
+            expected=f"a generation of {run.id} soon after {run.generation}", found=str(generation)
+        )
 
 
 def _run_of_another(run: PartyRun, found: str) -> HedgerowError:

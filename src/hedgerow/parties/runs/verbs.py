@@ -91,9 +91,9 @@ class RunVerbs:
         ALL,
         largest=MAX_JOB_BYTES,
         twice="the hash of the job names its run, which is there once.",
-        leaves="the job, its run, its model and lines of the trail: `state_bytes_per_member`, and "
-        "`runs_per_poster` of those without a model. A refusal is told in the trail: "
-        "`runs_per_poster` of one member.",
+        leaves="the job, its run, its model or halves of its table, and lines of the trail: "
+        "`state_bytes_per_member`, and `runs_per_poster` of those that are not done. A refusal is "
+        "told in the trail: `runs_per_poster` of one member.",
     )
     def job(self, caller: Caller, fields: JobFields, payload: Incoming) -> Answer:
         """Post a job, or ask whether it would be taken.
@@ -163,7 +163,8 @@ class RunVerbs:
         del payload
         manager, signature = self.manager, bytes.fromhex(fields.signature)
         by = caller.name if fields.by is None else fields.by
-        if caller.role == "server" or by != caller.name:
+        if signature or caller.role == "server" or by != caller.name:
+            # What is kept is passed on.
             check_resumption(manager.config, fields.run, fields.generation, by, signature)
         return manager.resume(fields.run, by, fields.generation, signature), None
 
@@ -188,7 +189,7 @@ class RunVerbs:
         PARTIES,
         twice="an attempt begins once: one that is not later than the last is refused (H893).",
         leaves="lines of the trail and of the log of the run: `state_bytes_per_member`. Stages of "
-        "the run go when it is closed.",
+        "the run go when it is closed, and what is kept of an upload when that is withdrawn.",
     )
     def go(self, caller: Caller, fields: GoFields, payload: Incoming) -> Answer:
         """Begin an attempt, because the leader of the run says so.

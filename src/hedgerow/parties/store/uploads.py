@@ -29,6 +29,7 @@ from hedgerow.parties.consortium.config import PartyConfig
 from hedgerow.parties.consortium.names import RequestedName, check_name
 from hedgerow.parties.consortium.policy import MAX_TERMS_BYTES, OwnerTerms, Policy
 from hedgerow.parties.runs.job_tables import UploadsJob, ordered_manifests, plane_order
+from hedgerow.parties.runs.stages import forget_stages
 from hedgerow.parties.runs.store import PartyRun, RunStore
 from hedgerow.parties.store.database import open_store
 from hedgerow.parties.store.durable import FOLDER_MODE, StateFolder, sync_folder
@@ -125,13 +126,16 @@ def withdrawn_uploads(state: StateFolder) -> dict[str, dict[str, Any]]:
     return {row["id"]: jsonfile.loads(row["summary"], Code.JOURNAL_DAMAGED) for row in found}
 
 
-def remove_withdrawn(state: StateFolder) -> None:
-    """Remove the parts of withdrawn uploads that a server was about to remove when it ended."""
+def remove_withdrawn(state: StateFolder, runs: Sequence[PartyRun]) -> None:
+    """Remove what is left of withdrawn uploads that a server was about to remove when it ended."""
     for upload in withdrawn_uploads(state):
-        _remove_part(state, upload)
+        _remove_part(state, upload, runs)
 
 
-def _remove_part(state: StateFolder, upload: str) -> None:
+def _remove_part(state: StateFolder, upload: str, runs: Sequence[PartyRun]) -> None:
+    """Remove the part of an upload, and what runs that have ended have kept of its rows."""
+    for run in _naming(upload, runs):
+        forget_stages(state, run.id)
     folder = state.path(FOLDER, upload)
     if not os.path.lexists(folder):
         return
@@ -301,8 +305,8 @@ class UploadVerbs:
                     made.put("withdrawals", {"id": upload, "summary": summary})
                     told = {key: figures[key] for key in ("id", "owner", "population", "digest")}
                     made.tell(_WITHDRAWN, told)
-        if not fields.check:
-            _remove_part(self.state, upload)
+            if not fields.check:
+                _remove_part(self.state, upload, runs)
         return {"server": self.server, "id": upload, "digest": figures["digest"]}, None
 
     @verb(
