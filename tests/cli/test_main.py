@@ -311,6 +311,10 @@ def test_audit_needs_a_known_target(monkeypatch, capsys) -> None:
     fails_with(Code.UNKNOWN_TARGET, monkeypatch, capsys, "audit")
 
 
+def test_help_says_what_arguments_are_for() -> None:
+    assert "folder of this party" in run("query", "--help")[1]
+
+
 HEAVY = {"numba", "scipy.special", "pyarrow", "sklearn", "pandas"}
 
 

@@ -294,5 +294,7 @@ def _print_outcome(told: dict[str, Fields | HedgerowError], what: str, format: F
         print(json.dumps({"ok": not refusals, "parties": states, "refused": failed}))
     else:
         for name, fields in told.items():
-            print(f"{name}: {what if isinstance(fields, dict) else str(fields)}")
+            done = isinstance(fields, dict) and fields["state"] == "done"
+            said = "is done" if done else what if isinstance(fields, dict) else str(fields)
+            print(f"{name}: {said}")
     raise typer.Exit(NOT_ALL if refusals else 0)

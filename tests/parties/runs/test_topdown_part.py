@@ -36,6 +36,9 @@ def check_the_commands(town: Town, job: TopDownJob, grown: Tree) -> None:
     called = [name for name in town.serving if town.parties[name].me.takes_calls]
     assert (row["run"], row["parties"]) == (job.run_id, dict.fromkeys(called, "done"))
     assert (row["model"], row["by"]) == ("wards", "north")
+    # Beside a coordinator nobody takes calls: it asks its own daemon.
+    for words in (("runs", "list"), ("models", "list"), ("runs", "show", job.run_id)):
+        assert job.run_id in town.command("delta", *words, "--format", "json").stdout
     (kept,) = json_of(town.command("north", "models", "list", "--format", "json"))["rows"]
     assert (kept["model"], kept["servers"]) == ("wards", dict.fromkeys(called, "kept"))
     rows = people(20, 99).drop_columns(["ill"])

@@ -148,7 +148,8 @@ class RunClient(MembersClient):
         generation = max((_number(fields, "generation") for fields in known), default=0)
         members = [member for member in self.members if member.name in told]
         me = self._config.me
-        if me.takes_calls and any(me.name in fields.get("members", ()) for fields in known):
+        takes_part = any(me.name in fields.get("members", ()) for fields in known)
+        if me.takes_calls and takes_part and me not in members:
             # Whoever takes part in what it stops is told like the others.
             members.append(me)
         fields: Fields = {"run": run, "generation": generation + later}

@@ -497,12 +497,15 @@ def call_members(
 
 
 class MembersClient:
-    """Members that take calls, as another one sees them: by default all of them."""
+    """Members that take calls, as another one sees them: by default all of them.
+
+    A coordinator, beside whom nobody takes calls, asks its own daemon.
+    """
 
     def __init__(self, config: PartyConfig, members: Sequence[Member] | None = None) -> None:
         self._config = config
-        every = config.members if members is None else members
-        self.members = [one for one in every if one.takes_calls and one != config.me]
+        every = [one for one in config.members if one.takes_calls] if members is None else members
+        self.members = [one for one in every if one.takes_calls and one != config.me] or list(every)
 
     def _ask_all(
         self, verb: str, fields: Fields, members: Sequence[Member] | None = None
