@@ -81,8 +81,13 @@ def until(reached: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))
+def sockets() -> set[str]:
+    """List this process's sockets by inode: one that an earlier test left may close meanwhile."""
+    found = set()
+    for descriptor in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return {link for link in found if link.startswith("socket:")}
 
 
 class PortClub(Club):
@@ -127,13 +132,13 @@ def test_sessions_at_the_same_time_meet_at_one_port(club: PortClub) -> None:
         all_plans(network)
         return network._channels[(network.party + 1) % 3].session
 
-    before = descriptors()
+    before = sockets()
     with ThreadPoolExecutor(len(sessions)) as pool:
         ends = list(pool.map(lambda session: club.run(program, session=session), sessions))
     assert ends == [[session] * 3 for session in sessions]
     # Nothing is left of sessions that are over.
     until(lambda: not any(port._expected for port in club.ports))
-    until(lambda: descriptors() == before)
+    until(lambda: sockets() <= before)
 
 
 def test_callers_come_again_until_the_session_is_expected(club: PortClub) -> None:
@@ -152,7 +157,7 @@ def test_callers_come_again_until_the_session_is_expected(club: PortClub) -> Non
 def test_another_process_takes_the_calls_and_the_port_forgets_it_at_its_end(
     port: Watched,
 ) -> None:
-    before = descriptors()
+    before = sockets()
     program = """if True:
         import socket, sys, select
         from hedgerow.net.port import Doorway
@@ -182,7 +187,7 @@ def test_another_process_takes_the_calls_and_the_port_forgets_it_at_its_end(
     process.wait()
     process.stdin.close()
     until(lambda: ONE not in port._expected)
-    until(lambda: descriptors() == before)
+    until(lambda: sockets() <= before)
     with port.expect(ONE), call(port, preamble(ONE)):
         pass
 
@@ -269,7 +274,7 @@ def test_silent_callers_are_few_in_all(port: Watched) -> None:
 
 
 def test_a_doorway_that_is_full_loses_no_later_call(port: Watched) -> None:
-    before = descriptors()
+    before = sockets()
     with port.expect(ONE) as doorway:
         waiting: list[socket.socket] = []
         caller = call(port, preamble(ONE))
@@ -295,7 +300,7 @@ def test_a_doorway_that_is_full_loses_no_later_call(port: Watched) -> None:
     # What waits in a doorway that is closed is hung up on.
     with unheard:
         assert is_hung_up_on(unheard)
-    until(lambda: descriptors() == before)
+    until(lambda: sockets() <= before)
 
 
 def caller_has_ended(caller: socket.socket) -> bool:
@@ -312,7 +317,7 @@ def caller_has_ended(caller: socket.socket) -> bool:
 
 
 def test_a_session_is_expected_once(port: Watched) -> None:
-    before = descriptors()
+    before = sockets()
     with port.expect(ONE) as doorway:
         with pytest.raises(HedgerowError) as caught:
             port.expect(ONE)
@@ -321,7 +326,7 @@ def test_a_session_is_expected_once(port: Watched) -> None:
             pass
     until(lambda: not port._expected)
     port.expect(ONE).close()
-    until(lambda: descriptors() == before)
+    until(lambda: sockets() <= before)
 
 
 def test_it_is_closed_while_sessions_are_open(club: PortClub) -> None:
@@ -358,29 +363,30 @@ def test_it_is_closed_while_sessions_are_open(club: PortClub) -> None:
 
 
 def test_it_lets_go_of_all_that_it_had() -> None:
-    before, threads = descriptors(), threading.active_count()
+    before, threads = sockets(), threading.active_count()
     made = Watched()
     with made.expect(ONE), call(made) as silent:
         until(lambda: bool(made._silent))
         made.close()
         assert is_hung_up_on(silent)
-    assert (descriptors(), threading.active_count()) == (before, threads)
+    assert sockets() <= before
+    assert threading.active_count() == threads
     with RunPort(*made.address):
         pass
 
 
 def test_a_port_that_is_taken(port: Watched) -> None:
-    before = descriptors()
+    before = sockets()
     with pytest.raises(HedgerowError) as caught:
         RunPort(*port.address)
     assert caught.value.code is Code.CANNOT_LISTEN
-    assert descriptors() == before
+    assert sockets() <= before
 
 
 def test_noise_at_the_port_changes_nothing(club: PortClub) -> None:
     """Random frames, and callers that say nothing, while sessions meet."""
     port = club.ports[0]
-    before = descriptors()
+    before = sockets()
     commands = [
         [sys.executable, net_noise.__file__, str(port.address[1]), "6000", str(seed)]
         for seed in range(2)
@@ -396,4 +402,4 @@ def test_noise_at_the_port_changes_nothing(club: PortClub) -> None:
     for caller in silent:
         caller.close()
     until(lambda: not port._silent)
-    until(lambda: descriptors() == before)
+    until(lambda: sockets() <= before)
