@@ -95,8 +95,10 @@ def _about_stages(orders: Orders, run: str) -> None:
                     made.drop("stages", run=run, number=row["number"])
         init(self, state, *more)
         if orders.claim in (LATER, UNKNOWN) and self.kept:
-            other = replace(self.kept[-1], tag=os.urandom(32))
-            self.kept = [*(self.kept if orders.claim == LATER else self.kept[:-1]), other]
+            before = self.kept if orders.claim == LATER else self.kept[:-1]
+            # Under a number of its own: who forgets the invented one has all others still.
+            other = replace(self.kept[-1], number=len(before), tag=os.urandom(32))
+            self.kept = [*before, other]
 
     def confirming(network: Any, tag: bytes) -> None:
         if orders.attempt == 1 and orders.given.get("first") == "before it confirms":
@@ -135,14 +137,17 @@ def _about_answers(orders: Orders) -> None:
 
 
 def _about_messages(orders: Orders) -> None:
-    """A site reads messages by their place, and does not check what others have had of it."""
+    """A site reads messages by their place, and does not check what others have had of it.
+
+    A message that it says to have had takes a place, but was not read there.
+    """
     following = vertical.Correspondence.next
     places: dict[int, int] = {}
 
     def reading(self: Any) -> Any:
         sender, data = following(self)
         places[sender] = places.get(sender, 0) + 1
-        if orders.given["of"] == "site":
+        if orders.given["of"] == "site" and self._new is not None:
             orders.see([sender, places[sender]], data.hex())
         return sender, data
 

@@ -107,10 +107,11 @@ class Loopback:
             made._lead([run for run in runs if made._leads(run.job)])
             made._follow([run for run in runs if not made._leads(run.job)])
 
-    def end_workers(self) -> None:
-        """Let all workers end well."""
+    def end_workers(self, *, done: bool = True) -> None:
+        """Let all workers end, well or for another attempt."""
         for made in self.managers.values():
             if made._child is not None:
+                made._child.done = done
                 made._on_end(made._child)
 
     def post(self, name: str, *parties: str) -> str:

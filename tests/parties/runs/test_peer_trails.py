@@ -78,6 +78,27 @@ def test_an_older_state_is_refused_and_the_newest_goes_on(town: Loopback, victim
 
 
 @pytest.mark.parametrize("victim", SERVERS[:2])
+def test_a_state_that_has_forgotten_the_run_is_no_unknown_run(town: Loopback, victim: str) -> None:
+    """It answers nothing about the run, and says why: nobody has to post the job again first."""
+    town.complete("first")
+    town.copy_state(victim, "old")
+    run = town.post("second")
+    town.look()
+    assert is_running(town, run)
+    town.end_workers(done=False)
+    town.restore_state(victim, "old")
+    town.look()
+    others = [name for name in SERVERS if name != victim]
+    for name in others if victim == "alder" else others[:1]:
+        shown = town.managers[name].show(run)
+        assert shown["state"] == "waiting", shown
+        assert shown["waiting_for"] == [victim]
+        assert "H936" in str(shown["reason"])
+        assert f"hedgerow trail forget {victim}" in shown["reason"]
+    assert town.managers[victim].store.find(run) is None
+
+
+@pytest.mark.parametrize("victim", SERVERS[:2])
 def test_a_copy_that_goes_on_beside_the_original_is_refused(town: Loopback, victim: str) -> None:
     town.complete("first")
     town.copy_state(victim, "fork")

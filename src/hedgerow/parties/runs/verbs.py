@@ -173,9 +173,11 @@ class RunVerbs:
         """Tell another party of a run how far this one is.
 
         Reply: as of ``run-show``, and ``busy``, the run of its worker, ``met`` and ``trail``. H936
-        if the caller has shown another trail before.
+        if the caller has shown another trail before, or has seen more of this one than there is.
         """
         del payload
+        # A state that was set back may not know the run, and that would be all to be heard of it.
+        self.manager.store.trails.check_own(self.manager.config.name, fields.trail)
         found = self.manager.ready(fields.run, fields.hash)
         if caller.name not in found["members"]:
             raise Code.CALLER_NOT_ALLOWED.error(

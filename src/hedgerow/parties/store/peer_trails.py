@@ -4,7 +4,8 @@ Parties that meet about a run tell each other how long their trails are (`TrailC
 the longest that it has seen of every other one, and asks it for its hash at that height: who has
 fewer entries has an older state, and who has another hash there goes on with a copy beside the
 original. Both are refused, H936, until the newest state is back or the operator of the party that
-remembers forgets it (`forget_peer`).
+remembers forgets it (`forget_peer`). One that is asked about a run which it has forgotten hears
+from the question how much the other has seen of it, and says so itself.
 
 What is remembered becomes durable with changes of runs, without a commit of its own for a question.
 """
@@ -105,6 +106,13 @@ class PeerTrails:
             self._take(name, mark, claim)
             return _claim(made, mark, claim.seen)
 
+    def check_own(self, me: str, claim: TrailClaim) -> None:
+        """Refuse, H936, to answer as a party of which the caller has seen more than is here."""
+        with self._store.snapshot() as made:
+            height, _ = made.head()
+        if claim.seen > height:
+            raise _set_back(me, f"entry {claim.seen}", f"{height} entries")
+
     def check(self, name: str, claim: TrailClaim) -> None:
         """Refuse, H936, a party that does not show what is, or was a moment ago, remembered."""
         with self._store.snapshot() as made:
@@ -154,9 +162,10 @@ class PeerTrails:
             return
         with self._lock:
             self._noted.pop(name, None)
+        entry = f"entry {mark.height} of hash {mark.hash[:16]}"
         if claim.height < mark.height:
-            raise _set_back(name, mark, f"{claim.height} entries")
-        raise _set_back(name, mark, f"{claim.height} entries, and another hash or none there")
+            raise _set_back(name, entry, f"{claim.height} entries")
+        raise _set_back(name, entry, f"{claim.height} entries, and another hash or none there")
 
 
 def forget_peer(store: Store, name: str) -> bool:
@@ -187,9 +196,9 @@ def _claim(made: Transaction, mark: TrailMark | None, at: int) -> TrailClaim:
     )
 
 
-def _set_back(name: str, mark: TrailMark, found: str) -> HedgerowError:
+def _set_back(name: str, entry: str, found: str) -> HedgerowError:
     return Code.STATE_SET_BACK.error(
-        expected=f"the trail of {name} with entry {mark.height} of hash {mark.hash[:16]}",
+        expected=f"the trail of {name} with {entry}",
         found=f"{name} with {found}",
         fix=f"put the newest state of {name} back, and let no copy of it go on; if it is lost, "
         "lower budgets by what it has forgotten, and let the operator of every party that "
